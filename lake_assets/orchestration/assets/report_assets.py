@@ -1,17 +1,12 @@
-"""Two assets beside those of the streams: a stream's report with its heat map, and a lake's ledger.
+"""Two assets beside those of the streams: a stream's report, and a lake's ledger."""
 
-The UI shows an image in Markdown metadata if it is a `data:` URI, so no file has to be served. Dagster stores it with
-the event, so the picture has a palette and is small.
-"""
-
-import base64
 import datetime as dt
 import warnings
 from collections.abc import Callable, Sequence
 
 import dagster as dg
 
-from lake_assets.errors import ConfigError, MissingExtraError
+from lake_assets.errors import ConfigError
 from lake_assets.escapes import visible_name
 from lake_assets.lake.ledger.read import LedgerFigures, ledger_figures, read_ledger
 from lake_assets.lake.ledger.tables import LedgerRow
@@ -26,13 +21,11 @@ from lake_assets.orchestration.metadata import (
 )
 from lake_assets.orchestration.translator import StreamSpecs, asset_options
 from lake_assets.report.html import page, section
-from lake_assets.report.picture import heat_map
 from lake_assets.report.state import StreamState, held_text, read_state
 from lake_assets.report.summary import summarize
 from lake_assets.storage.store import Store
 from lake_assets.streams.stream import OpenStream
 
-IMAGE_BYTES = 100_000  # of PNG; a larger one is left out of the event, and `lake-assets report --png` makes it
 PREVIEW_ROWS = 10
 
 
@@ -90,7 +83,6 @@ def report_metadata(state: StreamState) -> Metadata:
     newest = max((p.committed_at for p in state.partitions if p.committed_at), default=None)
     if newest is not None:
         metadata["newest_commit"] = dg.MetadataValue.timestamp(newest)
-    metadata["heat_map"] = dg.MetadataValue.md(_heat_map(state))
     metadata["summary"] = dg.MetadataValue.md(_summary(state))
     metadata |= unmatched_metadata(state.left_out)
     lists = {
@@ -101,20 +93,6 @@ def report_metadata(state: StreamState) -> Metadata:
         "failed": [f"{partition.partition}: {partition.error or ''}" for partition in state.in_state("failed")],
     }
     return metadata | {name: markdown_list(texts) for name, texts in lists.items() if texts}
-
-
-def _heat_map(state: StreamState) -> str:
-    """Return the picture, or the reason why there is none."""
-    try:
-        image = heat_map(state)
-    except MissingExtraError as error:
-        return f"There is no picture: {error}"
-    if len(image) <= IMAGE_BYTES:
-        return f"![partitions](data:image/png;base64,{base64.b64encode(image).decode()})"
-    return (
-        f"The picture has {len(image):,} bytes, too many for an event. "
-        f"`lake-assets report {state.stream} --png FILE` writes it."
-    )
 
 
 def _summary(state: StreamState) -> str:

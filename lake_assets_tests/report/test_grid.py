@@ -1,68 +1,49 @@
-"""The picture: what a reader sees at the place of a partition, and that each has one place."""
+"""The heat map: what a reader sees at the place of a partition, and that each has one place."""
 
 import datetime as dt
-import io
-from itertools import pairwise, product
+from itertools import product
 
-import numpy as np
 import pytest
-from PIL import Image
 
 from lake_assets.layout.partition import PartitionType, PartitionValue
-from lake_assets.report.grid import COLOURS, arrange
-from lake_assets.report.picture import heat_map
+from lake_assets.report.grid import DEPTHS, arrange, heat_map
 from lake_assets.report.state import STATES, State, StreamState
 from lake_assets_tests.report.states import days, stream_state
 
-Colour = tuple[int, int, int]
+
+def drawn(state: StreamState) -> list[tuple[str, str]]:
+    """The class and the title of each cell with a partition, from left to right and top to bottom."""
+    shown = heat_map(state)
+    lines = [cells for block in shown.sheet.blocks for _, cells in shown.lines(block)]
+    return [cell for cells in lines for cell in cells if cell != ("", "")]
 
 
-def picture(state: StreamState) -> Image.Image:
-    return Image.open(io.BytesIO(heat_map(state))).convert("RGB")
+@pytest.mark.parametrize("state", [state for state in STATES if state not in ("committed", "outside")])
+def test_each_state_has_its_class(state: State) -> None:
+    cells = [((day,), state, None) for day in days("2026-01-01", 40)]
+    assert drawn(stream_state({"d": "date"}, cells)) == [(state, state)] * 40
 
 
-def colour(state: State) -> Colour:
-    from matplotlib.colors import to_rgb  # noqa: PLC0415 - its import writes a cache
+@pytest.mark.parametrize("step", [1, 1000])
+def test_more_rows_are_a_deeper_blue(step: int) -> None:
+    rows = [step**n if step > 1 else 10 + n for n in range(len(DEPTHS))]
+    cells = [((day,), "committed", n) for n, day in zip(rows, days("2026-01-01", len(rows)), strict=True)]
 
-    red, green, blue = (round(255 * part) for part in to_rgb(COLOURS[state]))
-    return red, green, blue
+    blues = drawn(stream_state({"d": "date"}, cells))  # type: ignore[arg-type]
 
-
-def area(image: Image.Image, wanted: Colour) -> int:
-    """Pixels below the legend that have this colour, or nearly."""
-    pixels = np.asarray(image.crop((0, 74, image.width, image.height)), dtype=int)
-    return int((abs(pixels - wanted) < 12).all(axis=2).sum())
+    assert blues == [(f"d{n}", f"committed, {number:,} row{'s' * (number > 1)}") for n, number in enumerate(rows)]
 
 
-@pytest.mark.more
-def test_each_state_has_its_colour() -> None:
-    def pictured(state: State) -> Image.Image:
-        return picture(stream_state({"d": "date"}, [((day,), state, 5) for day in days("2026-01-01", 40)]))
-
-    others = pictured("committed")
-    for state in set(STATES) - {"committed", "outside"}:
-        assert area(pictured(state), colour(state)) > 40 * 100  # 40 cells of 14 by 17 pixels, less their marks
-        assert area(others, colour(state)) < 1000  # letters have shades of grey too
+def test_a_partition_without_rows_is_the_lightest_and_no_partition_is_needed() -> None:
+    cells = [((day,), "committed", n) for n, day in enumerate(days("2026-01-01", 2))]
+    assert [kind for kind, _ in drawn(stream_state({"d": "date"}, cells))] == ["d0", "d9"]  # type: ignore[arg-type]
+    assert drawn(stream_state({"r": "string", "d": "date"}, [])) == []
 
 
-def test_more_rows_are_a_deeper_blue() -> None:
-    cells = [((day,), "committed", 10 * n + 10) for n, day in enumerate(days("2026-01-01", 40))]
-    image = picture(stream_state({"d": "date"}, cells))  # type: ignore[arg-type]
-    line = [image.getpixel((x, 115)) for x in range(image.width)]
-
-    blues = [sum(pixel) for pixel in line if isinstance(pixel, tuple) and pixel[2] - pixel[0] > 40]
-
-    assert len(blues) > 40 * 10
-    assert all(left + 12 >= right for left, right in pairwise(blues))
-    assert blues[0] - blues[-1] > 200
-
-
-def test_a_name_is_text_and_nothing_else_and_no_partition_is_needed() -> None:
-    names = ["$\\frac$", "$", "$a$", "地域", "a" * 500, "__x__", "%d", "{x}"]
-    cells = [((name, dt.date(2026, 1, 1)), "committed", 1) for name in names]
-
-    assert picture(stream_state({"r": "string", "d": "date"}, cells)).width < 1500  # type: ignore[arg-type]
-    assert picture(stream_state({"r": "string", "d": "date"}, [])).height > 100
+def test_the_oldest_blocks_of_very_many_cells_are_left_out_with_a_note() -> None:
+    shown = heat_map(committed({"n": "string", "y": "date"}, ["NW"] * 1, list(days("1970-01-01", 20_000))))
+    assert "blocks" in shown.sheet.notes[-1]
+    assert shown.sheet.blocks[-1].title.endswith("2024")
 
 
 HOURS = [f"{day}-{hour:02}" for day in days("2026-01-01", 3) for hour in range(24)]
