@@ -31,40 +31,41 @@ def told(group, context):
 click.Group.invoke = told
 main()
 """
-PIPE_BYTES = 4096  # fewer than the lines of all partitions, so that a run cannot end before its reader has read
+# Fewer than the lines of all partitions, so that a run waits for its reader, who takes one line, without a buffer.
+PIPE_BYTES = 4096
 
 pytestmark = pytest.mark.kill
 
 
-def start(world: World, folder: Path) -> "subprocess.Popen[str]":
+def start(world: World, folder: Path) -> "subprocess.Popen[bytes]":
     """An ingest of many partitions that has begun, in a process group of its own, as a shell would start it."""
     file = world.config_file(folder)
     command = [sys.executable, "-c", PROGRAM, "--config", str(file), "ingest", "sales"]
     partitions = [argument for text in PARTITIONS for argument in ("--partition", text)]
     process = subprocess.Popen(
-        [*command, *partitions], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        [*command, *partitions], stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0, start_new_session=True
     )
     assert process.stdout
     fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
-    assert process.stdout.readline() == "begun\n"
+    assert process.stdout.readline() == b"begun\n"
     return process
 
 
-def terminate(process: "subprocess.Popen[str]") -> str:
+def terminate(process: "subprocess.Popen[bytes]") -> str:
     """As `press_ctrl_c`, for what `kill` and a container's stop send: SIGTERM, to the process alone."""
     process.terminate()
     _, errors = process.communicate(timeout=120)
-    return errors
+    return errors.decode()
 
 
-def press_ctrl_c(process: "subprocess.Popen[str]") -> str:
+def press_ctrl_c(process: "subprocess.Popen[bytes]") -> str:
     """What is printed on standard error by the time that nobody holds the pipes any more, the JVM neither."""
     os.killpg(process.pid, signal.SIGINT)
     _, errors = process.communicate(timeout=120)
-    return errors
+    return errors.decode()
 
 
-def assert_interrupted(process: "subprocess.Popen[str]", errors: str, code: int = 130) -> None:
+def assert_interrupted(process: "subprocess.Popen[bytes]", errors: str, code: int = 130) -> None:
     assert process.returncode == code, errors
     assert errors.rstrip().endswith("Interrupted." if code == 130 else "Terminated.")
     for noise in ("Traceback", "Exception", "Error", "ERROR"):
@@ -73,14 +74,14 @@ def assert_interrupted(process: "subprocess.Popen[str]", errors: str, code: int 
 
 @pytest.mark.parametrize(("stop", "code"), [(press_ctrl_c, 130), *more([(terminate, 143)])])
 def test_between_and_within_partitions(
-    local_world: World, tmp_path: Path, stop: Callable[["subprocess.Popen[str]"], str], code: int
+    local_world: World, tmp_path: Path, stop: Callable[["subprocess.Popen[bytes]"], str], code: int
 ) -> None:
     for text in PARTITIONS:
         local_world.land(text, sales(1))
 
     process = start(local_world, tmp_path)
     assert process.stdout
-    assert process.stdout.readline().startswith("committed")
+    assert process.stdout.readline().startswith(b"committed")
     errors = stop(process)
 
     assert_interrupted(process, errors, code)
