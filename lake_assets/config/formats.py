@@ -9,8 +9,8 @@ from pydantic import AfterValidator, BeforeValidator, ByteSize, Field, model_val
 from lake_assets.config.fields import short_for
 from lake_assets.config.model import Model
 
-COMPRESSED = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2", ".lz4": "lz4", ".xz": "xz"}
-"""Compressions by the suffix of a file's name."""
+COMPRESSED = frozenset({".gz", ".zst", ".bz2", ".lz4", ".xz"})
+"""Suffixes of the names of compressed files."""
 
 _MOST_SAMPLED = 1000
 

@@ -1,26 +1,19 @@
 """The text of a landed file: decompressed, in UTF-8, without its byte order mark."""
 
 import codecs
-import lzma
 from typing import IO, cast
 
 import pyarrow as pa
 
 from lake_assets.config.formats import TextFormat
 from lake_assets.errors import SourceError
+from lake_assets.formats.compression import decompressed
 from lake_assets.layout.texts import count
 
-# The first bytes of compressed files; their names do not count.
-_MAGIC = {
-    b"\x1f\x8b": "gzip",
-    b"\x28\xb5\x2f\xfd": "zstd",
-    b"BZh": "bz2",
-    b"\x04\x22\x4d\x18": "lz4",
-    b"\xfd7zXZ\x00": "xz",
-}
 MARKS = {
     codecs.BOM_UTF8: "utf-8",
     codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
@@ -34,12 +27,7 @@ def first_bytes(file: pa.NativeFile, size: int) -> bytes:
     Raises:
         ArrowInvalid, OSError: the file is damaged.
     """
-    head = file.read(8)
-    file.seek(0)
-    try:
-        return bytes(_decompressed(file, _compression(head)).read(size))
-    except (EOFError, lzma.LZMAError) as error:
-        raise pa.ArrowInvalid(f"{error}") from error
+    return bytes(decompressed(file).read(size))
 
 
 def mark_of(begin: bytes) -> bytes:
@@ -63,14 +51,8 @@ class TextFile:
     def __init__(self, file: pa.NativeFile, form: TextFormat, origin: str) -> None:
         self._origin = origin
         self._most = form.most_decompressed
-        head = file.read(8)
-        file.seek(0)
-        compression = _compression(head)
-        raw = _decompressed(file, compression)
-        try:
-            self._head: bytes = raw.read(PEEKED)
-        except (EOFError, lzma.LZMAError) as error:
-            raise pa.ArrowInvalid(f"{error}") from error
+        raw = decompressed(file)
+        self._head: bytes = raw.read(PEEKED)
         mark = mark_of(self._head)
         encoding = MARKS.get(mark, form.encoding)
         self.begin = len(mark) if encoding == "utf-8" else 0
@@ -81,7 +63,7 @@ class TextFile:
             whole = pa.PythonFile(cast("IO[bytes]", _Rejoined(self._head, raw)), "r")
             self._text = pa.transcoding_input_stream(whole, encoding, "utf-8")
             self._head = b""
-        self.is_stored = compression is None and self._text is file
+        self.is_stored = self._text is file
         self._size = len(self._head)
 
     def skip_lines(self, lines: int) -> int:
@@ -137,7 +119,7 @@ class TextFile:
             return size
         try:
             size = int(self._text.readinto(space))
-        except (UnicodeError, EOFError, lzma.LZMAError) as error:
+        except UnicodeError as error:
             raise pa.ArrowInvalid(f"{error}") from error
         self._size += size
         if self._size > self._most and not self.is_stored:
@@ -163,15 +145,3 @@ class _Rejoined:
             taken, self._head = self._head[:size], self._head[size:]
             return taken
         return bytes(self._rest.read(size))
-
-
-def _compression(head: bytes) -> str | None:
-    return next((name for magic, name in _MAGIC.items() if head.startswith(magic)), None)
-
-
-def _decompressed(file: pa.NativeFile, compression: str | None) -> pa.NativeFile:
-    if compression is None:
-        return file
-    if compression == "xz":
-        return pa.PythonFile(lzma.LZMAFile(cast("IO[bytes]", file)), "r")
-    return pa.CompressedInputStream(file, compression)

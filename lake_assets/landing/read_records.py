@@ -16,6 +16,7 @@ import pyarrow.ipc
 from lake_assets.config.formats import COMPRESSED
 from lake_assets.errors import LandingError
 from lake_assets.formats.blocks import Fill, fill_from, whole_records
+from lake_assets.formats.compression import decompressed
 from lake_assets.formats.csv_text import CsvText
 from lake_assets.formats.json_lines import JsonText
 from lake_assets.formats.records import Records, Rows
@@ -71,7 +72,7 @@ def read_records(
     """Yield the records of a file or pipe in its order, not parsed yet.
 
     Args:
-        file: an open pipe; None to open `path`, which may be compressed (gzip, zstd, bzip2, lz4) if it is a text.
+        file: an open pipe; None to open `path`, which may be compressed if it is a text.
         path: the file's path; `-` for a pipe.
         form: of its content.
         schema: takes a function that infers a schema from the first records, and returns the schema to use.
@@ -176,9 +177,8 @@ def _measured(
 def _filler(file: IO[bytes] | None, path: str, gather_seconds: float, advance: Advance) -> Iterator[Fill]:
     """Return the function that reads a source."""
     if file is None:
-        compression = COMPRESSED.get(Path(path).suffix.lower())
-        with pa.OSFile(path) as raw, pa.input_stream(raw, compression=compression) as opened:
-            yield _advancing(partial(fill_from, opened), raw.tell, advance)
+        with pa.OSFile(path) as raw:
+            yield _advancing(partial(fill_from, decompressed(raw)), raw.tell, advance)
         return
     try:
         descriptor = file.fileno()
