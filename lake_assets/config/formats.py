@@ -143,7 +143,7 @@ _BY_SUFFIX: dict[str, OneFormat] = {
     ".avro": AvroFormat(),
     **dict.fromkeys((".csv", ".txt"), CsvFormat()),
     **dict.fromkeys((".tsv", ".tab"), CsvFormat(delimiter="\t")),
-    **dict.fromkeys((".json", ".jsonl", ".ndjson"), JsonFormat()),
+    **dict.fromkeys((".json", ".jsonl", ".ndjson", ".geojson"), JsonFormat()),
 }
 
 

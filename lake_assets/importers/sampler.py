@@ -15,7 +15,7 @@ from lake_assets.config.storages import AnyStorage
 from lake_assets.errors import KeyOrderError, SchemaError, SourceChangedError, SourceError
 from lake_assets.formats.decoding import first_bytes
 from lake_assets.importers.dialects import sniffed
-from lake_assets.layout.names import is_hidden, is_reserved
+from lake_assets.layout.names import is_hidden, is_reserved, trailing
 from lake_assets.parquet.landed import Landed
 from lake_assets.parquet.read import opened
 from lake_assets.parquet.row_groups import Box, Span, read_spans
@@ -165,7 +165,7 @@ class Sampler:
         for landed in page:
             names = landed.key.removeprefix(found.path).split("/")
             self._note_format(landed.key.split("/"))
-            if is_hidden(names[-1:]) or any(map(is_reserved, names[:-1])) or not names[-1]:
+            if is_hidden(names[-1:]) or any(map(is_reserved, names[:-1])) or not names[-1] or trailing(names[-1], ""):
                 continue
             self.seen.add(landed.uri)
             (found.files if len(names) == 1 else found.folders.setdefault(names[0], [])).append(landed)

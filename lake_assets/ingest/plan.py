@@ -355,7 +355,7 @@ def _empty_source(stream: OpenStream, plan: PartitionPlan, note: str) -> EmptySo
         chosen = [f"{column.name}={column.shown(value)}" for column, value in values if column.in_rows]
         missing = f"rows{' of ' if chosen else ''}{', '.join(chosen)}"
         policies = "keep" if stream.config.mode == "append" else "keep or clear"
-    advice = f"{note} Correct its name, " if note else "check that it has landed, "
+    advice = f"{note} Correct the partition's name, " if note else "check that it has landed, "
     if plan.last is not None and plan.landed.folder:
         advice = "the lake has rows of it from objects that have changed since. Land its rows again, "
     return EmptySourceError(

@@ -11,6 +11,19 @@ RESERVED = re.compile(
     re.DOTALL,
 )
 
+# What tools hang behind a name: of an upload or download that is not finished, of a backup, of a checksum.
+_TRAILING = re.compile(
+    r".+?(~|\.(?:filepart|part|partial|tmp|temp|crdownload|opdownload|download|upload|uploading|inprogress|in-progress"
+    r"|incomplete|writing|_copying_|lock|swp|bak|backup|orig|old|md5|sha1|sha256|sha512|crc|crc32|sfv|asc|sig))",
+    re.DOTALL | re.IGNORECASE,
+)
+
+
+def trailing(name: str, files: str) -> str:
+    """Return the suffix by which a file is unfinished, a backup or a checksum; empty if it has none, or `files` has."""
+    match = _TRAILING.fullmatch(name)
+    return "" if match is None or files.lower().endswith(match[1].lower()) else match[1]
+
 
 def is_reserved(name: str) -> bool:
     """Return whether a folder of this name is never a value; such a value is written with a character encoded."""

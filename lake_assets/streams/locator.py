@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from itertools import product
 
+from lake_assets.config.formats import CsvFormat, JsonFormat, format_by_name
 from lake_assets.config.streams import Stream
 from lake_assets.errors import (
     HiddenError,
@@ -14,7 +15,7 @@ from lake_assets.errors import (
     SpellingError,
 )
 from lake_assets.layout.hive import HIVE_NULL, SPELLINGS, spellings, unescape
-from lake_assets.layout.names import fits, is_hidden, is_reserved
+from lake_assets.layout.names import fits, is_hidden, is_reserved, trailing
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.template import Template
 from lake_assets.layout.texts import is_unicode
@@ -73,6 +74,8 @@ class PartitionLocator:
         self._not_data = NotDataError(
             f"the name does not fit `files: {stream.files}`:", "correct `files`, or move the object away."
         )
+        # The pattern of these formats ends in `*`, for the suffixes of compressions.
+        self._names_format = isinstance(stream.format, CsvFormat | JsonFormat) and stream.files == stream.format.files
         self._stream_columns = stream.columns
         self._columns = tuple(column for column in stream.columns if not column.in_rows)
         self._lenient = self._template.with_empty(values=(), nulls=self._template.columns)
@@ -90,9 +93,10 @@ class PartitionLocator:
         """Return the partition of a key, with the columns of the path (see `Partition.path_part`), or why it has none.
 
         The reason is a `HiddenError` (its name, or that of a folder which the layout cannot produce, begins with `_` or
-        `.`), `NotDataError` (its name does not fit `files`), `OutsidePartitionError` (the calendar does not have the
-        partition), `SpellingError` (the folder is not one of the partition's own), or a LayoutError or PartitionError
-        (the path does not fit the layout, or a value is not of its column's type).
+        `.`), `NotDataError` (its name does not fit `files`, or ends as that of an unfinished upload),
+        `OutsidePartitionError` (the calendar does not have the partition), `SpellingError` (the folder is not one of
+        the partition's own), or a LayoutError or PartitionError (the path does not fit the layout, or a value is not of
+        its column's type).
         """
         names = key.split("/")
         if is_hidden(names[-1:]):
@@ -101,6 +105,13 @@ class PartitionLocator:
             return _HIDDEN if any(map(is_reserved, names[:-1])) else self._not_data
         if not is_unicode(names[-1]):
             return _NOT_UNICODE
+        if suffix := trailing(names[-1], self._files):
+            return NotDataError(
+                f"the name ends in {suffix}, as those of unfinished uploads, backups and checksums do:",
+                f"rename the object when it is complete, or set `files: '*{suffix}'` to read such objects.",
+            )
+        if self._names_format and format_by_name(names[-1]) is None:
+            return self._not_data
         return self._in_folder(tuple(names[:-1]), names[-1] if self._template.file_parts else "file")
 
     @property

@@ -3,7 +3,7 @@
 import json
 import os
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Self
@@ -15,7 +15,7 @@ from lake_assets.config.models import LakeConfig
 from lake_assets.config.spark import Spark
 from lake_assets.config.storages import WebStorage
 from lake_assets.config.streams import Stream
-from lake_assets.errors import LayoutError, StorageError
+from lake_assets.errors import HiddenError, LakeAssetsError, LayoutError, StorageError
 from lake_assets.lake.attach import alias
 from lake_assets.lake.commit.deltas import Export, table_tag
 from lake_assets.lake.ducklake import DuckLake
@@ -248,6 +248,17 @@ class OpenStream:
                 )
         # If the layout has more columns than the partition, the prefix holds other partitions too.
         return Manifest(tuple(obj for obj, where in found if where == partition.path_part))
+
+    def left_out_of(self, partition: Partition) -> Iterator[tuple[LandedObject, LakeAssetsError]]:
+        """Yield the objects in the partition's folders that no refresh reads, but hidden ones, each with the reason.
+
+        Raises:
+            StorageError: the landing zone cannot be listed.
+        """
+        for landed in (obj for prefix in self.prefixes(partition) for obj in self._listed(prefix)):
+            where = self._locator.find(landed.key)
+            if not isinstance(where, Partition | HiddenError):
+                yield landed, where
 
     def prefixes(self, partition: Partition) -> list[str]:
         """Return the prefixes of the partition's objects, below the landing zone's root; see `folder_prefixes`."""

@@ -1,10 +1,11 @@
 """Suggestions for an unknown partition, of which nothing has landed and the ledger has no row."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import cached_property
 from itertools import islice
 
-from lake_assets.errors import KeyOrderError, StorageError
+from lake_assets.errors import KeyOrderError, NotDataError, StorageError
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import nearest
 from lake_assets.streams.locator import PartitionLocator
@@ -22,7 +23,13 @@ class UnknownPartitions:
         self._stream = stream
 
     def suggest(self, partition: Partition) -> str:
-        """Return a sentence with the existing values for the partition's first unknown one; empty if all are known."""
+        """Return a sentence with the existing values for the partition's first unknown one; empty if all are known.
+
+        If its folder has objects that no refresh reads, the sentence has the first of them and the reason.
+        """
+        with suppress(StorageError):
+            if (first := next(iter(self._stream.left_out_of(partition)), None)) is not None:
+                return f"no refresh reads what has landed there, such as {first[0].shown}: {first[1]}"
         for index, column in enumerate(partition.columns):
             text = column.shown(partition.values[index])
             if column.in_rows or column.type not in ("string", "integer"):
@@ -55,8 +62,11 @@ def first_landed(stream: OpenStream) -> Iterator[Partition]:
         try:
             pages = stream.source.pages(tree=tree)
             for landed in islice((obj for page in pages for obj in page), MOST_OBJECTS):
-                if isinstance(partition := locator.find(landed.key), Partition):
-                    yield partition
+                where = locator.find(landed.key)
+                if isinstance(where, NotDataError):  # its folder has landed
+                    where = locator.find_of_folder(landed.key.rpartition("/")[0])
+                if isinstance(where, Partition):
+                    yield where
         except KeyOrderError:
             continue
         except StorageError:

@@ -115,6 +115,23 @@ def test_a_typo_leaves_no_ledger_row_and_the_nearest_values_are_named(local_worl
     assert {text.split("/")[0] for text in states} == {"region=NORTH", "region=SOUTH"}
 
 
+def test_an_upload_that_is_not_finished_is_named_and_read_once_when_it_is(local_world: World, run: Run) -> None:
+    local_world.options |= {"format": "csv", "mode": "append"}
+    part = Path(local_world.land(NW, b"total\n2.5\n", "b.csv.filepart"))
+
+    early = run("ingest", "sales", "--partition", NW)
+    listed = run("plan", "sales", "--left-out")
+    part.rename(part.with_suffix(""))
+    first, second = (run("ingest", "sales", "--partition", NW) for _ in range(2))
+
+    text = "b.csv.filepart: the name ends in .filepart, as those of unfinished uploads, backups and checksums do"
+    assert (early.exit_code, text in " ".join(early.output.split())) == (1, True)
+    assert "nothing of region" not in early.output
+    assert "b.csv.filepart" in listed.output
+    assert (first.exit_code, second.exit_code) == (0, 0)
+    assert local_world.totals(NW) == [2.5]
+
+
 @pytest.mark.more
 def test_what_never_was_a_partition_is_forgotten(local_world: World, run: Run) -> None:
     local_world.options["partitions"] = {"region": {}, "date": {"type": "date", "start": "2026-02-10"}}

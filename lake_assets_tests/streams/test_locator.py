@@ -81,6 +81,33 @@ def test_an_object_of_a_flat_folder_is_in_a_partition_or_in_a_class(
     assert reason in str(where)
 
 
+@pytest.mark.parametrize(
+    ("stream", "name", "is_read"),
+    [
+        ({"format": "csv"}, "b.csv", True),
+        ({"format": "csv"}, "b.csv.gz", True),
+        ({"format": "csv"}, "b.csv.filepart", False),
+        ({"format": "csv"}, "b.csv.1", False),
+        ({"format": "csv"}, "b.csv~", False),
+        ({"format": "csv"}, "b.CSV.tmp", False),
+        ({"format": "csv", "files": "*.csv.1"}, "b.csv.1", True),
+        ({"format": "csv", "files": "*.filepart"}, "b.csv.filepart", True),
+        ({"format": "json"}, "b.ndjson.zst", True),
+        ({"format": "json"}, "b.json.md5", False),
+        ({"format": "auto"}, "b.parquet.PART", False),
+        ({"files": "*"}, "b", True),
+        ({"files": "*"}, "b.crdownload", False),
+        ({"files": "b*"}, "b.parquet._COPYING_", False),
+    ],
+)
+def test_what_a_tool_hangs_behind_a_name_is_no_data(
+    tmp_path: Path, stream: dict[str, str], name: str, is_read: bool
+) -> None:
+    where = PartitionLocator(stream_of(tmp_path, **stream).config).find(f"p=7/r=a/{name}")
+
+    assert (None if isinstance(where, Partition) else class_of(where)) == (None if is_read else "not_data")
+
+
 def test_dead_letters_are_hidden_from_a_stream_of_texts(tmp_path: Path) -> None:
     locator = PartitionLocator(stream_of(tmp_path, files="*.csv").config)
 
