@@ -19,6 +19,7 @@ from lake_assets.parquet.job import Job
 from lake_assets.parquet.leaves import decoded, has_infinity, has_limits, leaf_types, leaves, not_held, plain, width
 from lake_assets.parquet.parquet_files import TAIL, ParquetRows
 from lake_assets.parquet.partition_values import is_other
+from lake_assets.parquet.row_groups import in_order
 from lake_assets.parquet.schema_fit import Fitter
 from lake_assets.parquet.type_fit import widens
 from lake_assets.parquet.write import parquet_schema
@@ -258,6 +259,8 @@ def _proves(statistics: pq.Statistics | None, path: str, given: pa.DataType, wan
         if statistics.physical_type in ("BYTE_ARRAY", "FLOAT", "DOUBLE") and not t.is_decimal(plain(given)):
             return True
         raise UnfitError(f"column {path!r} has no least and greatest value")
+    if not in_order(statistics):
+        raise UnfitError(f"the least value of column {path!r} is greater than its greatest")
     if t.is_floating(plain(given)):
         return False
     if not has_limits(wanted):

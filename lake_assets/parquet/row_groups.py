@@ -1,6 +1,7 @@
 """Which row groups may have rows of a partition, by the statistics of the columns that select the rows."""
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -43,11 +44,19 @@ def span_of(statistics: Statistics) -> Span:
     """Return the values that the statistics of a column allow."""
     if statistics is None:
         return Span()
+    has_null = not statistics.has_null_count or statistics.null_count != 0
+    with suppress(OverflowError, ValueError):  # a date that Python does not have
+        if statistics.has_min_max and in_order(statistics):
+            return Span(statistics.min, statistics.max, has_null)
+    return Span(has_null=has_null)
+
+
+def in_order(statistics: pq.Statistics) -> bool:
+    """Return whether the least value is not greater than the greatest, as some writers have it of unsigned numbers."""
     try:
-        least, greatest = (statistics.min, statistics.max) if statistics.has_min_max else (None, None)
-    except (OverflowError, ValueError):  # a date that Python does not have
-        least = greatest = None
-    return Span(least, greatest, not statistics.has_null_count or statistics.null_count != 0)
+        return bool(statistics.min <= statistics.max)
+    except (OverflowError, ValueError):  # times are signed numbers
+        return bool(statistics.min_raw <= statistics.max_raw)
 
 
 def read_spans(file: pa.NativeFile, names: Sequence[str]) -> set[Box] | None:

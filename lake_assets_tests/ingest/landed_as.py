@@ -55,6 +55,17 @@ def as_orc(table: pa.Table, **options: Any) -> bytes:
     return file.getvalue()
 
 
+def in_signed_order(*numbers: int) -> bytes:
+    """A file of unsigned numbers `u`, least and greatest first; its bounds are swapped, as by a signed comparison."""
+    sink = io.BytesIO()
+    table = pa.table({"u": pa.array(numbers, pa.uint32()), "n": range(len(numbers))})
+    pq.write_table(table, sink, use_dictionary=False, compression="none")
+    body, (least, greatest, *_) = sink.getvalue(), (number.to_bytes(4, "little") for number in numbers)
+    begin = len(body) - 8 - int.from_bytes(body[-8:-4], "little")  # of the footer
+    footer = body[begin:].replace(least, b"least").replace(greatest, least).replace(b"least", greatest)
+    return body[:begin] + footer
+
+
 def load(world: World, body: pa.Table | bytes, text: str = NW, name: str = "a", **options: Any) -> LedgerRow:
     """Land an object under a name and the suffix of the stream's format, ingest its partition, return its run's row."""
     form = world.options.get("format", "parquet")

@@ -15,6 +15,7 @@ import pytest
 
 from lake_assets.errors import SchemaError, SourceError
 from lake_assets.maintenance.compaction import compact
+from lake_assets_tests.ingest.landed_as import in_signed_order
 from lake_assets_tests.lake.commit.strategy_pair import SCHEMA, row
 from lake_assets_tests.tiers import more
 from lake_assets_tests.world import NW, SW, World, sales
@@ -213,25 +214,24 @@ def test_partition_columns_inside_a_file_whose_field_ids_are_those_of_another_ta
     assert found(copied, "id", "total") == found(encoded, "id", "total")
 
 
-UNFIT: dict[str, tuple[pa.Table, dict[str, Any]]] = {
-    "a NaN": (sales(1, math.nan), {}),
-    "no statistics": (sales(1), {"write_statistics": False}),
-    "an old list": (pa.table({"l": [[1]]}), {"use_compliant_nested_type": False}),
-    "INT96": (pa.table({"t": pa.array([1], pa.timestamp("us"))}), {"use_deprecated_int96_timestamps": True}),
-    "half floats": (pa.table({"h": pa.array([1.5], pa.float16())}), {}),
-    "a wider time": (pa.table({"c": pa.array([1], pa.time32("ms"))}), {}),
-    "LZ4": (sales(1), {"compression": "lz4"}),
-    "an encoding that DuckDB does not read": (
-        pa.table({"n": [1, 2], "f": [0.5, 1.5]}),
-        {"use_dictionary": False, "column_encoding": "BYTE_STREAM_SPLIT"},
+UNFIT = {
+    "a NaN": landed(sales(1, math.nan)),
+    "swapped bounds": in_signed_order(1, 2**31 + 1, 7),
+    "no statistics": landed(sales(1), write_statistics=False),
+    "an old list": landed(pa.table({"l": [[1]]}), use_compliant_nested_type=False),
+    "INT96": landed(pa.table({"t": pa.array([1], pa.timestamp("us"))}), use_deprecated_int96_timestamps=True),
+    "half floats": landed(pa.table({"h": pa.array([1.5], pa.float16())})),
+    "a wider time": landed(pa.table({"c": pa.array([1], pa.time32("ms"))})),
+    "LZ4": landed(sales(1), compression="lz4"),
+    "an encoding that DuckDB does not read": landed(
+        pa.table({"n": [1, 2], "f": [0.5, 1.5]}), use_dictionary=False, column_encoding="BYTE_STREAM_SPLIT"
     ),
 }
 
 
 @pytest.mark.parametrize("name", [*list(UNFIT)[:2], *more(list(UNFIT)[2:])])
 def test_what_readers_would_read_otherwise_is_encoded(local_world: World, name: str) -> None:
-    table, writer = UNFIT[name]
-    copied, encoded = both_ways(local_world, landed(table, **writer))
+    copied, encoded = both_ways(local_world, UNFIT[name])
 
     assert files_copied(copied, encoded) == (0, 0)
 

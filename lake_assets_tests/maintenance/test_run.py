@@ -303,3 +303,8 @@ def test_bounds_that_earlier_versions_wrote_are_corrected(local_world: World) ->
     assert local_world.query("SELECT count(*) FROM lake.sales WHERE id < 5") == [(0,)]
     assert local_world.tidy().corrected == columns[:1]
     assert local_world.query("SELECT count(*) FROM lake.sales WHERE id < 5") == [(6,)]
+    set_bounds(local_world, "id", "1", "0", of_a_file=True)
+    assert local_world.query("SELECT count(*) FROM lake.sales WHERE id = 0") == [(1,)]
+    assert data_files_check(local_world) == (False, ["id"])
+    assert local_world.tidy().corrected == columns[:1]
+    assert local_world.query("SELECT count(*) FROM lake.sales WHERE id = 0") == [(2,)]

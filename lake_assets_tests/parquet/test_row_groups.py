@@ -17,6 +17,7 @@ from lake_assets.parquet.landed import Landed
 from lake_assets.parquet.landed_rows import Share
 from lake_assets.parquet.row_groups import Box, Span, merged
 from lake_assets.parquet.shares import Reader
+from lake_assets_tests.ingest.landed_as import in_signed_order
 
 ONE = (Span("a", "a", False), Span(1, 1, False))
 OTHER = (Span("b", "b", False), Span(2, 2, False))
@@ -69,10 +70,10 @@ def test_no_value_is_lost(most: int) -> None:
 DAYS = [18000, 18001, 18002]  # 2019-04-14 and on
 
 
-def rows_of(folder: Path, kind: PartitionType, text: str) -> list[int]:
+def rows_of(folder: Path, kind: PartitionType, text: str, column: str = "key") -> list[int]:
     """The numbers of a partition's rows in the object."""
     storage = LocalStorage(path=str(folder))
-    partition = Partition.of([PartitionColumn("key", kind, in_rows=True)], {"key": text})
+    partition = Partition.of([PartitionColumn(column, kind, in_rows=True)], {column: text})
     share = Share("a.parquet", "", 2**30)  # so large that it is not fetched whole, under an ETag
     schema = pa.schema([("n", pa.int64())])
     job = Job("run", Landed(storage), storage, schema, "none", 1, (), selects=True)
@@ -110,6 +111,8 @@ def test_a_row_group_without_the_value_is_not_read(
 def test_statistics_that_do_not_compare_say_nothing(tmp_path: Path) -> None:
     pq.write_table(pa.table({"key": ["10", "9"], "n": [0, 1]}), tmp_path / "a.parquet")
     assert (rows_of(tmp_path, "integer", "9"), rows_of(tmp_path, "integer", "11")) == ([1], [])
+    (tmp_path / "a.parquet").write_bytes(in_signed_order(1, 2**31 + 1, 7))
+    assert rows_of(tmp_path, "integer", "7", column="u") == [2]
     days = pa.array([-1_000_000, DAYS[0]], pa.int32()).cast(pa.date32())  # before Python's first
     pq.write_table(pa.table({"key": days, "n": [0, 1]}), tmp_path / "a.parquet")
     assert rows_of(tmp_path, "date", "2019-04-14") == [1]

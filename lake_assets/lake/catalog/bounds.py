@@ -8,6 +8,7 @@ import math
 import re
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from contextlib import suppress
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import duckdb
@@ -18,7 +19,7 @@ from lake_assets.lake.catalog import spec
 if TYPE_CHECKING:
     from lake_assets.lake.catalog.database import CatalogDatabase
 
-_DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)")
+_DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)", re.IGNORECASE)
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -61,7 +62,9 @@ class Bounds(NamedTuple):
     greatest: str | None
 
 
+_BYTE = re.compile(r"\\x([0-9A-F]{2})")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
+_TIME = re.compile(r"\d\d:\d\d:\d\d(?:\.\d+)?")
 _MOMENT = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(?:\+00(?::00)?)?")
 
 
@@ -71,10 +74,13 @@ def _number(text: str) -> float:
     return number
 
 
-def _date(text: str) -> str:
-    if _DATE.fullmatch(text) is None:
-        raise ValueError(text)
-    return text
+def _of_form(form: re.Pattern[str]) -> Callable[[str], str]:
+    def order(text: str) -> str:
+        if form.fullmatch(text) is None:
+            raise ValueError(text)
+        return text
+
+    return order
 
 
 def _moment(text: str) -> str:
@@ -86,18 +92,44 @@ def _moment(text: str) -> str:
 # A query takes a millisecond, and a commit compares the bounds of some forty columns. DuckDB and Python both order
 # strings by their code points. Each function raises ValueError for a text that only DuckDB can compare.
 _SHARED_ORDERS: Mapping[str, Callable[[str], Any]] = {
+    "BOOLEAN": str,
     "VARCHAR": str,
+    "UUID": str,
+    "BLOB": lambda text: _BYTE.sub(lambda byte: chr(int(byte[1], 16)), text),
+    "TIME": _of_form(_TIME),
+    "TIMESTAMP WITH TIME ZONE": _moment,  # as DuckDB names it in files
     "FLOAT": _number,
     "DOUBLE": _number,
-    "DATE": _date,
+    "DATE": _of_form(_DATE),
     **{name: _moment for name in ORDERED_TYPES.values() if name.startswith("TIMESTAMP")},
     **{name: int for name in ORDERED_TYPES.values() if "INT" in name},
 }
 
 
+def _order(sql_type: str) -> Callable[[str], Any] | None:
+    return Decimal if _DECIMAL.fullmatch(sql_type) else _SHARED_ORDERS.get(sql_type)
+
+
 def duckdb_type(ducklake_type: str) -> str | None:
     """Return DuckDB's name for an ordered type, or None."""
     return ducklake_type.upper() if _DECIMAL.fullmatch(ducklake_type) else ORDERED_TYPES.get(ducklake_type)
+
+
+def in_order(engine: duckdb.DuckDBPyConnection, sql_type: str, bounds: Bounds) -> bool:
+    """Return whether the least value is not greater than the greatest, in the order of DuckDB's type.
+
+    Some writers compare unsigned numbers as signed ones. A row that is outside of such bounds is found by no condition.
+    """
+    least, greatest = bounds
+    if least == greatest or least is None or greatest is None:
+        return True
+    if (order := _order(sql_type)) is None:
+        return True
+    with suppress(ValueError):
+        return bool(order(least) <= order(greatest))
+    sql = f"SELECT coalesce(TRY_CAST(? AS {sql_type}) <= TRY_CAST(? AS {sql_type}), false)"
+    ((is_ordered,),) = engine.execute(sql, [least, greatest]).fetchall()
+    return bool(is_ordered)
 
 
 def of_unknown_values(ducklake_type: str) -> Bounds:
@@ -165,8 +197,7 @@ def _merged_of_type(
     many = {key: group for key, group in groups.items() if len(group) > 1}
     if not many:
         return result
-    order = _SHARED_ORDERS.get(sql_type)
-    if order is not None:
+    if (order := _order(sql_type)) is not None:
         with suppress(ValueError):
             return result | {key: _extremes(group, order) for key, group in many.items()}
     flat = [(number, b.least, b.greatest) for number, group in enumerate(many.values()) for b in group]

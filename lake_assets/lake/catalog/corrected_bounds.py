@@ -139,7 +139,12 @@ def repair_bounds(session: LakeSession, name: TableName) -> dict[int, str]:
     return wrong
 
 
-_UNKNOWN = "(min_value IS NULL OR max_value IS NULL) AND value_count IS DISTINCT FROM 0"
+# Some writers compare unsigned numbers as signed ones, and the extension believes their footers.
+_UNKNOWN = (
+    "value_count IS DISTINCT FROM 0 AND (min_value IS NULL OR max_value IS NULL OR "
+    "(TRY_CAST(min_value AS DOUBLE) > TRY_CAST(max_value AS DOUBLE) AND column_id NOT IN "
+    f"(SELECT column_id FROM {spec.COLUMN} c WHERE c.table_id = s.table_id AND column_type IN ('varchar', 'blob'))))"
+)
 
 
 _Examined = tuple[int, str, int, bool]

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lake_assets.duckdb_engine import all_threads, glob_literal, identifier
-from lake_assets.lake.catalog.bounds import MAY_BE_UNKNOWN, Bounds, duckdb_type, merged
+from lake_assets.lake.catalog.bounds import MAY_BE_UNKNOWN, Bounds, duckdb_type, in_order, merged
 from lake_assets.lake.catalog.database import NotDirectError
 from lake_assets.lake.catalog.table import Column, Partitioning, Table
 from lake_assets.parquet.job import DataFile
@@ -32,9 +32,10 @@ _PARTS = {("list", ""): "unnest(v)", ("map", "key"): "unnest(map_keys(v))", ("ma
 _FOOTERS = (
     "SELECT f.file_name, f.num_rows, f.file_size_bytes, f.footer_size, shape, c.path_in_schema, c.type, "
     "c.total_compressed_size, c.num_values, c.stats_null_count, c.stats_min_value, c.stats_max_value, "
-    "c.compression, string_split(c.encodings, ', ') FROM "
+    "c.compression, string_split(c.encodings, ', '), leaf_types[c.column_id + 1] FROM "
     "(SELECT parquet_file_metadata[1] AS f, hash([(e.name, e.type, e.num_children, e.converted_type, e.scale, "
     "e.precision, e.logical_type) for e in parquet_schema]) AS shape, "
+    "[e.duckdb_type for e in parquet_schema if e.type IS NOT NULL AND coalesce(e.num_children, 0) = 0] AS leaf_types, "
     "unnest(CASE WHEN len(parquet_metadata) = 0 THEN [NULL] ELSE parquet_metadata END) AS c "
     "FROM parquet_full_metadata(?))"
 )
@@ -235,7 +236,7 @@ def _at_hand(files: Sequence[DataFile]) -> Iterator[dict[str, str]]:
 
 
 def open_footers(engine: duckdb.DuckDBPyConnection, uris: Sequence[str]) -> list[Footer]:
-    """Return the footers of these files, in their order.
+    """Return the footers of these files, in their order, without bounds of which the least is the greater one.
 
     Raises:
         duckdb.Error: a file is absent or is not a Parquet file.
@@ -243,12 +244,14 @@ def open_footers(engine: duckdb.DuckDBPyConnection, uris: Sequence[str]) -> list
     with all_threads(engine) if len(uris) > _FEW else nullcontext():
         rows = engine.execute(_FOOTERS, [[glob_literal(uri) for uri in uris]]).fetchall()
     files: dict[str, Footer] = {}
-    for uri, num_rows, size, footer_size, shape, path, *chunk in rows:
+    for uri, num_rows, size, footer_size, shape, path, *chunk, sql_type in rows:
         chunks: dict[str, list[Chunk]]
         if uri not in files:
             files[uri] = Footer(uri, num_rows, size, footer_size, shape, chunks := {})
         if path is not None:
-            chunks.setdefault(path, []).append(_storable(Chunk(*chunk)))
+            of_group = _storable(Chunk(*chunk))
+            is_ordered = in_order(engine, sql_type, Bounds(of_group.least, of_group.greatest))
+            chunks.setdefault(path, []).append(of_group if is_ordered else of_group._replace(least=None, greatest=None))
     return [files[uri] for uri in uris]
 
 

@@ -24,7 +24,7 @@ from lake_assets.layout.texts import value_text
 from lake_assets.parquet.as_is import unread_form
 from lake_assets.parquet.derived_columns import Made, made_of
 from lake_assets.parquet.empty_columns import without_values
-from lake_assets.parquet.leaves import has_limits, leaf_types, leaves, not_held, shown
+from lake_assets.parquet.leaves import has_limits, has_nanoseconds, leaf_types, leaves, not_held, shown
 from lake_assets.parquet.schema_fit import Fitter
 from lake_assets.parquet.type_fit import widens
 from lake_assets.storage.manifest import LandedObject
@@ -32,6 +32,8 @@ from lake_assets.storage.manifest import LandedObject
 _ROWS = 131_072  # of a batch
 _TOO_EARLY = "5877642-06-23 (BC)"  # a day that DuckDB writes and cannot read
 _TIME_OF_DAY = re.compile(r"([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d+)?")  # DuckDB writes others too
+
+_FEW_YEARS = re.compile(r"(1[7-9]|2[01])\d\d-")  # of nanoseconds
 
 SchemaOf = Callable[[LandedObject], pa.Schema]
 """Reads the Arrow schema of a landed object; raises SourceError."""
@@ -185,13 +187,15 @@ class FileChecker:
         """Check that DuckDB can hold all times; mostly the footer proves it, or cannot be read (see `not_held_in`)."""
         names = [field.name for field in schema for _ in leaf_types(field.type)]
         kinds = [kind for field in schema for kind in leaf_types(field.type)]
+        in_nanoseconds = {field.name.lower(): field.type for field in self._target if has_nanoseconds(field.type)}
         unproved = {
             name
             for name, kind, chunks in zip(names, kinds, footer.chunks.values(), strict=False)  # none without rows
-            if has_limits(kind) and not all(_is_held(kind, chunk) for chunk in chunks)
+            if has_limits(kind)
+            and not all(_is_held(kind, chunk, are_few=name.lower() in in_nanoseconds) for chunk in chunks)
         }
         for name in sorted(unproved):
-            if error := not_held_in(self._session, landed.uri, name):
+            if error := not_held_in(self._session, landed.uri, name, in_nanoseconds.get(name.lower())):
                 raise error
 
     def _read(self, landed: LandedObject, name: str) -> Iterator[pa.RecordBatch]:
@@ -199,8 +203,16 @@ class FileChecker:
             yield from _column(self._session, landed.uri, name)
 
 
-def not_held_in(session: LakeSession, uri: str, name: str) -> SchemaError | None:
+def not_held_in(
+    session: LakeSession, uri: str, name: str, in_nanoseconds: pa.DataType | None = None
+) -> SchemaError | None:
     """Read a column of a file; returns the error for a value that DuckDB cannot hold, or None.
+
+    Args:
+        session: an open lake, whose engine has the secret of the landing zone.
+        uri: of the file.
+        name: of the column.
+        in_nanoseconds: the table's type, if it has times in nanoseconds.
 
     Raises:
         CatalogError: the file cannot be read.
@@ -209,10 +221,16 @@ def not_held_in(session: LakeSession, uri: str, name: str) -> SchemaError | None
     with translated(session.config):
         try:
             for batch in _column(session, uri, name):
-                if held := next(filter(None, map(not_held, leaves(batch.column(0)))), None):
+                values = batch.column(0) if in_nanoseconds is None else batch.column(0).cast(in_nanoseconds)
+                if held := next(filter(None, map(not_held, leaves(values))), None):
                     return SchemaError(
                         f"{column} has {held.misfit}:", f"correct the value where it is written{held.hint}."
                     )
+        except pa.ArrowInvalid:
+            return SchemaError(
+                f"{column} has a time outside of 1677-09-22 to 2262-04-11, which the table's TIMESTAMP_NS cannot hold:",
+                "correct the value where it is written.",
+            )
         except duckdb.ConversionException as error:
             why = one_line(without_statement(error), 200)
             return SchemaError(
@@ -239,10 +257,15 @@ def _check_chunks(landed: LandedObject, footer: Footer) -> None:
                 )
 
 
-def _is_held(kind: pa.DataType, chunk: Chunk) -> bool:
-    """Return whether the statistics prove that DuckDB can hold all values of a column of times."""
+def _is_held(kind: pa.DataType, chunk: Chunk, *, are_few: bool) -> bool:
+    """Return whether the statistics prove that DuckDB can hold all values of a column of times.
+
+    Nanoseconds are `are_few`: DuckDB casts other units to them where it reads the table.
+    """
     if chunk.nulls == chunk.values:
         return True
+    if are_few and not all(_FEW_YEARS.match(text or "") for text in (chunk.least, chunk.greatest)):
+        return False
     if not t.is_time(kind):  # DuckDB makes no text of another time that it cannot hold
         # Beside an infinity, which is beyond all, there may be values between it and those that DuckDB can hold.
         return chunk.least not in (None, _TOO_EARLY, "-infinity") and chunk.greatest != "infinity"

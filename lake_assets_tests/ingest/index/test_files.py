@@ -17,6 +17,7 @@ from lake_assets.ingest.index.verify import repair_indexed
 from lake_assets.landing.retail import Retail
 from lake_assets.landing.writer import LandingWriter
 from lake_assets_tests.ingest.index.indexing import index, with_partition
+from lake_assets_tests.ingest.landed_as import in_signed_order
 from lake_assets_tests.ingest.test_derived import ARRIVAL_CLOCK, FEB_18, FEB_19, LAYOUT, RECORDS, at, land, options
 from lake_assets_tests.ingest.test_in_rows import TWO_WORLDS, put
 from lake_assets_tests.tiers import more
@@ -96,6 +97,21 @@ def test_narrower_types_are_registered_and_found(
                 assert found == [every], condition
 
 
+@pytest.mark.usefixtures("strategy")
+def test_rows_are_found_whose_bounds_a_writer_has_compared_as_signed(indexed_world: World) -> None:
+    indexed_world.land(NW, in_signed_order(1, 2**31 + 1, 7))
+
+    (outcome,) = index(indexed_world).values()
+
+    assert outcome.error is None
+    assert indexed_world.query("SELECT u FROM lake.sales WHERE u IN (1, 7) OR u > 2147483648") == [
+        (1,),
+        (2**31 + 1,),
+        (7,),
+    ]
+    assert indexed_world.query("SELECT min(u), max(u) FROM lake.sales") == [(1, 2**31 + 1)]
+
+
 def patched(codec: int) -> bytes:
     """A file whose footer names another codec than LZ4_RAW, by Thrift's number."""
     sink = io.BytesIO()
@@ -123,13 +139,23 @@ def only(column: pa.Array) -> bytes:
     return sink.getvalue()
 
 
-MISREAD: dict[str, tuple[list[object], bytes, str]] = {
+MISREAD: dict[str, tuple[Any, bytes, str]] = {
+    "no nanosecond": (
+        pa.array([1], pa.timestamp("ns")),
+        only(pa.array([32_503_680_000_000_000], pa.timestamp("us"))),
+        "has a time outside of 1677-09-22 to 2262-04-11, which the table's TIMESTAMP_NS cannot hold: correct the value",
+    ),
     "float": ([0.5], only(pa.array([0.1], pa.float32())), "is float, and conditions on the table's double would"),
     "old list": ([[1]], old_list(), r"old form \(x.bagg.element\).*writeLegacyFormat"),
     "split integer": ([1], split(pa.array([1])), "is INT64 encoded by BYTE_STREAM_SPLIT, which DuckDB"),
     "LZ4": (["a"], patched(5), "is compressed by LZ4, which DuckDB"),
 }
-MORE_MISREAD: dict[str, tuple[list[object], bytes, str]] = {
+MORE_MISREAD: dict[str, tuple[Any, bytes, str]] = {
+    "no nanosecond inside": (
+        pa.array([[1]], pa.list_(pa.timestamp("ns"))),
+        only(pa.array([[-11_676_096_000_000_000]], pa.list_(pa.timestamp("us")))),
+        "has a time outside of 1677-09-22 to 2262-04-11",
+    ),
     "half float": ([0.5], only(pa.array([0.1], pa.float16())), "which DuckLake does not read as the table's double"),
     "split bytes": (
         [b"ab"],

@@ -5,7 +5,7 @@ from itertools import permutations
 import duckdb
 import pytest
 
-from lake_assets.lake.catalog.bounds import Bounds, beyond, duckdb_type, merged
+from lake_assets.lake.catalog.bounds import Bounds, beyond, duckdb_type, in_order, merged
 
 
 @pytest.mark.parametrize(
@@ -38,6 +38,9 @@ ONLY_DUCKDB = {
     "timestamptz": ["2026-02-11 01:00:00+02", "2026-02-11 00:00:00+00", "infinity", "0044-03-15 (BC) 00:00:00+00"],
     "decimal(6,2)": ["10.00", "9.50", "-1.00"],
     "boolean": ["true", "false"],
+    "blob": ["a", "\\xC3", "\\x00z", "~"],
+    "time": ["10:00:00", "09:59:59.5", "10:00:00.000001"],
+    "uuid": ["00000000-0000-0000-0000-000000000001", "f0000000-0000-0000-0000-000000000000"],
 }
 
 
@@ -53,6 +56,11 @@ def test_values_are_ordered_as_duckdb_orders_them(kind: str, texts: list[str]) -
             f"SELECT arg_min(t, t::{duckdb_type(kind)}), arg_max(t, t::{duckdb_type(kind)}) FROM unnest(?) AS u(t)",
             [list(some)],
         ).fetchall()
+        least, greatest = some[:2]
+        ((is_ordered,),) = engine.execute(
+            f"SELECT ?::{duckdb_type(kind)} <= ?::{duckdb_type(kind)}", [least, greatest]
+        ).fetchall()
+        assert in_order(engine, str(duckdb_type(kind)), Bounds(least, greatest)) == is_ordered
         found = merged(engine, [("a", kind, Bounds(text, text)) for text in some])
         assert found == {"a": Bounds(*expected)}
 
