@@ -71,6 +71,7 @@ class CsvFormat(TextFormat):
     names: tuple[Annotated[str, Field(min_length=1)], ...] | None = Field(
         None, min_length=1, description="The columns' names, in place of those of the header."
     )
+    header_blanks: Literal["trim", "keep"] = Field("trim", description="Blanks around the names of the header.")
     skip_lines: int = Field(0, ge=0, le=10_000, description="Lines before the header.")
     comment: Character | None = Field(None, description="A line that begins with it is left out.")
     nulls: tuple[str, ...] = Field(("",), description="Texts without quotes that are NULL.")

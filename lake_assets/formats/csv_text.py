@@ -13,7 +13,9 @@ from pyarrow import compute
 from lake_assets.config.formats import CsvFormat
 from lake_assets.errors import SchemaError
 from lake_assets.formats.blocks import TextBlock
-from lake_assets.formats.dialects import DialectTypes, ShortRecords, header_names, with_plain_escapes
+from lake_assets.formats.csv_header import quotes_of, read_header, with_separator
+from lake_assets.formats.decoding import PEEKED
+from lake_assets.formats.dialects import DialectTypes, UnevenRecords, with_plain_escapes
 from lake_assets.formats.record_ends import Positions, Quotes, line_breaks
 from lake_assets.formats.records import NOT_ONE_RECORD, Block, Lines, reason_of
 from lake_assets.formats.rescue import converted, merged
@@ -21,6 +23,7 @@ from lake_assets.formats.schema import BLANKS, as_text, fit, has_codes, inferred
 from lake_assets.formats.text import FixSchema, Text
 
 _LANDED = CsvFormat()
+_BEHIND = "it has a value behind the last column that has a name"
 _MISREAD = re.compile(r"In CSV column #(\d+): (?:Row #\d+: )?(?:CSV conversion error to ([^:]+): )?(.*)")
 _MISCOUNTED = re.compile(r"CSV parse error: (?:Row #\d+: )?Expected (\d+) columns, got (\d+)")
 
@@ -31,8 +34,8 @@ class CsvText(Text):
     Args:
         source, schema, rescue: as of `Text`.
         integers: names of columns whose numbers are not codes.
-        dialect: of the text, which has been decoded; its lines to skip and its byte order mark are left out.
-        names: of the columns; those of its first record when None.
+        dialect: of the text, which has been decoded; its lines to skip are left out if the names are given.
+        names: of the columns, of which the last ones may have none, and then no values; those of its header when None.
         wanted: names of the columns that are read; None: all of the schema.
         for_table: as of `Text`.
     """
@@ -52,27 +55,31 @@ class CsvText(Text):
         super().__init__(source, schema, for_table=for_table, rescue=rescue)
         self._integers = integers
         self._dialect = dialect
-        self._names = names
+        self._names: Sequence[str] | None = None
+        self._nameless: list[str] = []
+        if names is not None:
+            self._names, self._nameless = _named(names)
         self._wanted = wanted
         self._types = DialectTypes(dialect)
 
     @cached_property
     def quotes(self) -> Quotes | None:
         """See `Text`."""
-        dialect = self._dialect
-        if dialect.quote is None:
-            return None
-        escape = None if dialect.escape is None else dialect.escape.encode()
-        return Quotes(dialect.quote.encode(), dialect.delimiter.encode(), escape)
+        return quotes_of(self._dialect)
 
     def records(self, block: TextBlock) -> Iterator[Block | Lines]:
-        """See `Text`; the first record has the names unless they are known."""
+        """See `Text`; the header has the names unless they are known."""
         text, ends = block
         if self._names is None:
-            header = bytes(text[: int(ends[0])])
-            self._names = header_names(header, self._dialect, self.source)
-            text, ends = text[len(header) + 1 :], ends[1:] - len(header) - 1
-            self._line += header.count(b"\n") + 1
+            self._dialect = with_separator(bytes(text[:PEEKED]), self._dialect)
+            begin = int(ends[self._dialect.skip_lines - 1]) + 1 if self._dialect.skip_lines else 0
+            header = read_header(lambda size: bytes(text[begin : begin + size]), self._dialect, self.source)
+            begin += len(header.text)
+            self._line += len(line_breaks(text[:begin]))
+            text, ends = text[begin:], ends[ends >= begin] - begin
+            if not header.names:
+                return
+            self._names, self._nameless = _named(header.names)
         found = Block(text, ends, self._line, self)
         self._line += len(line_breaks(text))
         comment = self._dialect.comment
@@ -139,7 +146,7 @@ class CsvText(Text):
         return reason
 
     def _infer_all(self, lines: Sequence[bytes]) -> pa.Schema:
-        text = b"\n".join(lines)
+        text = b"\n".join(self._even(lines))
         fields = list(as_text(self._parse(text, None).schema))
         numbers = [field for field in fields if pa.types.is_integer(field.type) or pa.types.is_floating(field.type)]
         texts = self._parse(text, pa.schema([field.with_type(pa.string()) for field in numbers]))
@@ -163,27 +170,69 @@ class CsvText(Text):
         return self._parse_escaped(with_plain_escapes(text, self._dialect), types)
 
     def _parse_escaped(self, text: bytes | memoryview, types: pa.Schema | None) -> pa.Table:
-        dialect, short = self._dialect, ShortRecords(self._dialect)
         try:
-            rows = pc.read_csv(
+            rows = self._by_arrow(text, types, None)
+        except pa.ArrowInvalid as error:
+            uneven = self._uneven(text, error)
+            rows = self._by_arrow(text, types, uneven)
+            rows = uneven.merged(rows, lambda even: self._by_arrow(even, rows.schema, None))
+        for name in self._nameless:
+            if compute.any(compute.not_equal(rows.column(name), "")).as_py():
+                raise pa.ArrowInvalid(_BEHIND)
+        return rows.drop_columns(self._nameless)
+
+    def _uneven(self, text: bytes | memoryview, error: pa.ArrowInvalid) -> UnevenRecords:
+        """Return the collector of the records that were the error; raises any other one."""
+        try:
+            str(text, "utf-8")  # Arrow gives no others to it
+        except UnicodeDecodeError:
+            raise error from None
+        if not _MISCOUNTED.match(reason_of(error)):
+            raise error
+        return UnevenRecords(self._dialect, len(self._nameless))
+
+    def _even(self, lines: Sequence[bytes]) -> Sequence[bytes]:
+        """Return records with as many values as there are columns."""
+        text = with_plain_escapes(b"\n".join(lines), self._dialect)
+        texts = pa.schema([(name, pa.string()) for name in self._names or ()])
+        try:
+            self._by_arrow(text, texts, None)
+        except pa.ArrowInvalid as error:
+            uneven = self._uneven(text, error)
+            self._by_arrow(text, texts, uneven)
+            return uneven.replaced(lines)
+        return lines
+
+    def _by_arrow(self, text: bytes | memoryview, types: pa.Schema | None, uneven: UnevenRecords | None) -> pa.Table:
+        dialect, nameless = self._dialect, self._nameless
+        try:
+            return pc.read_csv(
                 pa.BufferReader(text),
-                pc.ReadOptions(column_names=self._names, use_threads=False, block_size=len(text) + 1),
+                pc.ReadOptions(
+                    column_names=[*(self._names or ()), *nameless], use_threads=False, block_size=len(text) + 1
+                ),
                 pc.ParseOptions(
                     delimiter=dialect.delimiter,
                     quote_char=dialect.quote or False,
                     escape_char=dialect.escape or False,
                     newlines_in_values=True,
-                    invalid_row_handler=short.take if dialect.ragged == "pad" else None,
+                    invalid_row_handler=uneven and uneven.take,
                 ),
                 pc.ConvertOptions(
-                    column_types=types,
+                    column_types={field.name: field.type for field in types or ()}
+                    | dict.fromkeys(nameless, pa.string()),
                     null_values=list(dialect.nulls),
                     strings_can_be_null=True,
                     quoted_strings_can_be_null=dialect.quoted_nulls,
                     decimal_point=dialect.decimal,
-                    include_columns=self._wanted,
+                    include_columns=self._wanted and [*self._wanted, *nameless],
                 ),
             )
         except pa.ArrowNotImplementedError as error:
             raise SchemaError(f"CSV cannot hold a column of this schema: {error}.", "Use JSON lines.") from error
-        return short.merged(rows, lambda padded: self._parse_escaped(padded, rows.schema))
+
+
+def _named(names: Sequence[str]) -> tuple[Sequence[str], list[str]]:
+    """Return the columns' names, and others for those behind them that have none."""
+    named = [name for name in names if name]
+    return named, [f"\0{number}" for number in range(len(names) - len(named))]

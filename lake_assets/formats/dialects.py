@@ -1,7 +1,5 @@
-"""What dialects of CSV have and Arrow's reader has not: formats of numbers and times, short records, names."""
+"""What dialects of CSV have and Arrow's reader has not: formats of numbers and times, uneven records."""
 
-import codecs
-import csv
 import re
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -14,39 +12,9 @@ from pyarrow import types as t
 
 from lake_assets.config.column_types import NumberFormat, number_format
 from lake_assets.config.formats import CsvFormat
-from lake_assets.errors import SourceError
 from lake_assets.formats.schema import as_text
 
 Texts = TypeVar("Texts", pa.Array, pa.ChunkedArray)
-
-
-def header_names(header: bytes, dialect: CsvFormat, origin: str) -> list[str]:
-    """Return the columns' names in the first record of a text; one without a name gets that of its place.
-
-    Raises:
-        SourceError: a name is there twice, or the record cannot be read.
-    """
-    text = header.removeprefix(codecs.BOM_UTF8).decode("utf-8", "replace").strip("\r\n")
-    quoting: Literal[0, 3] = csv.QUOTE_NONE if dialect.quote is None else csv.QUOTE_MINIMAL
-    reader = csv.reader(
-        text.splitlines(keepends=True),
-        delimiter=dialect.delimiter,
-        quotechar=dialect.quote,
-        escapechar=dialect.escape,
-        quoting=quoting,
-    )
-    try:
-        values = next(reader, [])
-    except csv.Error as error:
-        raise SourceError(
-            f"the header of {origin} cannot be read: {error}:", "correct it, or give names in the stream's format."
-        ) from error
-    names = [name or f"column_{number}" for number, name in enumerate(values, 1)]
-    if twice := next((name for name in names if names.count(name) > 1), None):
-        raise SourceError(
-            f"the header of {origin} has the name {twice!r} twice:", "rename one, or give names in the stream's format."
-        )
-    return names
 
 
 def with_plain_escapes(text: bytes | memoryview, dialect: CsvFormat) -> bytes | memoryview:
@@ -182,28 +150,46 @@ class DialectTypes:
             raise pa.ArrowInvalid(f"{name}: {error}") from error
 
 
-class ShortRecords:
-    """Records with fewer values than columns, which are read again with empty ones, and put in their place."""
+class UnevenRecords:
+    """Records with fewer or more values than columns, which are read again with as many, and put in their place.
 
-    def __init__(self, dialect: CsvFormat) -> None:
-        self._delimiter = dialect.delimiter
-        self._found: list[tuple[int, str]] = []  # the place among all records, from 1, and the text
+    One with fewer gets empty ones if the dialect pads, or if only columns without a name lack. One with more may have
+    delimiters at its end: the values behind them are empty.
+
+    Args:
+        dialect: of the text.
+        nameless: number of columns without a name, which are the last ones.
+    """
+
+    def __init__(self, dialect: CsvFormat, nameless: int) -> None:
+        self._delimiter = dialect.delimiter.encode()
+        self._most = None if dialect.ragged == "pad" else nameless
+        self._found: list[tuple[int, int, bytes]] = []  # the place of each, values that lack, and the text
 
     def take(self, row: pyarrow.csv.InvalidRow) -> Literal["skip", "error"]:
-        """Take one that Arrow's reader has found; one with more values stays an error."""
-        missing = row.expected_columns - row.actual_columns
-        if missing < 0:
-            return "error"
-        self._found.append((row.number, row.text + self._delimiter * missing))
-        return "skip"
+        """Take one that Arrow's reader has found; one with other values stays an error."""
+        missing, text = row.expected_columns - row.actual_columns, row.text.encode()
+        is_taken = (
+            self._most is None or missing <= self._most if missing > 0 else text.endswith(self._delimiter * -missing)
+        )
+        if is_taken:
+            self._found.append((row.number - 1, missing, text))
+        return "skip" if is_taken else "error"
+
+    def _even(self, text: bytes, missing: int) -> bytes:
+        return text + self._delimiter * missing if missing > 0 else text[:missing]
+
+    def replaced(self, lines: Sequence[bytes]) -> list[bytes]:
+        """Return all records with as many values as there are columns."""
+        missing = {place: number for place, number, _ in self._found}
+        return [self._even(line, missing[place]) if place in missing else line for place, line in enumerate(lines)]
 
     def merged(self, rows: pa.Table, parse: Callable[[bytes], pa.Table]) -> pa.Table:
-        """Return the rows with those of the short records, in the order of the text."""
+        """Return the rows with those of these records, in the order of the text."""
         if not self._found:
             return rows
-        places = [place - 1 for place, _ in self._found]
-        others = parse("".join(f"{text}\n" for _, text in self._found).encode())
-        return pa.concat_tables([rows, others]).take(pa.array(_order(len(rows), places)))
+        others = parse(b"".join(self._even(text, missing) + b"\n" for _, missing, text in self._found))
+        return pa.concat_tables([rows, others]).take(pa.array(_order(len(rows), [place for place, *_ in self._found])))
 
 
 def _order(rows: int, places: Sequence[int]) -> list[int]:

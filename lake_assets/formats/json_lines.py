@@ -17,7 +17,6 @@ from lake_assets.formats.rescue import NOTHING, NumberText, converted, dumped, e
 from lake_assets.formats.schema import as_text, fit, inferred, too_wide, wide_integer
 from lake_assets.formats.text import FixSchema, Text
 
-_BOM = b"\xef\xbb\xbf"
 _CLOSE, _OPEN = b"}{"
 _WIDE, _WIDEST = pa.decimal128(38, 0), 10**38
 _UNKNOWN = "unknown field"
@@ -58,8 +57,6 @@ class JsonText(Text):
     def records(self, block: TextBlock) -> Iterator[Block]:
         """See `Text`."""
         text, ends = block
-        if self._line == 1 and text[: len(_BOM)] == _BOM:
-            text, ends = text[len(_BOM) :], ends - len(_BOM)
         records = Block(text, ends, self._line, self)
         self._line += len(ends)
         if self._schema is not None or bytes(text).strip():  # otherwise there is nothing to infer from yet

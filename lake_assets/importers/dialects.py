@@ -9,6 +9,7 @@ import duckdb
 import pyarrow as pa
 
 from lake_assets.config.formats import CsvFormat
+from lake_assets.formats.csv_header import HEADER_OF_LOGS
 from lake_assets.formats.decoding import MARKS, mark_of
 from lake_assets.formats.dialects import read_times
 
@@ -53,7 +54,7 @@ def sniffed(begin: bytes, form: CsvFormat) -> tuple[CsvFormat, list[str]]:
         try:
             told = client.execute("SELECT * FROM sniff_csv(?)", [file.name])
             names = [column[0] for column in told.description or ()]
-            found = _told(dict(zip(names, told.fetchone() or (), strict=True)), form)
+            found = _told(dict(zip(names, told.fetchone() or (), strict=True)), form, whole)
             columns = _columns(client, file.name, found)
         except duckdb.Error:
             return form, []
@@ -62,7 +63,7 @@ def sniffed(begin: bytes, form: CsvFormat) -> tuple[CsvFormat, list[str]]:
     return CsvFormat.model_validate(found.model_dump() | values), doubts
 
 
-def _told(told: Mapping[str, object], form: CsvFormat) -> CsvFormat:
+def _told(told: Mapping[str, object], form: CsvFormat, text: bytes) -> CsvFormat:
     """Return the format with what the sniffer tells."""
     marks = {key: str(told[name]) for key, name in (("quote", "Quote"), ("escape", "Escape"), ("comment", "Comment"))}
     given: dict[str, object] = {key: mark for key, mark in marks.items() if mark not in _NONE}
@@ -70,6 +71,8 @@ def _told(told: Mapping[str, object], form: CsvFormat) -> CsvFormat:
         given.pop("escape", None)
     columns = told["Columns"]
     assert isinstance(columns, list)  # noqa: S101 - DuckDB's type
+    if "comment" in given and HEADER_OF_LOGS.search(text):
+        return CsvFormat.model_validate(form.model_dump() | given | {"delimiter": str(told["Delimiter"])})
     if not told["HasHeader"]:
         given |= {"header": False, "names": tuple(f"column_{number}" for number in range(1, len(columns) + 1))}
     if len(columns) > 1:

@@ -1,5 +1,6 @@
 """Reading records: JSON lines, CSV, Arrow and Parquet, from files or a pipe, in blocks of bounded size."""
 
+import codecs
 import os
 import select
 import stat
@@ -15,7 +16,7 @@ import pyarrow.ipc
 
 from lake_assets.config.formats import COMPRESSED
 from lake_assets.errors import LandingError
-from lake_assets.formats.blocks import Fill, fill_from, whole_records
+from lake_assets.formats.blocks import Fill, TextBlock, fill_from, whole_records
 from lake_assets.formats.compression import decompressed
 from lake_assets.formats.csv_text import CsvText
 from lake_assets.formats.json_lines import JsonText
@@ -97,8 +98,11 @@ def read_records(
         else:
             text: Text = JsonText(path, schema) if form == "jsonl" else CsvText(path, schema, integers)
             with _filler(file, path, gather_seconds, advance) as fill:
+                mark = len(codecs.BOM_UTF8)
                 for block in whole_records(fill, path):
-                    yield from text.records(block)
+                    has_mark = mark and bytes(block.text[:mark]) == codecs.BOM_UTF8
+                    yield from text.records(TextBlock(block.text[mark:], block.ends - mark) if has_mark else block)
+                    mark = 0
     except (OSError, pa.ArrowInvalid) as error:
         if isinstance(error, BrokenPipeError):
             raise

@@ -1,6 +1,5 @@
 """The rows of a CSV or JSON object, in the types that the table has, or in inferred ones."""
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -12,9 +11,9 @@ import pyarrow as pa
 from lake_assets.config.formats import CsvFormat, JsonFormat, TextFormat
 from lake_assets.errors import LandingError, SchemaDriftError, SchemaError, SourceError
 from lake_assets.formats.blocks import BLOCK, LONGEST, TextBlock, fill_from, whole_records
+from lake_assets.formats.csv_header import read_header, with_separator
 from lake_assets.formats.csv_text import CsvText
-from lake_assets.formats.decoding import PEEKED, TextFile
-from lake_assets.formats.dialects import header_names
+from lake_assets.formats.decoding import TextFile
 from lake_assets.formats.json_documents import documents, is_one_a_line
 from lake_assets.formats.json_lines import JsonText, Unknown, is_of_unknown
 from lake_assets.formats.record_ends import line_breaks
@@ -234,58 +233,29 @@ class LandedCsv(LandedText):
     def __init__(self, file: pa.NativeFile, form: CsvFormat, origin: str, known: pa.Schema, rules: Rules) -> None:
         super().__init__(file, form, origin, rules)
         self._dialect = form
-        self._names: Sequence[str] = form.names or ()
+        self._header: Sequence[str] = form.names or ()
         is_empty = self._read_header()
         self.schema = known if is_empty else self._columns({field.name.lower(): field for field in known})
 
     def _read_header(self) -> bool:
         """Read the names, and find the first record; returns whether the object has no byte, and so no row."""
-        text, form = self._opened(), self._dialect
+        text = self._opened()
         begin = text.peek()
-        self._skipped = text.skip_lines(form.skip_lines)
-        self._lines = form.skip_lines
+        self._dialect = form = with_separator(begin, self._dialect)
+        self._skipped, self._lines = text.skip_lines(form.skip_lines), form.skip_lines
         if form.header and text.peek():
-            before, header = self._header(text)
-            if self._dialect.quote is None or self._dialect.quote.encode() not in header:
-                self._check_line_ends(header)
-            self._names = form.names or header_names(header, form, self._origin)
-            self._skipped += len(before + header)
-            self._lines += (before + header).count(b"\n")
+            header = read_header(text.peek, form, self._origin)
+            self._header = form.names or header.names
+            self._skipped += len(header.text)
+            self._lines += header.text.count(b"\n")
         return not begin
-
-    def _header(self, text: TextFile) -> tuple[bytes, bytes]:
-        """Return the blank lines and comments at the begin of a text, and the first record, with their line breaks."""
-        size, find_ends = PEEKED, self._parser(pa.schema([])).find_ends
-        comment = self._dialect.comment
-        before = re.compile(
-            rb"(?:\r?\n%b)*+" % (b"" if comment is None else rb"|%b[^\n]*\n" % re.escape(comment.encode()))
-        )
-        while True:
-            head = text.peek(size)
-            is_all = len(head) < size
-            first = before.match(head).end()  # type: ignore[union-attr]
-            ends = find_ends(memoryview(head[first:] + (b"\n" if is_all and not head.endswith(b"\n") else b"")))
-            if len(ends) or (is_all and first == len(head)):
-                return head[:first], head[first : first + int(ends[0]) + 1] if len(ends) else b""
-            if is_all or size > LONGEST:
-                raise SourceError(
-                    f"the header of {self._origin} does not end:", "close its quotes, or set header: false and names."
-                )
-            size *= 4
-
-    def _check_line_ends(self, header: bytes) -> None:
-        if b"\r" in header.rstrip(b"\r\n"):
-            raise SourceError(
-                f"{self._origin} has lines that end with a carriage return alone:",
-                "let its writer end them with a line feed.",
-            )
 
     def _columns(self, known: dict[str, pa.Field]) -> pa.Schema:
         """Return the columns, of which those that are not known have inferred types if the table is to have them."""
-        is_new = not known or self._rules.policy == "evolve"
-        new = {} if all(name.lower() in known for name in self._names) or not is_new else self._new()
+        is_new, names = not known or self._rules.policy == "evolve", [name for name in self._header if name]
+        new = {} if all(name.lower() in known for name in names) or not is_new else self._new()
         other = pa.null() if is_new else pa.string()
-        fields = ((name, known.get(name.lower()) or new.get(name)) for name in self._names)
+        fields = ((name, known.get(name.lower()) or new.get(name)) for name in names)
         return pa.schema([field.with_name(name) if field else pa.field(name, other) for name, field in fields])
 
     def _new(self) -> dict[str, pa.Field]:
@@ -298,7 +268,7 @@ class LandedCsv(LandedText):
             self._origin,
             schema,
             dialect=self._dialect,
-            names=self._names,
+            names=self._header,
             wanted=wanted,
             for_table=True,
             rescue=self._rules.rescue,

@@ -60,6 +60,12 @@ DIALECTS: dict[str, tuple[bytes, dict[str, Any], list[tuple[Any, ...]]]] = {
         {"encoding": "utf-16-le"},
         [("1", "b"), ("2", "c")],
     ),
+    "a log": (
+        b"#Version: 1.0\n#Fields: id name\n1\tx\n2\ty\n",
+        {"comment": "#", "delimiter": "\t", "header": True, "names": None, "skip_lines": 0},
+        [("1", "x"), ("2", "y")],
+    ),
+    "of Excel": (b"sep=;\r\nid;name\r\n1;x\r\n2;y\r\n", {"header": True}, [("1", "x"), ("2", "y")]),
     "clocks": (
         b"id,at\n1,28/02/2026 08:30\n2,01/02/2026 09:00\n",
         {"timestamp_format": "%d/%m/%Y %H:%M"},

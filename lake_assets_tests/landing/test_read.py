@@ -20,7 +20,7 @@ from lake_assets.formats.records import Rejected, validate
 from lake_assets.formats.schema import inferred
 from lake_assets.landing.read_records import form_of, read_records
 from lake_assets.landing.writer import LandingWriter
-from lake_assets_tests.landing.streams import GOOD, land_text, landed_ids, rejects, rows, stream_of
+from lake_assets_tests.landing.streams import GOOD, land_text, landed_ids, parsed, rejects, rows, stream_of
 from lake_assets_tests.until import until
 
 
@@ -47,6 +47,23 @@ def test_csv_with_its_bad_lines(tmp_path: Path) -> None:
         (6, "x,NW,2026-02-11,1"),
     ]
     assert (tmp_path / "out" / "region=N,W" / "date=2026-02-12").is_dir()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(b"sep=;\r\nn;text\r\n1;x\r\n2\r\n", id="excel"),
+        pytest.param(b"\xef\xbb\xbfsep=|\nn| text|\n1|x|\n2\n", id="marked"),
+        pytest.param(b"\n n,text\n1,x,\n2\n", id="blank"),
+    ],
+)
+def test_the_separator_and_blanks_of_csv_are_no_columns(text: bytes) -> None:
+    good, bad = parsed("csv", {"n": "bigint", "text": "string"}, text)
+
+    assert isinstance(good, pa.Table)
+    assert good.to_pylist() == [{"n": 1, "text": "x"}]
+    assert isinstance(bad, Rejected)
+    assert (bad.record, bad.line) == ("2", text.count(b"\n"))
 
 
 def test_other_files(tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 import csv
 import io
 import json
+import re
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -119,6 +121,61 @@ def test_shares_that_would_not_meet_are_refused(monkeypatch: pytest.MonkeyPatch)
         SourceError, match=r"the quotes of the object do not tell where the records near byte \d+ begin"
     ):
         read(body, CsvFormat(), 3)
+
+
+@pytest.mark.parametrize(
+    ("dialect", "body"),
+    [
+        pytest.param({}, b"sep=;\r\nn;text\r\n1;x\r\n2;y\r\n", id="excel"),
+        pytest.param({"delimiter": ";"}, b'\xef\xbb\xbf"sep=;"\nn;text\n1;x\n2;y\n', id="excel-marked"),
+        pytest.param({"skip_lines": 1}, b"SEP=\t\nn\ttext\n1\tx\n2\ty\n", id="excel-skipped"),
+        pytest.param({"header": False, "names": ["n", "text"]}, b"sep=|\n1|x\n2|y\n", id="excel-names"),
+        pytest.param(
+            {"comment": "#", "delimiter": "\t"}, b"#Version: 1.0\n#Fields: n text\n1\tx\n2\ty\n", id="cloudfront"
+        ),
+        pytest.param(
+            {"comment": "#", "delimiter": " ", "names": ["n", "text"]},
+            b"#Software: IIS\r\n#Version: 1.0\r\n#Fields: a b\r\n1 x\r\n#Date: today\r\n2 y\r\n",
+            id="iis",
+        ),
+        pytest.param(
+            {"comment": "#", "delimiter": "\t"},
+            b"#separator \\x09\n#fields\tn\ttext\n#types\tcount\tstring\n1\tx\n2\ty\n#close",
+            id="zeek",
+        ),
+        pytest.param({"comment": "#"}, b"# fields: none\n\nn,text\n1,x\n2,y\n", id="comments"),
+        pytest.param({}, b"n, text\t\n1,x\n2,y\n", id="blanks"),
+        pytest.param({}, b"n,text,,\n1,x,,\n2,y\n", id="nameless"),
+        pytest.param({"delimiter": ";"}, b"n;text; \r\n1;x;\r\n2;y;;;\r\n", id="semicolon"),
+        pytest.param({}, b"n,text\n1,x,\n2,y,,\n", id="trailing"),
+    ],
+)
+def test_what_is_beside_the_rows_and_columns_is_neither(dialect: dict[str, Any], body: bytes) -> None:
+    form = CsvFormat.model_validate(dialect)
+    for parts in (1, 3):
+        assert read(body, form, parts) == ([(1, "x"), (2, "y")], [], [0, 1])
+    assert LANDED.open(pa.BufferReader(body), form, "the object", pa.schema([])).schema == SCHEMA
+    without_rows = body[: re.search(rb"^1", body, re.MULTILINE).start()]  # type: ignore[union-attr]
+    assert LANDED.open(pa.BufferReader(without_rows), form, "the object", SCHEMA).schema.names == SCHEMA.names
+
+
+def test_a_value_behind_the_last_name_is_a_bad_row() -> None:
+    assert read(b"n,text,\n1,x,y\n2,y,\n", CsvFormat(), 1) == ([(2, "y")], [(2, "1,x,y")], [1])
+
+
+def test_blanks_of_a_header_are_kept_if_the_dialect_says_so() -> None:
+    for blanks, names in (("keep", [" n", "text "]), ("trim", ["n", "text"])):
+        form = CsvFormat.model_validate({"header_blanks": blanks})
+        assert LANDED.open(pa.BufferReader(b" n,text \n1,x"), form, "it", pa.schema([])).schema.names == names
+
+
+@pytest.mark.parametrize("body", [b"1\n2\n", b"1\n2,\n", b"1,\n2\n"])
+def test_short_rows_are_padded_also_if_all_are_short(body: bytes) -> None:
+    form = CsvFormat(header=False, names=("n", "text"), ragged="pad")
+
+    assert read(body, form, 1)[0] == [(1, None), (2, None)]
+    columns = LANDED.open(pa.BufferReader(body), form, "it", pa.schema([])).schema
+    assert columns == pa.schema([("n", pa.int64()), ("text", pa.null())])
 
 
 any_text = st.text(st.sampled_from('1,"\n\\b'), max_size=80)

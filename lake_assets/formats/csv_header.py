@@ -1,0 +1,113 @@
+"""What a text of CSV has before its first row: blank lines and comments, the line of Excel, the columns' names."""
+
+import csv
+import re
+from collections.abc import Callable
+from typing import Literal, NamedTuple
+
+from lake_assets.config.formats import CsvFormat
+from lake_assets.errors import SourceError
+from lake_assets.formats.blocks import LONGEST
+from lake_assets.formats.decoding import PEEKED
+from lake_assets.formats.record_ends import Quotes, line_breaks
+
+_SEPARATOR = re.compile(rb'"?sep=([!-~\t ])"?\r?\n', re.IGNORECASE)
+HEADER_OF_LOGS = re.compile(
+    rb"^.(?:version:|separator ).*?^.fields[:\t]([^\n]*)", re.IGNORECASE | re.MULTILINE | re.DOTALL
+)
+"""The comments with the names in logs by the W3C's extended format, as of IIS and CloudFront, and in those of Zeek."""
+
+
+class Header(NamedTuple):
+    """The begin of a text.
+
+    Attributes:
+        text: of the header, and of the blank lines and comments before it.
+        names: of the columns; the last ones may have none, and then no values.
+    """
+
+    text: bytes
+    names: list[str]
+
+
+def with_separator(begin: bytes, dialect: CsvFormat) -> CsvFormat:
+    """Return the dialect of a text; its first line may be one to skip that tells the delimiter: `sep=;`, of Excel."""
+    if (line := _SEPARATOR.match(begin)) is None:
+        return dialect
+    changed = {"delimiter": line[1].decode(), "skip_lines": max(dialect.skip_lines, 1)}
+    return dialect.model_copy(update=changed)
+
+
+def quotes_of(dialect: CsvFormat) -> Quotes | None:
+    """Return how values are quoted; None if they are not."""
+    if dialect.quote is None:
+        return None
+    escape = None if dialect.escape is None else dialect.escape.encode()
+    return Quotes(dialect.quote.encode(), dialect.delimiter.encode(), escape)
+
+
+def read_header(peek: Callable[[int], bytes], dialect: CsvFormat, origin: str) -> Header:
+    """Return the header of a text.
+
+    Args:
+        peek: returns so many of the first bytes of the text, without its lines to skip; fewer if it has no more.
+        dialect: of the text.
+        origin: names it in errors.
+
+    Raises:
+        SourceError: it does not end, has a name twice, or its lines end with a carriage return alone.
+    """
+    size, quotes = PEEKED, quotes_of(dialect)
+    comment = rb"(?!)" if dialect.comment is None else re.escape(dialect.comment.encode())
+    before = re.compile(rb"(?:\r?\n|%b[^\n]*\n)*+" % comment)
+    while True:
+        head = peek(size)
+        is_all = len(head) < size
+        text = head + b"\n" if is_all and not head.endswith(b"\n") else head
+        first = before.match(text).end()  # type: ignore[union-attr]
+        if (fields := HEADER_OF_LOGS.search(text[:first])) and (is_all or first < len(text)):
+            return Header(head[:first], fields[1].decode("utf-8", "replace").split())
+        rest = memoryview(text)[first:]
+        ends = (quotes.ends if quotes else line_breaks)(rest)
+        if len(ends):
+            record = bytes(rest[: int(ends[0])])
+            return Header(head[: first + len(record) + 1], _names(record, dialect, origin))
+        if is_all and first == len(text):
+            return Header(head, [])
+        if is_all or size > LONGEST:
+            raise SourceError(
+                f"the header of {origin} does not end:", "close its quotes, or set header: false and names."
+            )
+        size *= 4
+
+
+def _names(header: bytes, dialect: CsvFormat, origin: str) -> list[str]:
+    """Return the names in the first record; one without a name before others gets that of its place."""
+    text = header.decode("utf-8", "replace").strip("\r")
+    if "\r" in text and (dialect.quote is None or dialect.quote not in text):
+        raise SourceError(
+            f"{origin} has lines that end with a carriage return alone:", "let its writer end them with a line feed."
+        )
+    quoting: Literal[0, 3] = csv.QUOTE_NONE if dialect.quote is None else csv.QUOTE_MINIMAL
+    reader = csv.reader(
+        text.splitlines(keepends=True),
+        delimiter=dialect.delimiter,
+        quotechar=dialect.quote,
+        escapechar=dialect.escape,
+        quoting=quoting,
+    )
+    try:
+        values = next(reader, [])
+    except csv.Error as error:
+        raise SourceError(
+            f"the header of {origin} cannot be read: {error}:", "correct it, or give names in the stream's format."
+        ) from error
+    if dialect.header_blanks == "trim":
+        values = [value.strip() for value in values]
+    named = next((number for number in range(len(values), 0, -1) if values[number - 1]), 0)
+    names = [name or f"column_{number}" for number, name in enumerate(values[:named], 1)]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise SourceError(
+            f"the header of {origin} has the name {twice!r} twice:", "rename one, or give names in the stream's format."
+        )
+    return names + values[named:]
