@@ -67,6 +67,11 @@ class AvroFile:
         except (LookupError, ValueError, TypeError, AttributeError, RecursionError) as error:
             raise pa.ArrowInvalid(f"its schema is none of Avro's ({type(error).__name__}: {error})") from error
 
+    @property
+    def has_blocks(self) -> bool:
+        """Whether there may be a record."""
+        return self._begin < self._size
+
     def records(self, begin: int, end: int) -> Iterator[Records]:
         """Yield the records of the blocks that begin in some of the file's bytes, those of some blocks at a time.
 

@@ -137,7 +137,8 @@ class Sampler:
                 begin = first_bytes(file, _SNIFFED)
             form, self.doubts[landed.key] = sniffed(begin, form)
             self._forms[landed.key] = form
-        return Landed(self.storage, form).schema(landed.key)
+        _, schema = Landed(self.storage, form).footer(landed.key)
+        return schema
 
     def form(self, landed: LandedObject) -> LandedFormat:
         """Return the object's format by its name, and after `schema` by what it has."""

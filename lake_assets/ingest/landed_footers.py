@@ -69,10 +69,13 @@ class Footers:
     def schemas(self, reads: Manifest) -> list[tuple[str, pa.Schema]]:
         """Return the Arrow schemas of a partition's objects, with their paths' columns, each with the object's name.
 
+        An object without rows is left out: what it says of them decides nothing.
+
         Raises:
             LakeAssetsError: as `read_schema`.
         """
-        return [(f"the object {visible_name(landed.uri)}", self._schema(landed.key)) for landed in reads.read]
+        filled = [landed for landed in reads.read if self._footer(landed.key)[0] != 0]
+        return [(f"the object {visible_name(landed.uri)}", self._schema(landed.key)) for landed in filled]
 
     def _schema(self, key: str) -> pa.Schema:
         _, schema = self._footer(key)
@@ -218,9 +221,9 @@ class Columns:
     def _inferred(self, reads: Manifest) -> tuple[str, ...]:
         """Return the columns that a new table would get, if their types are inferred."""
         landed, config = self.stream.landed, self.stream.config
-        if landed.has_types or config.transform is not None or not reads.read:
+        if landed.has_types or config.transform is not None or not (schemas := self.footers.schemas(reads)):
             return ()
-        found = landed.declared.created(landed.of_all(self.footers.schemas(reads)))
+        found = landed.declared.created(landed.of_all(schemas))
         columns = pa.schema([f for f in found if f.name not in config.partitions])
         return tuple(map(str, column_changes(pa.schema([]), columns)))
 

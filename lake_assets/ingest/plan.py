@@ -12,7 +12,6 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from lake_assets.config.formats import ParquetFormat
 from lake_assets.config.modes import OnEmpty
 from lake_assets.errors import EmptySourceError, HeldBackError, LakeAssetsError, PlanMovedError, SourceError
 from lake_assets.ingest.compare_objects import Comparison, changed_objects, compare, needs_rows
@@ -178,7 +177,7 @@ class Planner:
 
     def _refusal(self, partition: Partition, landed: Manifest) -> Decision | None:
         """Refuse objects that cannot be Parquet files, and those that are not the ones of the plan that is applied."""
-        if self._stream.config.mode != "index" and (error := _no_parquet(self._stream, landed)) is not None:
+        if self._stream.config.mode != "index" and (error := _no_file(self._stream, landed)) is not None:
             return _refused(error)
         if self._planned is None or self._stream.fingerprint(landed) == self._planned.get(partition.path):
             return None
@@ -236,7 +235,7 @@ class Planner:
         reads = plan.landed if adds_to is None else adds_to.new
         if plan.rows is not None or reads.read or not needs_rows(self._stream, adds_to):
             return decision
-        error = _no_parquet(self._stream, Manifest(reads.objects))
+        error = _no_file(self._stream, Manifest(reads.objects))
         return decision if error is None else _refused(error)
 
     def _of_index(self, plan: PartitionPlan) -> Decision | None:
@@ -334,12 +333,11 @@ def _refused(error: SourceError) -> Decision:
     return Decision("fail", str(error).rstrip("."), errors=(error,))
 
 
-def _no_parquet(stream: OpenStream, landed: Manifest) -> SourceError | None:
-    """Return the error of the first object that should be a Parquet file and cannot be; None if there is none."""
+def _no_file(stream: OpenStream, landed: Manifest) -> SourceError | None:
+    """Return the error of the first object that cannot be a file of the stream's format; None if there is none."""
     try:
-        if not isinstance(stream.config.format, ParquetFormat):
-            return None
-        landed.check()
+        if stream.landed.has_types:
+            landed.check()
     except SourceError as error:
         return error
     return None

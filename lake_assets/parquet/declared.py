@@ -167,6 +167,7 @@ class DeclaredRows:
 
     def __init__(self, rows: LandedRows, declared: Declared, origin: str) -> None:
         self.schema = declared.renamed(rows.schema, origin)
+        self.count = rows.count
         self._rows = rows
         self._declared = declared
         kept = (name for name in rows.schema.names if name.lower() not in declared.omitted)

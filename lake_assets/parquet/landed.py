@@ -130,7 +130,7 @@ class Landed:
         else:
             with opened(store, key, form.type) as file:
                 landed = self.open(file, form, origin, known)
-            rows, schema = landed.count if isinstance(landed, LandedOrc) else None, landed.schema
+            rows, schema = landed.count, landed.schema
         schema = self.declared.columns_of(schema, origin)
         if isinstance(form, TextFormat):
             return rows, schema if len(known) else self.declared.read_as(schema)
@@ -138,21 +138,23 @@ class Landed:
             schema, origin, refuses=self.declared.evolves and self.declared.rules.rescue is None
         )
 
-    def schema(self, key: str, known: pa.Schema = NOTHING) -> pa.Schema:
-        """Return the columns of an object, with those that are added; arguments and errors are those of `footer`."""
-        _, schema = self.footer(key, known)
+    def _counted(self, key: str, known: pa.Schema = NOTHING) -> tuple[int | None, pa.Schema]:
+        rows, schema = self.footer(key, known)
         uri = ArrowStore(self.storage).uri(key)
-        return with_types(schema, self.added.values(key, uri, schema)) if self.added else schema
+        return rows, with_types(schema, self.added.values(key, uri, schema)) if self.added else schema
 
     def schemas(self, keys: Sequence[str], known: pa.Schema = NOTHING) -> list[tuple[str, pa.Schema]]:
-        """Return the columns of objects, each with the object's name for errors; they are read in parallel.
+        """Return the columns of objects, with those that are added, and each object's name; they are read in parallel.
+
+        An object without rows or columns is left out, unless all are such: what it says of them decides nothing.
 
         Raises:
             SourceError, SourceChangedError, StorageError, SchemaError: as `footer`.
         """
         with ThreadPoolExecutor(FOOTERS) as pool:
-            schemas = pool.map(partial(self.schema, known=known), keys)
-            return [(self.origin(key), schema) for key, schema in zip(keys, schemas, strict=True)]
+            counted = list(zip(keys, pool.map(partial(self._counted, known=known), keys), strict=True))
+        filled = [one for one in counted if one[1][0] != 0 and len(one[1][1])]
+        return [(self.origin(key), schema) for key, (_, schema) in filled or counted]
 
     def sampled(self, keys: Sequence[str]) -> pa.Schema:
         """Return the columns that a table of these objects gets, by the first of them.
@@ -191,7 +193,7 @@ class Landed:
 
         def reason(key: str) -> str | None:
             try:
-                self.schema(key, known)
+                self._counted(key, known)
             except SourceChangedError:
                 raise
             except SourceError as error:

@@ -39,6 +39,7 @@ class LandedAvro:
         self._size = int(file.size())
         self._avro = AvroFile(file, origin)
         self.schema: pa.Schema = self._avro.schema
+        self.count: int | None = None if self._avro.has_blocks else 0
 
     @property
     def is_small(self) -> bool:

@@ -24,22 +24,19 @@ class LandedOrc:
     Args:
         file: the open object.
         origin: names it in errors.
-
-    Attributes:
-        count: its rows.
     """
 
     def __init__(self, file: pa.NativeFile, origin: str) -> None:
         self._origin = origin
         self._size = int(file.size())
         self._orc = orc.ORCFile(file)
-        self.count = int(self._orc.nrows)
+        self.count: int | None = int(self._orc.nrows)
         self.schema: pa.Schema = pa.schema([field.with_type(_in_micros(field.type)) for field in self._orc.schema])
 
     @property
     def is_small(self) -> bool:
         """See `LandedRows`."""
-        return self.count <= BATCH_ROWS and self._size <= DECODED
+        return int(self._orc.nrows) <= BATCH_ROWS and self._size <= DECODED
 
     def read(
         self,

@@ -62,9 +62,11 @@ class LandedRows(Protocol):
 
     Attributes:
         schema: its own columns, without those that are added.
+        count: the number of its rows; None if only the rows tell it.
     """
 
     schema: pa.Schema
+    count: int | None
 
     @property
     def is_small(self) -> bool:
@@ -98,6 +100,7 @@ class LandedParquet:
 
     def __init__(self, rows: ParquetRows, *, dictionaries: bool) -> None:
         self.schema: pa.Schema = rows.schema
+        self.count: int | None = int(rows.parquet.metadata.num_rows)
         self._rows = rows
         self._dictionaries = dictionaries
 

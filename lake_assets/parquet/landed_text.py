@@ -50,6 +50,7 @@ class LandedText(ABC):
     """
 
     schema: pa.Schema
+    count: int | None = None
 
     def __init__(self, file: pa.NativeFile, form: TextFormat, origin: str, rules: Rules) -> None:
         self._file = file
@@ -248,6 +249,8 @@ class LandedCsv(LandedText):
             self._header = form.names or header.names
             self._skipped += len(header.text)
             self._lines += header.text.count(b"\n")
+            if len(text.peek(len(header.text) + 1)) <= len(header.text):
+                self.count = 0
         return not begin
 
     def _columns(self, known: dict[str, pa.Field]) -> pa.Schema:

@@ -145,6 +145,8 @@ class Reader:
         uri = self._store.uri(share.key)
         origin = f"the object {visible_name(uri)}"
         rows = self._rows(share, file, origin)
+        if rows.count == 0:  # its columns say nothing
+            return _Loaded(share, rows, None, {}, frozenset(), splits=False)
         job, added, declared = self._job, self._landed.added, self._landed.declared
         if declared.renames:
             rows = DeclaredRows(rows, declared, origin)
@@ -187,13 +189,13 @@ class Reader:
 
 
 class _Loaded:
-    """An open object with the fitter of its rows."""
+    """An open object with the fitter of its rows; None if it has none."""
 
     def __init__(
         self,
         share: Share,
         rows: LandedRows,
-        fitter: Fitter,
+        fitter: Fitter | None,
         constants: Mapping[str, pa.Scalar],
         numbers: frozenset[str],
         *,
@@ -235,6 +237,8 @@ class _Loaded:
 
     def _batches(self, bad: Sink) -> Iterator[pa.RecordBatch]:
         fitter, splits = self._fitter, self._splits
+        if fitter is None:
+            return
         columns = [*fitter.columns, *fitter.partition_columns]
         stored = [name for name in columns if name not in self._constants]
         for rows in self._rows.read(self._share, stored, fitter, numbered=bool(self._numbers), splits=splits):

@@ -91,7 +91,7 @@ class Manifest:
         return digest.hexdigest()
 
     def check(self) -> None:
-        """Refuse objects that cannot be Parquet before a task starts.
+        """Refuse objects that cannot be Parquet, ORC or Avro before a task starts.
 
         Raises:
             SourceError: an object has no bytes.
@@ -108,6 +108,6 @@ class Manifest:
 
 def _empty(landed: LandedObject) -> SourceError:
     return SourceError(
-        f"the object {landed.shown} is empty (0 bytes), so it is not a Parquet file:",
+        f"the object {landed.shown} is empty (0 bytes), so it has no header:",
         "remove it, or land it again.",
     )

@@ -275,7 +275,7 @@ class OpenStream:
         If no object would be left, and a partition without rows fails, the manifest is unchanged; in mode append the
         partition may have rows of other objects.
         """
-        if self.config.on_bad_object == "fail" or not isinstance(self.config.format, ParquetFormat):
+        if self.config.on_bad_object == "fail" or not self.landed.has_types:
             return manifest
         others = manifest.without_empty()
         may_be_left = self.config.on_empty != "fail" or self.config.mode == "append"

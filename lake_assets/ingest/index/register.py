@@ -23,7 +23,7 @@ from lake_assets.lake.schema.table_setup import create_table, declared_schema, i
 from lake_assets.lake.session import LakeSession
 from lake_assets.layout.partition import Partition
 from lake_assets.parquet.empty_columns import filled
-from lake_assets.parquet.read import read_schema
+from lake_assets.parquet.read import read_footer, read_schema
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.manifest import LandedObject, Manifest
 from lake_assets.streams.stream import OpenStream
@@ -112,22 +112,24 @@ class Registrar:
         return read_schema(ArrowStore(self.stream.config.source), obj.key, as_it_is=True)
 
     def _schemas(self, objects: Iterable[LandedObject]) -> Iterator[pa.Schema]:
-        """Return the schemas of the objects that can be read. The inspection reports the errors of the others."""
+        """Return the schemas of the objects with rows that can be read. The inspection reports errors of the others."""
         for obj in objects:
             with suppress(SourceError, ObjectRefusedError):
-                yield self._schema_of(obj)
+                rows, schema = read_footer(ArrowStore(self.stream.config.source), obj.key, as_it_is=True)
+                if rows:
+                    yield schema
 
     def _create_table(self, session: LakeSession, candidates: Sequence[Candidate]) -> list[Candidate]:
-        """Create the table from the first object that can be read; returns the objects from that one on."""
+        """Create the table from the first object with rows; returns the objects from the first that can be read on."""
         remaining = list(candidates)
         if session.exists(self.stream.table) and not is_never_filled(session, self.stream.table):
             self._refuse_other_types(session)
             return remaining
         while remaining:
             try:
-                (first, _), *others = remaining
-                schema = filled(self._schema_of(first), self._schemas(obj for obj, _ in others[:MOST_SCHEMAS]))
-                schema = self.stream.landed.declared.created(schema)
+                first, _ = remaining[0]
+                own, schemas = self._schema_of(first), self._schemas(obj for obj, _ in remaining[:MOST_SCHEMAS])
+                schema = self.stream.landed.declared.created(filled(next(schemas, own), schemas))
                 create_table(session, self.stream.table, schema, self.stream.config.columns, f"the object {first.uri}")
             except (SourceError, ObjectRefusedError) as error:
                 self.errors[remaining.pop(0)[0].uri] = error

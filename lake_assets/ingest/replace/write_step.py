@@ -261,8 +261,7 @@ class Writer:
         """
         keys = [obj.key for obj in run.reads.read]
         if self.stream.config.schema_policy == "strict":
-            first = self._landed.schema(keys[0]) if self._landed.has_types else self._landed.sampled(keys)
-            return self._without_partition(self._filled(first, run))
+            return self._without_partition(self._filled(self._landed.sampled(keys), run))
         if not self._landed.has_types:
             return self._without_partition(self._landed.sampled(keys))
         schemas = self._landed.schemas(keys)

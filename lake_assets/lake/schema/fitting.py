@@ -85,6 +85,8 @@ class FileChecker:
             SchemaError: a column, a day or a row's partition does not fit; the error names it.
             SourceError: it cannot be read.
         """
+        if not footer.rows:  # it is not registered, and what it says of its columns decides nothing
+            return View(frozenset(), frozenset(), frozenset())
         _check_chunks(landed, footer)
         schema = self._schemas.get(footer.shape)
         if schema is None:
