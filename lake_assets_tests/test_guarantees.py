@@ -15,8 +15,8 @@ ROWS = [
     if line.startswith("| ") and not line.startswith("| guarantee ")
 ]
 
-# Of drivers on a cluster or a service of their own, which take long; another file of the row says the same.
-OF_ALL = {"orchestration/test_emr_serverless.py", "stack/test_cluster_mode.py", "stack/test_cluster_run.py"}
+# Of drivers on a service of their own, which take long; another file of the row says the same.
+OF_ALL = {"orchestration/test_emr_serverless.py"}
 
 
 def paths(cell: str) -> set[str]:

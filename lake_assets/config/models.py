@@ -17,7 +17,7 @@ from lake_assets.config.defaults import OF_DEFAULTS, Defaults, schema_with_defau
 from lake_assets.config.fields import Identifier, KeyPrefix, folder_of
 from lake_assets.config.lake import Lake
 from lake_assets.config.model import LocatedError, Model
-from lake_assets.config.runs import CONFIG_MISSING, InProcess, Runs, is_elsewhere, refusal
+from lake_assets.config.runs import CONFIG_MISSING, EmrServerless, InProcess, Runs, refusal
 from lake_assets.config.secrets import secret_in
 from lake_assets.config.sections import Move
 from lake_assets.config.spark import Spark
@@ -96,13 +96,13 @@ class LakeConfig(Model):
         runs = self.runs
         if (reason := refusal(runs, self.spark.shown_settings)) is not None:
             raise LocatedError(": ".join(reason), "runs")
-        if is_elsewhere(runs):
+        if isinstance(runs, EmrServerless):
             if runs.config is None and folder_of(info) is not None:
                 raise LocatedError(": ".join(CONFIG_MISSING), "runs")
             if secret_in(runs.model_dump_json(), self):
                 raise LocatedError(
                     "runs has a secret of this config, and the launcher would show it: remove it, and give the driver "
-                    "the variable from a secret of the cluster, which docs/how-to/run-by-a-driver.md describes",
+                    "its own variable, which docs/how-to/run-by-a-driver.md describes",
                     "runs",
                 )
         return self

@@ -13,5 +13,5 @@ CopyPolicy = Literal["auto", "any", "always", "never"]
 Verify = Literal["footer", "pages"]
 FileFact = Literal["uri", "row_number", "modified", "written_at", "run_id"]
 
-Launcher = Literal["in_process", "spark_submit", "emr_serverless", "kubernetes"]
+Launcher = Literal["in_process", "spark_submit", "emr_serverless"]
 LAUNCHERS: tuple[Launcher, ...] = get_args(Launcher)

@@ -60,26 +60,19 @@ _SENTENCES: Mapping[str, str] = MappingProxyType(
     }
 )
 
-_NAME = "the object's name in Kubernetes, of small letters, digits, dots and hyphens"
-
 FORMS: Mapping[str, str] = MappingProxyType(
     {
         "account": "3 to 24 small letters and digits",
         "account_id": "letters and digits, as in the host name of the endpoint",
         "application_id": "the application's id, of small letters and digits",
         "bucket": "the bucket's name, of small letters, digits, dots and hyphens, three at least",
-        "config_map": _NAME,
         "container": "3 to 63 small letters, digits and hyphens, no two hyphens together",
         "execution_role": "arn:aws:iam::123456789012:role/name",
         "function": "package.module:name",
-        "image": "the image's name, without spaces",
-        "namespace": "small letters, digits and hyphens",
         "node": "up to 63 letters, digits, dots and hyphens, a letter or digit first",
         "date_format": "a format of strptime, such as %d.%m.%Y",
         "timestamp_format": "a format of strptime, such as %d/%m/%Y %H:%M:%S",
         "queue_url": "https://host/account/queue, without user or password",
-        "secret": _NAME,
-        "service_account": _NAME,
         "region": "a region of AWS, such as eu-central-1",
     }
 )

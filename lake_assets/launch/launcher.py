@@ -9,10 +9,8 @@ from contextlib import AbstractContextManager
 from typing import Protocol
 
 from lake_assets.config.models import LakeConfig
-from lake_assets.config.runs import EmrServerless, Kubernetes, RemoteRuns
-from lake_assets.launch.cluster import ClusterDriver
+from lake_assets.config.runs import EmrServerless, RemoteRuns
 from lake_assets.launch.emr_serverless import JobDriver
-from lake_assets.launch.kubernetes import PodDriver
 from lake_assets.launch.pipes import take
 from lake_assets.launch.received import Ended, Received
 from lake_assets.launch.spark_submit import SubmittedDriver
@@ -106,10 +104,6 @@ def launch(config: LakeConfig, runs: RemoteRuns, request: Request, received: Rec
 def _driver_of(config: LakeConfig, runs: RemoteRuns, request: Request, received: Received) -> RemoteDriver:
     if isinstance(runs, EmrServerless):
         return JobDriver(config, runs, request, received)
-    if isinstance(runs, Kubernetes):
-        return PodDriver(runs, request, received)
-    if runs.is_in_cluster:
-        return ClusterDriver(config, runs, received)
     return SubmittedDriver(config, runs, transforms=config.streams[request.stream].transform is not None)
 
 

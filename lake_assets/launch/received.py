@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from lake_assets.errors import DriverLostError, LauncherError
 from lake_assets.events import Event, pass_on
 from lake_assets.ingest.outcome import Outcome, report_outcome
-from lake_assets.remote.messages import End, Message, Parts, report_of
+from lake_assets.remote.messages import End, Message, report_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,6 @@ class Received:
         self._opened = opened
         self.log = log
         self.output = output
-        self._parts = Parts()
         self._has_started = False
         self._end: End | None = None
         self._problem: BaseException | None = None  # of this process, with a message
@@ -62,16 +61,6 @@ class Received:
     def has_started(self) -> bool:
         """Whether the driver has started."""
         return self._has_started
-
-    @property
-    def has_all(self) -> bool:
-        """Whether the driver has reported all that it will."""
-        return self._end is not None
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether it has done so at the end of its work, and not because it was ended."""
-        return self._end is not None and not self._end.is_cancelled
 
     def open(self) -> None:
         """Note that the driver has started."""
@@ -93,9 +82,7 @@ class Received:
     def receive(self, message: Message) -> None:
         """Take a message. An error of this process is raised by `finish`, in the thread that launched the driver."""
         try:
-            if (whole := self._parts.whole(message)) is None:
-                return
-            report = report_of(whole, self._partitions)
+            report = report_of(message, self._partitions)
             if isinstance(report, Event):
                 pass_on(report)
             elif isinstance(report, End):

@@ -1,16 +1,12 @@
-"""What ends a driver from outside: its supervisor's end, its JVM's end, or its launcher's mark in the bucket."""
+"""What ends a driver from outside: its supervisor's end, or its JVM's end."""
 
-import logging
 import os
 import signal
 import threading
 import time
 from collections.abc import Callable
 
-from lake_assets.errors import LauncherError
 from lake_assets.remote.supervise import DRIVER_FILE, SUPERVISOR, is_running
-
-logger = logging.getLogger(__name__)
 
 _WATCH_SECONDS = 1.0
 
@@ -24,27 +20,6 @@ def announce() -> None:
         opened.write(str(os.getpid()))
     number = int(supervisor)
     _end_if(lambda: not is_running(number))
-
-
-def end_when_cancelled(is_cancelled: Callable[[], bool]) -> None:
-    """Terminate this process, which no signal of its launcher reaches, when its run is cancelled.
-
-    Args:
-        is_cancelled: asks the launcher's mark; raises LauncherError if that cannot be read now.
-    """
-    has_warned = False
-
-    def notified() -> bool:
-        nonlocal has_warned
-        try:
-            return is_cancelled()
-        except LauncherError as error:
-            if not has_warned:
-                logger.warning("The driver cannot see whether its run is cancelled: %s", error)
-            has_warned = True
-            return False
-
-    _end_if(notified)
 
 
 def _end_if(condition: Callable[[], bool]) -> None:

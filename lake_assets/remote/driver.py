@@ -1,13 +1,11 @@
 """The driver of a run: it lists, runs the jobs and commits, and reports each partition when it ends."""
 
 import logging
-import os
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import partial
-from itertools import count
 from types import FrameType
 
 from dagster_pipes import PipesContext
@@ -21,15 +19,15 @@ from lake_assets.ingest.outcome import Outcome
 from lake_assets.ingest.run import passing_on_interrupts
 from lake_assets.ingest.view import Viewer
 from lake_assets.layout.partition import Partition
-from lake_assets.remote.cancellation import announce, end_when_cancelled
-from lake_assets.remote.channels import has_bucket, open_pipes
-from lake_assets.remote.messages import OBJECTS, PART, End, message_of, parts_of
+from lake_assets.remote.cancellation import announce
+from lake_assets.remote.channels import open_pipes
+from lake_assets.remote.messages import OBJECTS, End, message_of
 from lake_assets.remote.request import Request
 from lake_assets.spark.session import Sessions, own_session, submitted_session
 from lake_assets.streams.stream import open_streams
 
 _SIGNALLED = 128  # an exit code is this plus the number of the signal
-_LOG_PAGE = "SPARK_DRIVER_LOG_URL_STDERR"  # a variable of Spark's, on a standalone cluster
+_LOG_CHARACTERS = 8_000  # of a record in the launcher's log
 _WITHIN = frozenset({"task", "step", "retry"})  # events of a run
 
 
@@ -75,8 +73,6 @@ def main() -> int:
         try:
             with listening(partial(_pass_on, report)):
                 request = Request.of_extras(pipes.extras)
-                if _is_on_worker(request):
-                    _follow_launcher(pipes)
                 _run(request, pipes, report, stop)
         except Exception as error:  # noqa: BLE001 - the launcher raises it
             end = End(is_cancelled=True) if stop.number is not None or is_interrupt(error) else End(error)
@@ -91,11 +87,9 @@ class _Reporter:
 
     def __init__(self, pipes: PipesContext) -> None:
         self._pipes = pipes
-        self._numbers = count()
 
     def __call__(self, report: Outcome | End | Event) -> None:
-        for message in parts_of(message_of(report), next(self._numbers)):
-            self._pipes.report_custom_message(message)
+        self._pipes.report_custom_message(message_of(report))
 
 
 def _run(
@@ -129,26 +123,10 @@ def _run(
                     report(viewer.viewed(outcome))
 
 
-def _is_on_worker(request: Request) -> bool:
-    """Return whether `spark-submit` has started this driver in cluster mode: only then is it told to use a bucket."""
-    return request.launcher == "spark_submit" and has_bucket()
-
-
-def _follow_launcher(pipes: PipesContext) -> None:
-    """End when the launcher cancels the run, and tell it where this process's output is."""
-    from lake_assets.remote.bucket import CancelMark  # noqa: PLC0415 - imports boto3, and only some drivers use it
-
-    mark = CancelMark.of(os.environ)
-    assert mark is not None  # noqa: S101 - the messages are in a bucket
-    end_when_cancelled(mark.is_there)
-    if address := os.environ.get(_LOG_PAGE):
-        pipes.log.info(f"The driver's output is on its worker's page {address}")
-
-
 def _session(request: Request, config: LakeConfig) -> AbstractContextManager[Sessions]:
     """Return the session of the driver: its own, or that of the job that started it."""
     settings = config.spark.settings
-    if request.launcher == "emr_serverless" or _is_on_worker(request):
+    if request.launcher == "emr_serverless":
         return submitted_session(settings)
     return own_session(settings, transforms=config.streams[request.stream].transform is not None)
 
@@ -165,7 +143,7 @@ class _ToPipes(logging.Handler):
         self._pipes = pipes
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._pipes.log.log(record.levelno, self.format(record)[:PART])
+        self._pipes.log.log(record.levelno, self.format(record)[:_LOG_CHARACTERS])
 
 
 @contextmanager

@@ -9,8 +9,7 @@ import base64
 import datetime as dt
 import json
 import traceback
-import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +22,6 @@ from lake_assets.events import Event
 from lake_assets.ingest.outcome import Outcome
 from lake_assets.layout.partition import Partition
 
-PART = 8_000  # characters of a message, or of a part of one: the log of a pod breaks lines of more than 16 KiB
 OBJECTS = 100_000  # in the listings of a run that are sent; the checks of a larger run list again
 
 Message = dict[str, Any]
@@ -107,40 +105,3 @@ def _error(written: Message | None) -> Exception | None:
     for note in written["notes"]:
         error.add_note(note)
     return error
-
-
-def parts_of(message: Message, number: int) -> Iterator[Message]:
-    """Yield the message, or the parts of a long one.
-
-    Args:
-        message: of JSON's types.
-        number: of the message among those of its driver.
-    """
-    text = json.dumps(message)
-    if len(text) <= PART:
-        yield message
-        return
-    packed = base64.b64encode(zlib.compress(text.encode())).decode()
-    pieces = [packed[start : start + PART] for start in range(0, len(packed), PART)]
-    for index, piece in enumerate(pieces):
-        yield {"kind": "part", "message": number, "index": index, "of": len(pieces), "text": piece}
-
-
-class Parts:
-    """Takes messages and parts, and returns whole messages."""
-
-    def __init__(self) -> None:
-        self._pieces: dict[int, dict[int, str]] = {}
-
-    def whole(self, message: Message) -> Message | None:
-        """Return the message, or the one whose last missing part this is; None before."""
-        if message["kind"] != "part":
-            return message
-        pieces = self._pieces.setdefault(message["message"], {})
-        pieces[message["index"]] = message["text"]
-        if len(pieces) < message["of"]:
-            return None
-        del self._pieces[message["message"]]
-        packed = "".join(text for _, text in sorted(pieces.items()))
-        whole: Message = json.loads(zlib.decompress(base64.b64decode(packed)))
-        return whole

@@ -8,7 +8,7 @@ from pydantic import BaseModel, SecretStr, TypeAdapter
 
 from lake_assets.config.lake import Lake
 from lake_assets.config.models import LakeConfig
-from lake_assets.config.runs import CONFIG_MISSING, AnyRuns, is_elsewhere
+from lake_assets.config.runs import CONFIG_MISSING, AnyRuns, EmrServerless
 from lake_assets.config.storages import AnyStorage
 from lake_assets.errors import LauncherError
 from lake_assets.ingest.options import IngestOptions
@@ -111,7 +111,7 @@ class Request:
 
 
 def _for_driver(config: LakeConfig, runs: AnyRuns) -> str:
-    if is_elsewhere(runs):
+    if isinstance(runs, EmrServerless):
         if place := runs.config or config.uri:
             return place
         raise LauncherError(f"{CONFIG_MISSING[0]}:", f"{CONFIG_MISSING[1]}.")

@@ -22,14 +22,6 @@ EMR = {
     "messages": "s3://lake-runs/messages",
     "config": "s3://lake-runs/lake.yaml",
 }
-POD = {"launcher": "kubernetes", "image": "lake:1", "config": "/etc/lake/lake.yaml"}
-CLUSTER = {
-    "launcher": "spark_submit",
-    "deploy_mode": "cluster",
-    "messages": "s3://lake-runs/messages/",
-    "config": "s3://lake-runs/lake.yaml",
-}
-MASTER = {"master": "spark://host:7077"}
 
 
 def written(tmp_path: Path, **sections: Any) -> LakeConfig:
@@ -50,7 +42,7 @@ def test_the_launcher_has_a_short_and_a_long_form(tmp_path: Path) -> None:
 
 
 def test_the_names_of_the_command_are_those_of_the_config(tmp_path: Path) -> None:
-    options: dict[str, dict[str, Any]] = {"emr_serverless": EMR, "kubernetes": POD}
+    options: dict[str, dict[str, Any]] = {"emr_serverless": EMR}
     runs = [options.get(name, {}) | {"launcher": name} for name in LAUNCHERS]
     assert [written(tmp_path, runs=section).runs.launcher for section in runs] == list(LAUNCHERS)
     with pytest.raises(ConfigError, match=r"lake\.yaml:\d+:\d+: runs"):
@@ -66,7 +58,6 @@ def test_emr_serverless_has_its_own_options(tmp_path: Path) -> None:
 RELATIVE = "runs.config: a relative path: write an absolute path on the driver, or s3://"
 ABSENT = "runs.config is missing, and the driver has no file of this machine: write runs.config"
 SECRET = "runs has a secret of this config, and the launcher would"
-ITSELF = "sets spark.submit.deployMode itself, and the config has"
 
 
 @pytest.mark.parametrize(
@@ -77,16 +68,6 @@ ITSELF = "sets spark.submit.deployMode itself, and the config has"
         (EMR, {"config": "lake.yaml"}, {}, RELATIVE),
         (EMR, {"environment": {"LAKE_PASSWORD": "correct horse"}}, {}, SECRET),
         (EMR, {}, {"master": "local"}, "launcher emr_serverless runs Spark in its application"),
-        (POD, {"image": "lake 1"}, {}, "runs.image: has the wrong form: write the image's name, without spaces"),
-        (POD, {"env_from": [{}]}, {}, "runs.env_from.0: an entry of env_from has one name: write secret, or"),
-        (POD, {"config": "lake.yaml"}, {}, RELATIVE),
-        (POD, {"pod_spec": {"containers": [{"env": ["correct horse"]}]}}, {}, SECRET),
-        (CLUSTER, {"messages": None}, MASTER, "runs.messages is missing, and a driver on a worker reports through a b"),
-        (CLUSTER, {}, {}, "runs.deploy_mode is cluster, and spark.master is absent: write the master of a cluster, s"),
-        (CLUSTER, {}, MASTER | {"spark.submit.deployMode": "cluster"}, ITSELF),
-        (CLUSTER, {}, {"remote": "sc://host"}, "names a Spark Connect server: use launcher in_process, or master"),
-        (CLUSTER, {"deploy_mode": "client"}, MASTER, "runs.messages is of a driver on a worker, and runs.deploy_mode"),
-        (CLUSTER, {"environment": {"X": "correct horse"}}, MASTER, SECRET),
     ],
 )
 def test_what_does_not_fit_the_launcher_is_named(
@@ -104,7 +85,10 @@ def test_what_does_not_fit_the_launcher_is_named(
     ("settings", "text"),
     [
         ({"spark.remote": "sc://host"}, "names a Spark Connect server: use launcher in_process"),
-        ({"spark.submit.deployMode": "cluster"}, f"{ITSELF} cluster: remove it, and write runs.deploy_mode"),
+        (
+            {"spark.submit.deployMode": "cluster"},
+            "and spark.submit.deployMode is another: remove spark",
+        ),
     ],
 )
 def test_settings_that_do_not_fit_the_launcher_are_refused(tmp_path: Path, settings: dict[str, str], text: str) -> None:
@@ -113,11 +97,3 @@ def test_settings_that_do_not_fit_the_launcher_are_refused(tmp_path: Path, setti
     line = next(n for n, text in enumerate((tmp_path / "lake.yaml").read_text().splitlines(), 1) if "runs:" in text)
     assert str(raised.value).startswith(f"{tmp_path}/lake.yaml:{line}:1: launcher spark_submit")
     assert written(tmp_path, spark=settings).spark.settings == settings
-
-
-def test_a_driver_on_a_worker_has_its_own_options(tmp_path: Path) -> None:
-    runs = written(tmp_path, spark=MASTER, runs=CLUSTER | {"environment": {"LAKE_CATALOG_PORT": 5432}}).runs
-    assert isinstance(runs, SparkSubmit)
-    assert runs.is_in_cluster
-    assert (runs.messages, runs.environment) == ("s3://lake-runs/messages", {"LAKE_CATALOG_PORT": "5432"})
-    assert not SparkSubmit(launcher="spark_submit").is_in_cluster

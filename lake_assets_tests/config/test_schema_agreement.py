@@ -120,8 +120,7 @@ streams:
     destination: {table: rows}
 key_prefix: [retail, eu-1]
 spark: {master: "spark://host:7077", spark.task.cpus: 3, spark.ui.enabled: false}
-runs: {launcher: spark_submit, command: /opt/spark/bin/spark-submit, deploy_mode: cluster, messages: "s3://runs/messages",
-       config: "s3://runs/lake.yaml", environment: {AWS_REGION: eu}}
+runs: {launcher: spark_submit, command: /opt/spark/bin/spark-submit, }
 """
 
 # What may be written for a value, as YAML has it; two spaces are between them.

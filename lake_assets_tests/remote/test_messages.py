@@ -1,8 +1,7 @@
-"""What a driver reports arrives as it was, through JSON and in parts."""
+"""What a driver reports arrives as it was, through JSON."""
 
 import json
 import logging
-import random
 from dataclasses import replace
 
 import pyarrow as pa
@@ -23,7 +22,7 @@ from lake_assets.lake.schema.evolve import ColumnChange
 from lake_assets.launch.received import Ended, Received
 from lake_assets.layout.partition import Partition, PartitionColumn
 from lake_assets.parquet.job import LetterFile
-from lake_assets.remote.messages import PART, DriverTracebackError, End, Parts, message_of, parts_of, report_of
+from lake_assets.remote.messages import DriverTracebackError, End, message_of, report_of
 from lake_assets.storage.manifest import LandedObject, Manifest
 from lake_assets_tests.launch.undone import NOW, undone
 
@@ -140,23 +139,3 @@ def test_an_error_while_a_message_is_taken_is_raised_at_the_end() -> None:
     received.receive(message_of(RESULT))
     with pytest.raises(ValueError, match="the disk is full"):
         received.finish(Ended("exit code 0"))
-
-
-def long(seed: int) -> dict[str, object]:
-    return {"kind": "outcome", "text": random.Random(seed).randbytes(20_000).hex(), "seed": seed}
-
-
-def test_a_short_message_is_sent_as_it_is() -> None:
-    message = {"kind": "end", "error": None}
-    assert list(parts_of(message, 1)) == [message]
-    assert Parts().whole(message) == message
-
-
-def test_a_long_message_arrives_once_when_its_last_part_has() -> None:
-    sent = [*parts_of(long(1), 1), *parts_of(long(2), 2)]
-    assert len(sent) > 4
-    assert max(len(json.dumps(part)) for part in sent) < PART + 200
-    random.Random(3).shuffle(sent)
-    parts = Parts()
-    arrived = [whole for part in sent if (whole := parts.whole(json.loads(json.dumps(part)))) is not None]
-    assert sorted(arrived, key=str) == sorted([long(1), long(2)], key=str)
