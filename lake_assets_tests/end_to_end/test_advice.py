@@ -558,6 +558,102 @@ def a_partition_that_the_ledger_lacks_needs_no_removal(world: World) -> Steps:
     return [5]
 
 
+# Further: the selection, other clients, and what the landing zone is.
+
+
+@case
+def a_path_is_written_as_a_selection(world: World) -> Steps:
+    world.land(NW, sales(1))
+    yield partial(world.stream.ingest, "region=NW/date=2026-02-11"), NW
+    yield partial(world.stream.ingest, "region=NW,date=2026-02-12..2026-02-11"), "date=2026-02-11..2026-02-12"
+    world.ingest(NW)
+    return [1]
+
+
+@case
+def an_empty_value_of_the_path_has_a_meaning(world: World) -> Steps:
+    folder = Path(world.source["path"]) / "region=/date=2026-02-11"
+    folder.mkdir(parents=True)
+    pq.write_table(sales(1), folder / "a.parquet")
+    yield partial(world.ingest, "region=,date=2026-02-11"), "set `empty: value`"
+    world.options = {"partitions": STREAM["partitions"] | {"region": {"empty": "value"}}}
+    world.ingest("region=,date=2026-02-11")
+    return [1]
+
+
+@case
+def a_source_that_does_not_exist_is_created(world: World) -> Steps:
+    yield "create it"
+    world.land(NW, sales(1))
+    return [1]
+
+
+@case
+def a_link_that_leads_back_to_itself_is_removed(world: World) -> Steps:
+    world.land(NW, sales(1))
+    link = Path(world.source["path"]) / "region=NW/date=2026-02-11/b.parquet"
+    link.symlink_to(link)
+    yield "remove or correct the link"
+    link.unlink()
+    return [1]
+
+
+@case
+def a_header_whose_quote_is_open_is_replaced_by_names(world: World) -> Steps:
+    world.options = {"format": "csv"}
+    text(world, '"total\n1.0\n2.0\n', "a.csv")
+    yield "close its quotes"
+    text(world, '"total"\n1.0\n2.0\n', "a.csv")
+    return [1, 2]
+
+
+@case
+def an_old_timestamp_is_rewritten(world: World) -> Steps:
+    world.options = {"mode": "index"}
+    rows = sales(1).append_column("at", pa.array([0], pa.timestamp("us")))
+    world.land(NW, rows, use_deprecated_int96_timestamps=True)
+    yield "use mode: replace"
+    world.options = {"mode": "replace"}
+    return [1]
+
+
+@case
+def rows_of_a_partition_go_before_it_is_forgotten(world: World) -> Steps:
+    world.commit(SW, 5)
+    world.commit(NW, 1)
+    world.unland(NW)
+    yield partial(forget, world.stream, [world.partition(NW)]), "`on_empty: clear` removes rows"
+    world.options = {"on_empty": "clear"}
+    world.ingest(NW)
+    forget(world.stream, [world.partition(NW)])
+    return [5]
+
+
+@case
+def rows_are_compared_by_keys_that_name_one(world: World) -> Steps:
+    first = world.commit(NW, 1, 1).snapshot_id
+    world.commit(NW, 2, 3)
+    assert first is not None
+    compare = world.stream.partition(NW).diff
+    yield partial(compare, first, keys=["day"]), "name one or more of id, total"
+    yield partial(compare, first, keys=["total"]), "name more columns with --key"
+    assert compare(first, keys=["total", "id"]).rows == 2
+    return [2, 3]
+
+
+@case
+def a_column_with_a_name_of_the_deltas_is_renamed(world: World) -> Steps:
+    columns = {"id": [0], "total": [5.0], "_change": [1]}
+    world.land(SW, pa.table(columns))
+    world.ingest(SW)
+    world.options = {"deltas": {"to": {"type": "local", "path": world.source["path"] + "-deltas"}}}
+    parquet(world, id=[0], total=[1.0], _change=[1])
+    yield "rename it"
+    change(world, "ALTER TABLE sales RENAME COLUMN _change TO changed")
+    parquet(world, id=[0], total=[1.0], changed=[1])
+    return [1, 5]
+
+
 @pytest.mark.parametrize("steps", CASES, ids=lambda steps: steps.__name__.replace("_", " "))
 def test_advice_that_is_followed_ends_in_the_right_rows(steps: Case, local_world: World) -> None:
     advised = steps(local_world)
