@@ -80,6 +80,16 @@ class Holdings:
         manifests = {key: Manifest(tuple(objects), folder=landed) for key, objects in holding.items()}
         return {partition: manifests[key] for partition, key in keys.items()}
 
+    def boxes(self, landed: Manifest) -> Iterator[tuple[LandedObject, list[dict[str, Span]]]]:
+        """Yield each of some objects with the values that it may have, by the names of the partition columns.
+
+        Raises:
+            StorageError: the storage of the objects cannot be reached.
+        """
+        names = [column.name for _, column, _ in self._columns]
+        for obj, boxes in self._boxes(landed.objects):
+            yield obj, [dict(zip(names, box, strict=True)) for box in boxes]
+
     def _key(self, partition: Partition) -> Key:
         values = ((column, source, partition.values[index]) for index, column, source in self._columns)
         return tuple(day_of(c, value) if source and not source.is_whole else value for c, source, value in values)

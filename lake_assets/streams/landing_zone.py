@@ -48,7 +48,7 @@ def list_landed(
     by_path_part, left_out = _by_path_part(stream, objects, calendar)
     if not stream.config.selects_rows:  # a path part is a partition
         return by_path_part, left_out
-    sharing = {path_part: list(_at(stream, path_part, calendar)) for path_part in by_path_part}
+    sharing = {path_part: list(_at(stream, path_part, calendar, m)) for path_part, m in by_path_part.items()}
     for partition in known:
         if partition.path_part in sharing:
             sharing[partition.path_part].append(partition)
@@ -104,9 +104,10 @@ def _by_path_part(
     return landed_at, LeftOut(tuple(left_out), len(objects))
 
 
-def _at(stream: OpenStream, path_part: Partition, calendar: Calendar) -> Iterator[Partition]:
-    """Return the partitions that share a path part."""
-    known = dict(zip(path_part.columns, path_part.values, strict=True))
+def _at(stream: OpenStream, path_part: Partition, calendar: Calendar, landed: Manifest) -> Iterator[Partition]:
+    """Return the partitions that share a path part, given its objects."""
     columns = stream.config.columns
-    values = [[known[column]] if column in known else calendar.values(column) for column in columns]
+    known = {column: [value] for column, value in zip(path_part.columns, path_part.values, strict=True)}
+    known |= {column: list(values) for column, values in stream.row_values.of(landed).items()}
+    values = [known[column] if column in known else calendar.values(column) for column in columns]
     return (Partition(columns, combination) for combination in product(*values))

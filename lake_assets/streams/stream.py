@@ -32,6 +32,7 @@ from lake_assets.storage.manifest import LandedObject, Manifest
 from lake_assets.storage.store import Store
 from lake_assets.streams.holdings import Holdings
 from lake_assets.streams.locator import PartitionLocator, folder_prefixes
+from lake_assets.streams.row_values import RowValues
 
 AUTO_BATCH = 50  # partitions of a commit; more save little, and an interrupted run loses those of one
 LETTERS = "_dead_letters"  # folder in the landing zone; listings leave out such names
@@ -74,6 +75,11 @@ class OpenStream:
     @cached_property
     def _holdings(self) -> Holdings:
         return Holdings(self.config)
+
+    @cached_property
+    def row_values(self) -> RowValues:
+        """The values of its partition columns in the rows of which the config has none."""
+        return RowValues(self.config, self.landed, self._holdings)
 
     @property
     def table(self) -> TableName:

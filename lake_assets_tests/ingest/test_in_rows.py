@@ -15,6 +15,7 @@ from lake_assets.errors import EmptySourceError, ObjectRefusedError, SchemaError
 from lake_assets.ingest.api import ingest_all
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.landing.writer import LandingWriter
+from lake_assets.layout.hive import HIVE_NULL
 from lake_assets.maintenance.compaction import compact
 from lake_assets.report.state import only, read_state
 from lake_assets.selection.select import Wanted, select
@@ -22,7 +23,7 @@ from lake_assets.storage.manifest import Manifest
 from lake_assets.streams.landing_zone import list_landed
 from lake_assets.streams.pending import lag_of, scan_landing
 from lake_assets_tests.ingest.encrypted import NULL
-from lake_assets_tests.ingest.landed_as import columns_of
+from lake_assets_tests.ingest.landed_as import FORMATS, columns_of, landed
 from lake_assets_tests.tiers import more
 from lake_assets_tests.world import NW, SW, World, plan
 from lake_assets_tests.world_fixtures import bucket_on
@@ -232,6 +233,61 @@ def test_a_partition_has_the_objects_that_may_hold_its_rows(world: World) -> Non
     assert (objects(NW), objects(LATER)) == (set(), {new})
     put(world, "d.parquet", rows(*MIXED), write_statistics=False)
     assert len(objects("region=SW,date=2026-02-10")) == 1  # without statistics it may hold rows of every partition
+
+
+def without_values(kind: str, form: str = "parquet") -> dict[str, Any]:
+    return {
+        "partitions": {"key": {"type": kind, "in": "rows"}, "date": {"type": "date", "start": "2026-01-01"}},
+        "format": form,
+    }
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_values_that_the_config_does_not_list_are_those_of_the_rows(local_world: World, form: str) -> None:
+    local_world.options = without_values("string", form)
+    keys = ["a", "c", "b", None]
+    put(local_world, f"date=2026-02-11/1.{form}", landed(form, *({"id": n, "key": key} for n, key in enumerate(keys))))
+    put(local_world, f"date=2026-02-12/1.{form}", landed(form, {"id": 4, "key": "d"}))
+
+    pending = {str(partition) for partition in scan_landing(local_world.stream).pending}
+
+    assert pending == {f"key={key or HIVE_NULL}/date=2026-02-11" for key in keys} | {"key=d/date=2026-02-12"}
+    local_world.ingest("key=b,date=2026-02-11")
+    assert local_world.query("SELECT id, key FROM lake.sales") == [(2, "b")]
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        pa.array([7, 300], pa.int16()),
+        pa.array([7.0, 300.0]),
+        pa.array(["7", "300"]),
+        pa.array([7, 300]).dictionary_encode(),
+    ],
+    ids=["narrow", "float", "text", "dictionary"],
+)
+def test_they_are_compared_as_the_rows_are(local_world: World, keys: pa.Array) -> None:
+    local_world.options = without_values("integer")
+    put(local_world, "date=2026-02-11/1.parquet", pa.table({"id": [1, 2], "key": keys}))
+    stream = local_world.stream
+
+    assert {partition.values[0] for partition in scan_landing(stream).pending} == {7, 300}
+
+
+def test_an_object_whose_values_are_unknown_or_too_many_is_named(
+    local_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    local_world.options = without_values("string")
+    damaged = put(local_world, "date=2026-02-11/1.parquet", b"no")
+    with pytest.raises(SourceError, match=f"{damaged} cannot be read as Parquet"):
+        scan_landing(local_world.stream)
+    put(local_world, "date=2026-02-11/2.parquet", pa.table({"id": [1, 2, 3], "key": ["a", "b", "c"]}))
+    assert {partition.values[0] for partition in scan_landing(local_world.stream).pending} == {"a", "b", "c"}
+
+    monkeypatch.setattr("lake_assets.streams.row_values.MOST_VALUES", 2)
+    put(local_world, "date=2026-02-12/3.parquet", pa.table({"id": [1, 2, 3], "key": ["a", "b", "c"]}))
+    with pytest.raises(SourceError, match=r"3.parquet has over 2 values of key.*give the `values` of key"):
+        scan_landing(local_world.stream)
 
 
 @pytest.mark.more
