@@ -301,7 +301,8 @@ class Stream(Model):
             partitions = _PARTITIONS.validate_python(data["partitions"])
             folders = folder_globs(stream_template(layout, partitions, {}, "UTC"))
         except (ValueError, LookupError, TypeError, LayoutError):
-            return data  # reported at their own keys
+            above = split_glob(glob, ())
+            return data if above is None else data | {"source": above[0]}  # reported at their own keys, and not here
         folder_and_files = split_glob(glob, folders)
         if folder_and_files is None and not folders:
             raise ValueError(
