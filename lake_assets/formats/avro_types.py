@@ -7,12 +7,9 @@
 | bytes, fixed                                         | binary                                        |
 | record, array, map                                   | struct, list, map                             |
 | a union of one type, also with null                  | that type                                     |
-| a union of several types, a type within itself       | refused                                       |
-| decimal (of bytes or fixed), date, uuid              | decimal, date32, uuid                         |
-| time-millis, time-micros                             | time32[ms], time64[us]                        |
-| timestamp-millis, -micros, -nanos                    | timestamp[ms, us, ns] with the zone UTC       |
-| local-timestamp-millis, -micros, -nanos              | timestamp[ms, us, ns]                         |
-| another logical type                                 | that of its values                            |
+| a union of several types, a record without fields    | opaque: no column of a lake holds it          |
+| a type within itself                                 | refused, as DuckDB reads no file with one     |
+| a logical type                                       | as `formats/annotations.py` says              |
 """
 
 from collections.abc import Sequence
@@ -21,6 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 from lake_assets.errors import SchemaError
+from lake_assets.formats.annotations import AVRO, KEPT, REFUSED, opaque
 
 _SIMPLE = {
     "null": pa.null(),
@@ -32,17 +30,7 @@ _SIMPLE = {
     "bytes": pa.binary(),
     "string": pa.string(),
 }
-_LOGICAL = {
-    ("int", "date"): pa.date32(),
-    ("int", "time-millis"): pa.time32("ms"),
-    ("long", "time-micros"): pa.time64("us"),
-    ("string", "uuid"): pa.uuid(),
-    ("fixed", "uuid"): pa.uuid(),
-}
-_UNITS = {"millis": "ms", "micros": "us", "nanos": "ns"}
-_LOGICAL |= {("long", f"timestamp-{name}"): pa.timestamp(unit, "UTC") for name, unit in _UNITS.items()}
-_LOGICAL |= {("long", f"local-timestamp-{name}"): pa.timestamp(unit) for name, unit in _UNITS.items()}
-
+_MOST_DIGITS = 38  # of a decimal of a lake
 _MOST_TYPES = 10_000  # of a schema, whose named types may use each other many times
 
 
@@ -83,18 +71,21 @@ class _Types:
         self._named: dict[str, tuple[dict[str, Any], str]] = {}  # definitions with their namespaces, by full names
         self._within: tuple[str, ...] = ()  # full names of the records around a type
         self._count = 0
+        self._unheld = ""  # a type that no column of a lake holds
 
     def of_column(self, field: dict[str, Any], record: dict[str, Any]) -> tuple[pa.DataType, Any]:
         """Return the type of a column of a record, and how Avro stores its values."""
         self._column = field["name"]
         name, space = _full_name(record, "")
         self._within = (name,)
-        return self._of(field["type"], space)
+        self._unheld = ""
+        kind, stored = self._of(field["type"], space)
+        return opaque(pa.null(), self._unheld) if self._unheld else kind, stored
 
     def _of(self, schema: Any, space: str) -> tuple[pa.DataType, Any]:  # noqa: ANN401 - of a file's JSON
         self._count += 1
         if self._count > _MOST_TYPES:
-            raise self._refused(f"is one of more than {_MOST_TYPES:,} types")
+            raise self._refused(f"is one of more than {_MOST_TYPES:,} types", "land it as another type.")
         if isinstance(schema, list):
             return self._of_union(schema, space)
         if isinstance(schema, str):
@@ -103,7 +94,10 @@ class _Types:
             name = schema if "." in schema or not space else f"{space}.{schema}"
             name = name if name in self._named or name in self._within else schema
             if name in self._within:
-                raise self._refused(f"has the type {name}, which is within itself")
+                raise self._refused(
+                    f"has the type {name}, which is within itself, and DuckDB reads no Avro with such a type",
+                    "let its writer leave the column out, or cast it to a text.",
+                )
             return self._of_definition(*self._named[name])
         return self._of_definition(schema, space)
 
@@ -111,7 +105,7 @@ class _Types:
         found = [self._of(branch, space) for branch in branches]
         kinds = [kind for kind, _ in found if not pa.types.is_null(kind)]
         if len(kinds) > 1:
-            raise self._refused(f"is a union of {' and '.join(map(str, kinds))}")
+            self._unheld = f"union of {' and '.join(map(str, kinds))}"
         return (kinds or [pa.null()])[0], [stored for _, stored in found]
 
     def _of_definition(self, schema: dict[str, Any], space: str) -> tuple[pa.DataType, Any]:
@@ -124,24 +118,36 @@ class _Types:
             return pa.map_(pa.string(), item), {"type": "map", "values": stored}
         if kind not in {"record", "enum", "fixed"}:
             found, stored = self._of(kind, space)
-            return _logical(schema, kind, found), stored
+            return self._logical(schema, kind, found), stored
         name, space = _full_name(schema, space)
         self._named[name] = schema, space
         named = {"type": kind, "name": f"t{self._count}"}
         if kind == "enum":
             return pa.string(), {**named, "symbols": schema["symbols"]}
         if kind == "fixed":
-            return _logical(schema, kind, pa.binary()), {**named, "size": schema["size"]}
+            return self._logical(schema, kind, pa.binary()), {**named, "size": schema["size"]}
         around, self._within = self._within, (*self._within, name)
         parts = [(field["name"], *self._of(field["type"], space)) for field in schema["fields"]]
         self._within = around
         if not parts:
-            raise self._refused("has a record without fields")
+            self._unheld = "record without fields"
         fields = [{"name": part, "type": stored} for part, _, stored in parts]
         return pa.struct([(part, found) for part, found, _ in parts]), {**named, "fields": fields}
 
-    def _refused(self, why: str) -> SchemaError:
-        return SchemaError(f"column {self._column!r} of {self._origin} {why}:", "land it as another type.")
+    def _logical(self, schema: dict[str, Any], kind: object, stored: pa.DataType) -> pa.DataType:
+        name = schema.get("logicalType")
+        fate = AVRO.get((kind, name), KEPT) if isinstance(kind, str) and isinstance(name, str) else KEPT
+        if name == "decimal" and fate is KEPT and pa.types.is_binary(stored):
+            precision, scale = schema["precision"], schema.get("scale", 0)
+            if precision <= _MOST_DIGITS:
+                return pa.decimal128(precision, scale)
+            fate, name = REFUSED, f"decimal({precision}, {scale})"
+        if fate is REFUSED:
+            self._unheld = str(name)
+        return stored if fate in (KEPT, REFUSED) else fate
+
+    def _refused(self, why: str, fix: str) -> SchemaError:
+        return SchemaError(f"column {self._column!r} of {self._origin} {why}:", fix)
 
 
 def _full_name(schema: dict[str, Any], space: str) -> tuple[str, str]:
@@ -150,11 +156,3 @@ def _full_name(schema: dict[str, Any], space: str) -> tuple[str, str]:
     if "." not in name and (given := schema.get("namespace", space)):
         name = f"{given}.{name}"
     return name, name.rpartition(".")[0]
-
-
-def _logical(schema: dict[str, Any], kind: object, stored: pa.DataType) -> pa.DataType:
-    name = schema.get("logicalType", "")
-    if name == "decimal" and pa.types.is_binary(stored):
-        precision, scale = schema["precision"], schema.get("scale", 0)
-        return pa.decimal128(precision, scale) if precision <= 38 else pa.decimal256(precision, scale)
-    return _LOGICAL.get((kind, name), stored) if isinstance(kind, str) else stored

@@ -16,6 +16,7 @@ import pyarrow.ipc
 
 from lake_assets.config.formats import COMPRESSED
 from lake_assets.errors import LandingError
+from lake_assets.formats.annotations import is_foreign
 from lake_assets.formats.blocks import Fill, TextBlock, fill_from, whole_records
 from lake_assets.formats.compression import decompressed
 from lake_assets.formats.csv_text import CsvText
@@ -24,7 +25,6 @@ from lake_assets.formats.records import Records, Rows
 from lake_assets.formats.schema import inferred
 from lake_assets.formats.text import FixSchema, Text
 from lake_assets.layout.texts import is_unicode, shown
-from lake_assets.parquet.foreign_types import is_foreign
 from lake_assets.parquet.leaves import shown as type_text
 from lake_assets.parquet.parquet_files import ParquetRows
 

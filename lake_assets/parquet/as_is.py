@@ -15,6 +15,7 @@ from pyarrow import types as t
 
 from lake_assets.errors import SchemaError
 from lake_assets.layout.partition import Partition
+from lake_assets.parquet import footers
 from lake_assets.parquet.job import Job
 from lake_assets.parquet.leaves import decoded, has_infinity, has_limits, leaf_types, leaves, not_held, plain, width
 from lake_assets.parquet.parquet_files import TAIL, ParquetRows
@@ -70,6 +71,8 @@ class Candidate:
         self._origin = origin
         self._metadata: pq.FileMetaData = rows.parquet.metadata
         self._names = [name for field in rows.schema for name in [field.name] * width(field.type)]
+        if rows.optional_keys:
+            raise UnfitError(f"column {min(rows.optional_keys)!r} has a map whose keys are optional")
         if footer != self._metadata.serialized_size:  # Arrow aborts the process if a column of it is encrypted
             raise UnfitError("its footer is signed, so columns may be encrypted")
         self._check_columns()
@@ -123,18 +126,16 @@ class Candidate:
             raise UnfitError(f"column {min(self._rows.int96)!r} is INT96")
         if _GEO in (self._metadata.metadata or {}):
             raise UnfitError("its footer describes geometries")
-        wanted = {column.path: column for column in _columns(parquet_schema(target))}
-        types = (leaf for field in target for leaf in leaf_types(field.type))
-        self._wanted = dict(zip(wanted, types, strict=True))  # by path: a struct's fields may have another order
-        given_columns = [
-            column
-            for column, name in zip(_columns(self._metadata.schema), self._names, strict=True)
-            if name in target.names
-        ]
-        if other := {column.path for column in given_columns} ^ wanted.keys():
-            raise UnfitError(f"Parquet's column {min(other)!r} is not that of a data file")
-        for column in given_columns:
-            _check_kind(column, wanted[column.path])
+        leaf_names = [(field.name, leaf) for field in target for leaf in leaf_types(field.type)]
+        wanted = _by_path(parquet_schema(target), [name for name, _ in leaf_names])
+        # By path: a struct's fields may have another order.
+        self._wanted = dict(zip(wanted, (leaf for _, leaf in leaf_names), strict=True))
+        given_columns = _by_path(self._metadata.schema, self._names)
+        given_columns = {key: column for key, column in given_columns.items() if key[0] in target.names}
+        if other := given_columns.keys() ^ wanted.keys():
+            raise UnfitError(f"Parquet's column {min(other)[1]!r} is not that of a data file")
+        for key, column in given_columns.items():
+            _check_kind(column, wanted[key])
 
     def _check_form(self, end: int) -> None:
         """Refuse codecs that the table's files do not have, and row groups that are not before the footer."""
@@ -168,7 +169,7 @@ class Candidate:
         positions = [position for position, other in enumerate(self._names) if other == name]
         given = dict(zip(positions, leaf_types(field.type), strict=True))
         proofs = [
-            _proves(chunk.statistics, chunk.path_in_schema, given[position], self._wanted[chunk.path_in_schema])
+            _proves(chunk.statistics, chunk.path_in_schema, given[position], self._wanted[name, chunk.path_in_schema])
             for group in self._groups()
             for position in positions
             for chunk in [group.column(position)]
@@ -214,20 +215,9 @@ def unknown_codec(footer: bytes, paths: Iterable[str]) -> str | None:
         footer: Thrift's bytes, in which the codec follows the names of a column chunk's path.
         paths: of the columns; names with a dot are not found.
     """
-    by_bytes = {_thrift(path.split(".")): path for path in paths}
+    by_bytes = {footers.texts(path.split(".")): path for path in paths}
     chunks = re.finditer(b"(" + b"|".join(map(re.escape, by_bytes)) + rb")\x15(.)", footer, re.DOTALL)
     return next((by_bytes[chunk[1]] for chunk in chunks if chunk[2] not in _CODEC_BYTES), None)
-
-
-def _thrift(names: Sequence[str]) -> bytes:
-    """Return Thrift's list of texts, in its compact form, as the field after one that has the number before."""
-    texts = [name.encode() for name in names]
-    head = bytes([len(texts) << 4 | 8]) if len(texts) < 15 else b"\xf8" + _varint(len(texts))
-    return b"\x19" + head + b"".join(_varint(len(text)) + text for text in texts)
-
-
-def _varint(number: int) -> bytes:
-    return bytes([number]) if number < 128 else bytes([number & 127 | 128]) + _varint(number >> 7)
 
 
 def unread_form(physical_type: str, codec: str, encodings: Iterable[str]) -> str | None:
@@ -272,6 +262,18 @@ def _proves(statistics: pq.Statistics | None, path: str, given: pa.DataType, wan
 
 def _columns(schema: pq.ParquetSchema) -> Sequence[pq.ColumnSchema]:
     return [schema.column(index) for index in range(len(schema))]
+
+
+def _by_path(schema: pq.ParquetSchema, names: Sequence[str]) -> dict[tuple[str, str], pq.ColumnSchema]:
+    """Return columns by the name of the one of Arrow that each is in, and its path, where a dot may be of a name.
+
+    Raises:
+        UnfitError: two have the same.
+    """
+    columns = {(name, column.path): column for name, column in zip(names, _columns(schema), strict=True)}
+    if len(columns) < len(names):
+        raise UnfitError("two of its columns have the same path")
+    return columns
 
 
 def _check_kind(given: pq.ColumnSchema, wanted: pq.ColumnSchema) -> None:

@@ -38,8 +38,11 @@ def cast(array: pa.Array, data_type: pa.DataType) -> pa.Array:
     if t.is_struct(data_type):
         return _struct(array, data_type)
     if t.is_map(data_type):
-        entry = pa.struct([pa.field("key", array.type.key_type, nullable=False), ("value", array.type.item_type)])
-        entries = array.cast(pa.list_(entry))
+        if t.is_struct(array.type):  # one of `footers.ENTRIES`
+            (entries,) = array.flatten()
+        else:
+            entry = pa.struct([pa.field("key", array.type.key_type, nullable=False), ("value", array.type.item_type)])
+            entries = array.cast(pa.list_(entry))
         keys, items = entries.flatten().flatten()
         parts = (cast(keys, data_type.key_type), cast(items, data_type.item_type))
         return pa.MapArray.from_arrays(_offsets(entries), *parts, mask=array.is_null()).cast(data_type)
@@ -67,6 +70,8 @@ def _is_cast_by_arrow(given: pa.DataType, wanted: pa.DataType) -> bool:
     """Return whether structs of two types have the same fields in the same order, and Arrow casts whole lists."""
     if t.is_list_view(given) or t.is_large_list_view(given):
         return False  # Arrow leaves the last offset out
+    if t.is_struct(given) and t.is_map(wanted):
+        return False
     if t.is_struct(given) and t.is_struct(wanted):
         return [f.name for f in given] == [f.name for f in wanted] and all(
             _is_cast_by_arrow(mine.type, other.type) for mine, other in zip(given, wanted, strict=True)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 from lake_assets.config.modes import SchemaPolicy
+from lake_assets.formats.annotations import is_foreign
 from lake_assets.parquet.leaves import plain
 from lake_assets.parquet.type_fit import STRING_KINDS, Misfit, misfits, wider
 
@@ -57,8 +58,12 @@ class Rules:
         if self.rescue is None or misfit.given is None:
             return False
         if misfit.known is None:
-            return self.policy == "strict"
+            return self.policy == "strict" or is_foreign(misfit.given)
         return self.policy != "evolve" or wider(misfit.known, misfit.given) is None
+
+    def leaves_out(self, column: pa.Field) -> bool:
+        """Return whether a table gets no column for a landed one, because no lake holds its type."""
+        return is_foreign(column.type) and (self.rescue is not None or self.policy == "ignore_extra")
 
     def evolving(self, schema: pa.Schema, table: pa.Schema) -> pa.Schema:
         """Return the columns of an object that may change the table, or fit: the others are kept beside it."""
@@ -67,8 +72,8 @@ class Rules:
             [
                 column
                 for column in schema
-                if column.name.lower() not in known
-                or not any(map(self.rescues, misfits([column], [known[column.name.lower()]], "evolve")))
+                if not any(map(self.rescues, misfits([column], [known.get(column.name.lower(), column)], "evolve")))
+                and (column.name.lower() in known or not self.leaves_out(column))
             ]
         )
 

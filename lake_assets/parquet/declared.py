@@ -135,7 +135,8 @@ class Declared:
     def created(self, schema: pa.Schema) -> pa.Schema:
         """Return the columns of a new table: these, with the declared types, and the declared ones that they lack."""
         own = {name.lower() for name in schema.names}
-        return pa.schema([*self.read_as(schema), *(f for name, f in self._by_name().items() if name not in own)])
+        kept = (field for field in self.read_as(schema) if not self.rules.leaves_out(field))
+        return pa.schema([*kept, *(f for name, f in self._by_name().items() if name not in own)])
 
     def known(self, columns: pa.Schema) -> pa.Schema:
         """Return the columns whose types are known, by their landed names, given those of the table.

@@ -3,8 +3,8 @@
 import json
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
+from lake_assets.parquet.parquet_files import ParquetRows
 from lake_assets.parquet.read import opened
 from lake_assets.storage.arrow import ArrowStore
 
@@ -19,7 +19,7 @@ def column_descriptions(store: ArrowStore, key: str) -> dict[str, str]:
         SourceError, SourceChangedError, StorageError: as `Reader.read`.
     """
     with opened(store, key) as file:
-        parquet = pq.ParquetFile(file)
+        parquet = ParquetRows(file, key).parquet
         described = _of_spark((parquet.metadata.metadata or {}).get(_SPARK))
         return described | _of_arrow(parquet.schema_arrow)
 

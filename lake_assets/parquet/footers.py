@@ -1,14 +1,32 @@
 """A file's footer as a Parquet file of its own, without the rows: readers of metadata find the same in both.
 
-A task returns it with the file that it wrote, so that the commit need not read the file.
+A task returns it with the file that it wrote, so that the commit need not read the file. Here is also what Arrow does
+not tell of a footer, or refuses in it. A footer is a struct of Thrift in its compact form:
+https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md.
 """
+
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 MOST = 2**20  # bytes of a footer that a task returns; the commit reads a larger one
+LIMITS = {"thrift_string_size_limit": 2**31 - 1, "thrift_container_size_limit": 2**31 - 1}
+"""Of Arrow's reader, whose own are 100 MB of one text and 1,000,000 parts."""
+ENTRIES = "key_value of optional keys"
+"""The field of a struct that is a map whose keys are not required, which Arrow refuses."""
+
+Struct: TypeAlias = dict[int, tuple[int, Any]]
+"""A struct of Thrift: the type and the value of each field by its number."""
 
 _MAGIC = b"PAR1"
+_BOOLEANS, _BYTE, I32, _TEXT, _LIST, _STRUCT = (1, 2), 3, 5, 8, 9, 12  # types of Thrift
+_SCHEMA = 2  # of the fields of a footer, behind the version
+_BEGIN = bytes([0x15, 2, 0x19, 0x0C, 0x16, 0, 0x19, 0x0C, 0])  # a footer without nodes and rows
+_REPETITION, NAME, _CHILDREN, _CONVERTED, _SCALE, _PRECISION, LOGICAL = 3, 4, 5, 6, 7, 8, 10  # of a node of the schema
+_MAPS, _MAP = ((I32, 1), (I32, 2)), 2  # a map as converted type, of new and of old writers, and as logical type
+_REQUIRED = I32, 0
 
 
 def of_writer(metadata: pq.FileMetaData) -> bytes | None:
@@ -22,3 +40,139 @@ def of_writer(metadata: pq.FileMetaData) -> bytes | None:
 def of_bytes(footer: bytes) -> bytes:
     """Return the footer of these bytes, which are between a file's row groups and the footer's length."""
     return b"".join((_MAGIC, footer, len(footer).to_bytes(4, "little"), _MAGIC))
+
+
+def nodes(footer: bytes) -> list[Struct]:
+    """Return the nodes of a footer's schema in their order, each before those within it; the first is the root."""
+    schema: list[Struct] = _parsed(footer, 0, _SCHEMA)[0][_SCHEMA][1][1]
+    return schema
+
+
+def with_nodes(footer: bytes, schema: Sequence[Struct]) -> bytes:
+    """Return a footer with other nodes of its schema."""
+    begun, end = _parsed(footer, 0, _SCHEMA)
+    return _fields(begun | {_SCHEMA: (_LIST, (_STRUCT, list(schema)))}) + footer[end:]
+
+
+def is_leaf(node: Struct) -> bool:
+    """Return whether a node of a schema has values."""
+    return _CHILDREN not in node
+
+
+def readable(footer: bytes) -> tuple[bytes, dict[str, str]]:
+    """Return a footer, as `of_bytes`, whose columns Arrow can read, and why it could not read some, by their names.
+
+    Such a column loses its annotations. A map whose keys are optional becomes a struct with `ENTRIES`.
+
+    Raises:
+        LookupError, ValueError, TypeError: it is no footer.
+    """
+    root, *rest = schema = nodes(footer)
+    reasons = {}
+    for column in _columns(rest):
+        for number, node in enumerate(column[:-2]):
+            is_map = node.get(_CONVERTED) in _MAPS or _MAP in node.get(LOGICAL, (0, ()))[1]
+            if is_map and not is_leaf(node) and column[number + 2].get(_REPETITION, _REQUIRED) != _REQUIRED:
+                _strip(node)
+                column[number + 1][NAME] = _TEXT, ENTRIES.encode()
+        alone = with_nodes(_BEGIN, [root | {_CHILDREN: (I32, 1)}, *column])
+        try:
+            pq.ParquetFile(pa.BufferReader(of_bytes(alone)))
+        except (pa.ArrowException, OSError) as error:
+            reasons[column[0][NAME][1].decode()] = " ".join(str(error).split()).rstrip(".")
+            for node in column:
+                _strip(node)
+    return of_bytes(with_nodes(footer, schema)), reasons
+
+
+def _strip(node: Struct) -> None:
+    for field in (_CONVERTED, _SCALE, _PRECISION, LOGICAL):
+        node.pop(field, None)
+
+
+def _columns(schema: Sequence[Struct]) -> Iterator[Sequence[Struct]]:
+    """Yield the nodes of each column, given all but the root."""
+    begin = 0
+    while begin < len(schema):
+        end, left = begin, 1
+        while left:
+            left += schema[end].get(_CHILDREN, (I32, 0))[1] - 1
+            end += 1
+        yield schema[begin:end]
+        begin = end
+
+
+def _parsed(data: bytes, at: int, until: int = 2**15) -> tuple[Struct, int]:
+    """Return the struct of Thrift at a position, with its fields up to a number, and the position behind it."""
+    fields: Struct = {}
+    number = 0
+    while number < until and data[at]:
+        kind, step = data[at] & 15, data[at] >> 4
+        number, at = number + step, at + 1
+        if not step:  # the number itself follows
+            number, at = _varint(data, at)
+            number >>= 1
+        value, at = (None, at) if kind in _BOOLEANS else _value(data, at, kind)
+        fields[number] = kind, value
+    return fields, at + (number < until)
+
+
+def _value(data: bytes, at: int, kind: int) -> tuple[Any, int]:
+    if kind == _BYTE:
+        return data[at], at + 1
+    if kind == _STRUCT:
+        return _parsed(data, at)
+    if kind == _LIST:
+        count, kind = data[at] >> 4, data[at] & 15
+        count, at = _varint(data, at + 1) if count == 15 else (count, at + 1)
+        values = []
+        for _ in range(count):
+            value, at = _value(data, at, kind)
+            values.append(value)
+        return (kind, values), at
+    number, at = _varint(data, at)
+    if kind == _TEXT:
+        return data[at : at + number], at + number
+    if kind != I32:
+        raise ValueError(f"a value of Thrift's type {kind} in a schema")
+    return number >> 1, at  # none is negative
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        value |= (data[at] & 127) << shift
+        at, shift = at + 1, shift + 7
+        if data[at - 1] < 128:
+            return value, at
+
+
+def _fields(struct: Struct) -> bytes:
+    parts, last = [], 0
+    for number, (kind, value) in sorted(struct.items()):
+        step, last = number - last, number
+        parts.append(bytes([step << 4 | kind]) if step < 16 else bytes([kind]) + _varint_of(number << 1))
+        parts.append(b"" if kind in _BOOLEANS else written(value, kind))
+    return b"".join(parts)
+
+
+def written(value: Any, kind: int) -> bytes:  # noqa: ANN401 - as of `Struct`
+    """Return a value of a type as Thrift writes it."""
+    if kind == _BYTE:
+        return bytes([value])
+    if kind == _STRUCT:
+        return _fields(value) + b"\0"
+    if kind == _LIST:
+        kind, values = value
+        head = bytes([len(values) << 4 | kind]) if len(values) < 15 else bytes([0xF0 | kind]) + _varint_of(len(values))
+        return head + b"".join(written(part, kind) for part in values)
+    return _varint_of(len(value)) + value if kind == _TEXT else _varint_of(value << 1)
+
+
+def texts(values: Sequence[str]) -> bytes:
+    """Return a list of texts as Thrift writes it, as the field after one that has the number before."""
+    return _fields({1: (_LIST, (_TEXT, [value.encode() for value in values]))})
+
+
+def _varint_of(number: int) -> bytes:
+    return bytes([number]) if number < 128 else bytes([number & 127 | 128]) + _varint_of(number >> 7)

@@ -1,61 +1,48 @@
-"""Types that a Parquet file has and Arrow has not: without this, Arrow would give what they are stored as.
+"""The types of a Parquet file by its annotations, where Arrow alone would give what they are stored as.
 
-Such a part of a column is Arrow's `opaque` type, with the name that DuckDB gives it. No column of a lake holds one.
-
-| in the footer                                     | type                        | Arrow alone would read |
-|---------------------------------------------------|-----------------------------|------------------------|
-| INTERVAL (converted type)                         | INTERVAL                    | 12 bytes               |
-| TIME, with UTC in the logical type                | TIMETZ                      | a time of day          |
-| GEOMETRY, GEOGRAPHY; WKB that the key `geo` names | GEOMETRY, GEOGRAPHY         | bytes                  |
-| VARIANT, a group                                  | VARIANT                     | a struct of bytes      |
-| 16 bytes that polars wrote                        | a 128-bit integer: an error | an error               |
+What becomes of an annotation is in `formats/annotations.py`. An opaque type has the name that DuckDB gives it. Arrow
+does not tell everything: a VARIANT is a group, a TIME in UTC may have the older, converted type, which DuckDB reads as
+TIME, and geometries may be bytes that the footer's key `geo` names.
 """
 
 import json
-import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import cached_property
+from itertools import accumulate
+from types import MappingProxyType
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import types as t
 
 from lake_assets.errors import SchemaError
+from lake_assets.formats.annotations import PARQUET, annotated, opaque
 from lake_assets.parquet import footers
 from lake_assets.parquet.leaves import is_list, width
 
-# Thrift's logical type of a time in UTC, of any unit. Arrow reports UTC also of a column that has only the older,
-# converted type, which DuckDB reads as TIME.
-_TIME_IN_UTC = re.compile(rb"\x7c\x11\x1c[\x1c\x2c\x3c]\x00\x00\x00\x00")
-# Arrow tells the logical types of groups only in the text of a schema.
-_NODE = re.compile(r"^ *(?:optional|required|repeated) (group )?.*?(\(Variant\(\d+\)\) \{)?$")
+_TIME, _VARIANT = 7, 16  # Parquet's logical types by their numbers
 _ARROW, _NO_ARROW = b"ARROW:schema", b"ARROW:nobody"
 _WIDE = ("FIXED_LEN_BYTE_ARRAY", 16, "NONE")
 
 
-def opaque(storage: pa.DataType, name: str) -> pa.DataType:
-    """Return the type of a part of a column that no column of a lake holds."""
-    return pa.opaque(storage, name, "Parquet")
-
-
-def is_foreign(data_type: pa.DataType) -> bool:
-    """Return whether a type, or a part of it, is `opaque`."""
-    parts = (data_type.field(index).type for index in range(data_type.num_fields))
-    return isinstance(data_type, pa.OpaqueType) or any(map(is_foreign, parts))
-
-
-def with_foreign_types(parquet: pq.ParquetFile, footer: Callable[[], bytes]) -> pa.Schema:
-    """Return the Arrow schema of a file without metadata, with `opaque` types.
+def with_foreign_types(
+    parquet: pq.ParquetFile, footer: Callable[[], bytes], unreadable: Mapping[str, str] = MappingProxyType({})
+) -> pa.Schema:
+    """Return the Arrow schema of a file without metadata, with the types of its annotations.
 
     Args:
         parquet: the open file.
-        footer: reads the footer again; called for a file with times only.
+        footer: reads the footer again; called for a file with times and variants only.
+        unreadable: the reasons of `footers.readable`.
     """
     schema: pa.Schema = parquet.schema_arrow.remove_metadata()
     foreign = _Foreign(parquet, footer)
     first, fields = 0, []
     for field in schema:
-        fields.append(field.with_type(foreign.type_of(field.type, first)))
+        own = foreign.type_of(field.type, first)
+        if field.name in unreadable:
+            own = opaque(field.type, f"unreadable by Arrow ({unreadable[field.name]})")
+        fields.append(field.with_type(own))
         first += width(field.type)
     return pa.schema(fields)
 
@@ -83,6 +70,10 @@ class _Foreign:
     def type_of(self, data_type: pa.DataType, first: int) -> pa.DataType:
         """Return the type of a column or a part of one whose first leaf is at this position."""
         if t.is_struct(data_type):
+            if data_type.names == [footers.ENTRIES]:
+                key, item = data_type.field(0).type.value_type
+                entry = pa.map_(key.type, item.type)
+                return self.type_of(entry, first)
             if {"metadata", "value"} <= {field.name for field in data_type} and first in self._variants:
                 return opaque(data_type, "VARIANT")
             return pa.struct(list(self._fields(data_type, first)))
@@ -94,31 +85,32 @@ class _Foreign:
         if is_list(data_type):
             value = self.type_of(data_type.value_type, first)
             return data_type if value.equals(data_type.value_type) else pa.list_(value)
-        name = self._name(first)
-        return data_type if name is None else opaque(data_type, name)
+        return annotated(data_type, self._name(first), PARQUET)
 
     def _fields(self, data_type: pa.StructType, first: int) -> Iterator[pa.Field]:
         for field in data_type:
             yield field.with_type(self.type_of(field.type, first))
             first += width(field.type)
 
-    def _name(self, position: int) -> str | None:
+    def _name(self, position: int) -> str:
         column = self._parquet.schema.column(position)
         if column.converted_type == "INTERVAL":
             return "INTERVAL"
-        kind = column.logical_type.type
-        if kind in ("GEOMETRY", "GEOGRAPHY"):
-            return str(kind)
-        if kind == "TIME" and '"isAdjustedToUTC":true' in column.logical_type.to_json() and self._has_time_in_utc:
+        kind = str(column.logical_type.type)
+        if kind == "TIME" and '"isAdjustedToUTC":true' in column.logical_type.to_json() and position in self._utc:
             return "TIMETZ"
         is_bytes = (column.physical_type, kind) == ("BYTE_ARRAY", "NONE")
         if is_bytes and any(column.path == name or column.path.endswith(f".{name}") for name in self._geometries):
             return "GEOMETRY"
-        return None
+        if kind == "UNDEFINED":
+            return f"logical type {min(dict(self._logical)[position])} of Parquet"
+        return kind
 
     @cached_property
-    def _has_time_in_utc(self) -> bool:
-        return _TIME_IN_UTC.search(self._footer()) is not None
+    def _utc(self) -> Collection[int]:
+        """The positions of times in UTC."""
+        is_true = (1, None)
+        return [place for place, kinds in self._logical if kinds.get(_TIME, (0, {}))[1].get(1) == is_true]
 
     @cached_property
     def _geometries(self) -> Collection[str]:
@@ -132,10 +124,11 @@ class _Foreign:
     @cached_property
     def _variants(self) -> Collection[int]:
         """The positions of the first leaves of groups that are variants."""
-        found, position = set(), 0
-        nodes = (match for line in str(self._parquet.schema).splitlines()[2:] if (match := _NODE.match(line)))
-        for is_group, variant in (match.groups() for match in nodes):
-            if variant:
-                found.add(position)
-            position += not is_group
-        return found
+        return [place for place, kinds in self._logical if _VARIANT in kinds]
+
+    @cached_property
+    def _logical(self) -> list[tuple[int, footers.Struct]]:
+        """The positions of the first leaves of nodes, and what Parquet's schema says of their logical types."""
+        _, *nodes = footers.nodes(self._footer())
+        places = zip(accumulate(map(footers.is_leaf, nodes), initial=0), nodes, strict=False)
+        return [(place, node[footers.LOGICAL][1]) for place, node in places if footers.LOGICAL in node]

@@ -30,7 +30,7 @@ from lake_assets.parquet.landed_avro import LandedAvro
 from lake_assets.parquet.landed_orc import LandedOrc
 from lake_assets.parquet.landed_rows import LandedRows
 from lake_assets.parquet.landed_text import LandedCsv, LandedJson
-from lake_assets.parquet.read import FOOTERS, count_rows, opened, read_footer
+from lake_assets.parquet.read import FOOTERS, opened, read_footer
 from lake_assets.parquet.type_fit import united, wider
 from lake_assets.storage.arrow import ArrowStore
 
@@ -105,7 +105,7 @@ class Landed:
     def count_rows(self, key: str) -> int:
         """Return the number of rows of an object that tells it; errors are those of `footer`."""
         if isinstance(self.form, ParquetFormat):
-            return count_rows(ArrowStore(self.storage), key)
+            return read_footer(ArrowStore(self.storage), key)[0]
         rows, _ = self.footer(key)
         assert rows is not None  # noqa: S101 - see `counts_rows`
         return rows

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lake_assets.errors import CatalogError, MissingExtraError, install
+from lake_assets.formats.annotations import is_foreign
 from lake_assets.formats.avro import AvroFile, Records
 from lake_assets.formats.avro_types import column_name
 from lake_assets.parquet.bad_rows import BadRows
@@ -77,8 +78,9 @@ class LandedAvro:
                 file.flush()
                 for batch in cursor.execute(query, [file.name]).to_arrow_reader(BATCH_ROWS):
                     count += batch.num_rows
-                    arrays = [cast(values, kind) for values, kind in zip(batch.columns, schema.types, strict=True)]
-                    yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+                    pairs = zip(batch.columns, schema.types, strict=True)
+                    arrays = [values if is_foreign(kind) else cast(values, kind) for values, kind in pairs]
+                    yield pa.RecordBatch.from_arrays(arrays, schema.names)
         except (duckdb.Error, UnicodeDecodeError) as error:
             raise pa.ArrowInvalid(f"a record is damaged: {str(error).splitlines()[0]}") from error
         if count != records.number:

@@ -1,6 +1,7 @@
 """The rows of an ORC object."""
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
 
 import pyarrow as pa
@@ -8,11 +9,15 @@ from pyarrow import orc
 from pyarrow import types as t
 
 from lake_assets.errors import SchemaError
+from lake_assets.formats.annotations import ORC, ORC_KEYS, annotated, is_foreign, opaque
 from lake_assets.parquet.bad_rows import BadRows
 from lake_assets.parquet.casts import cast
 from lake_assets.parquet.landed_rows import DECODED, Rows, Share, renumbered
+from lake_assets.parquet.leaves import shown
 from lake_assets.parquet.read import BATCH_ROWS
 from lake_assets.parquet.schema_fit import Fitter
+
+_WORD = re.compile(r"\w+")  # of a type's name, before its precision
 
 
 class LandedOrc:
@@ -31,7 +36,11 @@ class LandedOrc:
         self._size = int(file.size())
         self._orc = orc.ORCFile(file)
         self.count: int | None = int(self._orc.nrows)
-        self.schema: pa.Schema = pa.schema([field.with_type(_in_micros(field.type)) for field in self._orc.schema])
+        kinds = [(field.name, _annotated(field)) for field in self._orc.schema]
+        # Wholly, because parts of it could not be cast beside one that no column holds.
+        whole = [(name, opaque(pa.null(), shown(kind)) if is_foreign(kind) else kind) for name, kind in kinds]
+        self._nanos = pa.schema(whole)
+        self.schema: pa.Schema = pa.schema([field.with_type(_in_micros(field.type)) for field in self._nanos])
 
     @property
     def is_small(self) -> bool:
@@ -71,7 +80,8 @@ class LandedOrc:
         arrays = []
         for name, values in zip(rows.schema.names, rows.columns, strict=True):
             try:
-                arrays.append(values if name in fitter.nanos else cast(values, self.schema.field(name).type))
+                kind = (self._nanos if name in fitter.nanos else self.schema).field(name).type
+                arrays.append(values if is_foreign(kind) else cast(values, kind))
             except pa.ArrowInvalid as error:
                 raise SchemaError(
                     f"column {name!r} of {self._origin} has a timestamp that microseconds do not hold ({error}):",
@@ -80,11 +90,23 @@ class LandedOrc:
         return pa.RecordBatch.from_arrays(arrays, rows.schema.names)
 
 
+def _annotated(field: pa.Field) -> pa.DataType:
+    """Return the type of a column, or a part of one, by its attributes."""
+    if t.is_union(field.type):
+        return opaque(field.type, "UNION")
+    texts = (text for key in ORC_KEYS if (text := (field.metadata or {}).get(key)) is not None)
+    name = next((match[0] for text in texts if (match := _WORD.match(text.decode()))), None)
+    return _with_parts(field.type, _annotated) if name is None else annotated(field.type, name, ORC)
+
+
 def _in_micros(kind: pa.DataType) -> pa.DataType:
-    if t.is_timestamp(kind):
-        return pa.timestamp("us", kind.tz)
+    return pa.timestamp("us", kind.tz) if t.is_timestamp(kind) else _with_parts(kind, lambda f: _in_micros(f.type))
+
+
+def _with_parts(kind: pa.DataType, of: Callable[[pa.Field], pa.DataType]) -> pa.DataType:
+    """Return a type with others as its parts."""
     if t.is_struct(kind):
-        return pa.struct([field.with_type(_in_micros(field.type)) for field in kind])
+        return pa.struct([pa.field(field.name, of(field)) for field in kind])
     if t.is_map(kind):
-        return pa.map_(_in_micros(kind.key_type), _in_micros(kind.item_type))
-    return pa.list_(_in_micros(kind.value_type)) if t.is_list(kind) else kind
+        return pa.map_(of(kind.key_field), of(kind.item_field))
+    return pa.list_(of(kind.value_field)) if t.is_list(kind) else kind

@@ -107,7 +107,7 @@ def leaf_types(data_type: pa.DataType) -> Iterator[pa.DataType]:
         yield data_type
 
 
-_OPAQUE = re.compile(r"extension<arrow\.opaque\[storage_type=.*?, type_name=(\w+), vendor_name=\w+\]>")
+_OPAQUE = re.compile(r"extension<arrow\.opaque\[storage_type=.*?, type_name=(.*?), vendor_name=\w+\]>")
 
 
 def shown(data_type: pa.DataType) -> str:

@@ -18,7 +18,10 @@ import pyarrow.parquet as pq
 from pyarrow import types as t
 
 from lake_assets.errors import SchemaError
-from lake_assets.parquet.foreign_types import is_foreign, wide_integer, with_foreign_types
+from lake_assets.formats.annotations import is_foreign
+from lake_assets.parquet.casts import cast
+from lake_assets.parquet.footers import ENTRIES, LIMITS, readable
+from lake_assets.parquet.foreign_types import wide_integer, with_foreign_types
 from lake_assets.parquet.leaves import FIRST_NANOSECOND, leaves, width
 
 TAIL = 8  # bytes behind the footer: its length, and PAR1
@@ -38,6 +41,7 @@ class Columns:
         keys: the footer's texts by their keys; some of them change Arrow's types.
         schema: Arrow's schema, without metadata, as of `with_foreign_types`.
         int96: the columns that are INT96, or have such a part.
+        cast: the columns that Arrow reads as another type than this schema's.
         is_comparable: Arrow's comparison of two schemas sees all of these columns. It compares neither the groups of
             nested ones, nor all that tells a time of day from one with a time zone.
     """
@@ -46,14 +50,18 @@ class Columns:
     keys: Mapping[bytes, bytes] | None
     schema: pa.Schema
     int96: frozenset[str]
+    cast: frozenset[str]
     is_comparable: bool
 
     @classmethod
-    def of(cls, file: pq.ParquetFile, footer: Callable[[], bytes]) -> Self:
-        """Return the columns of an open file; `footer` is as in `with_foreign_types`."""
-        schema = with_foreign_types(file, footer)
+    def of(cls, file: pq.ParquetFile, footer: Callable[[], bytes], unreadable: Mapping[str, str]) -> Self:
+        """Return the columns of an open file; the others are as in `with_foreign_types`."""
+        schema = with_foreign_types(file, footer, unreadable)
+        others = (f for own, f in zip(file.schema_arrow, schema, strict=True) if not own.type.equals(f.type))
         is_comparable = not any(t.is_nested(kind) or t.is_time(kind) or is_foreign(kind) for kind in schema.types)
-        return cls(file.schema, file.metadata.metadata, schema, _int96_columns(file.schema, schema), is_comparable)
+        cast = frozenset(f.name for f in others if not is_foreign(f.type))
+        int96 = _int96_columns(file.schema, schema)
+        return cls(file.schema, file.metadata.metadata, schema, int96, cast, is_comparable)
 
     def are_of(self, file: pq.ParquetFile) -> bool:
         """Return whether an open file certainly has the same columns."""
@@ -94,13 +102,32 @@ class ParquetRows:
         self._pre_buffer = pre_buffer
         self._dictionaries: tuple[Sequence[str], pq.ParquetFile] | None = None
         self._checksums = checksums
+        self._metadata: pq.FileMetaData | None = None
+        self._unreadable: Mapping[str, str] = {}
         try:
             self.parquet = self._opened("us")
         except pa.ArrowNotImplementedError as error:
             raise wide_integer(self.footer(), origin) or error from error
-        self.columns = like if like is not None and like.are_of(self.parquet) else Columns.of(self.parquet, self.footer)
+        except (pa.ArrowInvalid, OSError) as error:
+            self._make_readable(error)
+            self.parquet = self._opened("us")
+        if like is None or not like.are_of(self.parquet):
+            like = Columns.of(self.parquet, self.footer, self._unreadable)
+        self.columns = like
         self.schema: pa.Schema = self.columns.schema
         self.int96 = self.columns.int96
+
+    def _make_readable(self, error: Exception) -> None:
+        """Let the file be opened by a footer that Arrow can read.
+
+        Raises:
+            ArrowInvalid, OSError: there is none.
+        """
+        try:
+            footer, self._unreadable = readable(self.footer())
+        except (LookupError, ValueError, TypeError, AttributeError, RecursionError):
+            raise error from None
+        self._metadata = pq.ParquetFile(pa.BufferReader(footer), **LIMITS).metadata
 
     def footer(self) -> bytes:
         """Return the bytes between the row groups and the footer's length, read again."""
@@ -109,6 +136,11 @@ class ParquetRows:
             length = int.from_bytes(file.read(4), "little")
             file.seek(file.size() - TAIL - length)
             return bytes(file.read(length))
+
+    @property
+    def optional_keys(self) -> list[str]:
+        """The columns with a map whose keys are not required."""
+        return [field.name for field in self.parquet.schema_arrow if ENTRIES in str(field.type)]
 
     def batches(
         self,
@@ -136,29 +168,30 @@ class ParquetRows:
         start = 0
         parquet = self._with_dictionaries(dictionaries)
         for batch in parquet.iter_batches(rows, row_groups=[group], columns=columns, use_threads=False):
-            yield _with_columns(batch, {name: column.slice(start, batch.num_rows) for name, column in exact.items()})
+            own = {name: column.slice(start, batch.num_rows).combine_chunks() for name, column in exact.items()}
+            own |= {name: self._cast(name, batch.column(name)) for name in columns if name in self.columns.cast}
+            yield _with_columns(batch, own)
             start += batch.num_rows
         if columns and start != (stored := self.parquet.metadata.row_group(group).num_rows):
             raise pa.ArrowInvalid(f"Arrow reads {start:,} of the {stored:,} rows of row group {group}")
 
-    def refuse_int96(self) -> None:
-        """Refuse INT96 columns in a file that becomes a lake file, because DuckLake cannot read them.
+    def refuse_unreadable(self) -> None:
+        """Refuse what DuckLake cannot read in a file that becomes a lake file.
 
         Raises:
-            SchemaError: the file has such a column.
+            SchemaError: a column is INT96, a list in an old form, or a map that may have NULL as a key.
         """
         if self.int96:
             raise SchemaError(
                 f"column {min(self.int96)!r} of {self._origin} is an INT96 timestamp, which DuckLake cannot register:",
                 f"{_REWRITE}, or use mode: replace, which rewrites it.",
             )
-
-    def refuse_old_lists(self) -> None:
-        """Refuse lists in an old form in a file that becomes a lake file, because DuckLake reads them as NULL.
-
-        Raises:
-            SchemaError: a column is such a list, or has such a part.
-        """
+        if self.optional_keys:
+            raise SchemaError(
+                f"column {min(self.optional_keys)!r} of {self._origin} has a map whose keys are optional, and DuckLake "
+                "reads no key that is NULL:",
+                "let its writer declare the keys as required, or use mode: replace, which rewrites it.",
+            )
         parquet, first = self.parquet.schema, 0
         for field in self.schema:
             forms = _forms(re.escape(field.name), field.type)
@@ -172,13 +205,22 @@ class ParquetRows:
                     "Avro's writer), or use mode: replace, which rewrites it.",
                 )
 
+    def _cast(self, name: str, values: pa.Array) -> pa.Array:
+        try:
+            return cast(values, self.schema.field(name).type)
+        except pa.ArrowInvalid as error:
+            raise SchemaError(
+                f"column {name!r} of {self._origin} has a value that is none of its type ({error}):",
+                "correct it where it is written, or leave the column out: omit: true in `columns`.",
+            ) from error
+
     def _opened(self, unit: str, **options: Any) -> pq.ParquetFile:  # noqa: ANN401 - those of pyarrow
         return pq.ParquetFile(
             self._file,
             pre_buffer=self._pre_buffer,
             coerce_int96_timestamp_unit=unit,
             page_checksum_verification=self._checksums,
-            **options,
+            **LIMITS | {"metadata": self._metadata} | options,
         )
 
     def _with_dictionaries(self, names: Sequence[str]) -> pq.ParquetFile:
@@ -243,10 +285,10 @@ def _int96_columns(parquet: pq.ParquetSchema, schema: pa.Schema) -> frozenset[st
     return frozenset(columns)
 
 
-def _with_columns(batch: pa.RecordBatch, columns: Mapping[str, pa.ChunkedArray]) -> pa.RecordBatch:
+def _with_columns(batch: pa.RecordBatch, columns: Mapping[str, pa.Array]) -> pa.RecordBatch:
     """Return the batch with some columns replaced."""
     for name, column in columns.items():
-        batch = batch.set_column(batch.schema.get_field_index(name), name, column.combine_chunks())
+        batch = batch.set_column(batch.schema.get_field_index(name), name, column)
     return batch
 
 

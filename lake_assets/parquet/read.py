@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from lake_assets.config.secrets import mask_error, masking
 from lake_assets.config.storages import AnyStorage
@@ -42,19 +41,8 @@ def read_footer(store: ArrowStore, key: str, *, as_it_is: bool = False) -> tuple
     with opened(store, key) as file:
         rows = ParquetRows(file, f"the object {visible_name(store.uri(key))}")
         if as_it_is:
-            rows.refuse_int96()
-            rows.refuse_old_lists()
+            rows.refuse_unreadable()
         return int(rows.parquet.metadata.num_rows), rows.schema
-
-
-def count_rows(store: ArrowStore, key: str) -> int:
-    """Return the number of rows of one object, from its footer.
-
-    Raises:
-        SourceError, SourceChangedError, StorageError: as `Reader.read`.
-    """
-    with opened(store, key) as file:
-        return int(pq.read_metadata(file).num_rows)
 
 
 @contextmanager

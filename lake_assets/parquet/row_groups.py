@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lake_assets.layout.partition import PartitionValue
+from lake_assets.parquet.parquet_files import ParquetRows
 
 Statistics: TypeAlias = pq.Statistics | None
 
@@ -45,9 +46,11 @@ def span_of(statistics: Statistics) -> Span:
     if statistics is None:
         return Span()
     has_null = not statistics.has_null_count or statistics.null_count != 0
-    with suppress(OverflowError, ValueError):  # a date that Python does not have
+    with suppress(OverflowError, ValueError):  # a date that Python does not have, or no text
         if statistics.has_min_max and in_order(statistics):
-            return Span(statistics.min, statistics.max, has_null)
+            bounds = (statistics.min, statistics.max)
+            least, greatest = (end.decode() if isinstance(end, bytes) else end for end in bounds)  # bytes of an ENUM
+            return Span(least, greatest, has_null)
     return Span(has_null=has_null)
 
 
@@ -69,7 +72,7 @@ def read_spans(file: pa.NativeFile, names: Sequence[str]) -> set[Box] | None:
     Raises:
         OSError, pyarrow.ArrowException: the object is not Parquet.
     """
-    footer = pq.read_metadata(file)
+    footer = ParquetRows(file, "").parquet.metadata
     paths = [footer.schema.column(index).path.lower() for index in range(len(footer.schema))]
     if not set(names) <= set(paths):
         return None

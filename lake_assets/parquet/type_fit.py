@@ -16,7 +16,7 @@ from lake_assets.parquet.leaves import is_list, shown
 STRING_KINDS = (t.is_string, t.is_large_string, t.is_string_view)
 _BINARY_KINDS = (t.is_binary, t.is_large_binary, t.is_binary_view, t.is_fixed_size_binary)
 
-LAND_AS_ANOTHER = "let its writer cast it to another type, such as a text."
+LAND_AS_ANOTHER = "let its writer cast it to another type, such as a text, or leave it out by omit: true in `columns`."
 
 
 @dataclass(frozen=True, slots=True)

@@ -171,7 +171,7 @@ def _spark_type(field: pa.Field) -> pa.DataType:
     except PySparkException as error:
         raise SchemaError(
             f"column {field.name!r} has the type {shown(field.type)}, which Spark cannot read in a transform:",
-            "land it with another type, or leave the transform out.",
+            "land it with another type, or leave it out by omit: true in `columns`.",
         ) from error
     return data_type
 

@@ -11,7 +11,7 @@ The names in brackets are what writers call a type whose file has the one before
 | int8 … int64, uint8 … uint64 (Spark's INTERVALs)                          | TINYINT … BIGINT, UTINYINT … UBIGINT     |
 | float16, float32, float64 (DuckDB's HUGEINT, UHUGEINT)                    | FLOAT, FLOAT, DOUBLE                     |
 | decimal32, 64, 128, 256, of at most 38 digits                             | DECIMAL(p, s)                            |
-| string, large, view, JSON (DuckDB's ENUM, BIT, BIGNUM, TIME_NS; CHAR)     | VARCHAR                                  |
+| string, large, view, JSON, ENUM (DuckDB's BIT, BIGNUM, TIME_NS; CHAR)     | VARCHAR                                  |
 | binary, large, view, fixed size                                           | BLOB                                     |
 | UUID                                                                      | UUID                                     |
 | date32, date64                                                            | DATE                                     |
@@ -26,7 +26,7 @@ The names in brackets are what writers call a type whose file has the one before
 | null (a column that is always NULL)                                       | that of another object, else INTEGER     |
 | a struct with a field without a name (DuckDB's UNION)                     | refused                                  |
 | decimals of more digits, 128-bit integers, durations, other extensions    | refused                                  |
-| INTERVAL, TIMETZ, GEOMETRY, GEOGRAPHY, VARIANT; `parquet/foreign_types`   | refused                                  |
+| what `formats/annotations` refuses, such as INTERVAL and VARIANT          | refused                                  |
 """
 
 from collections.abc import Sequence

@@ -1,0 +1,53 @@
+"""Parquet files whose columns have annotations that Arrow does not write."""
+
+import io
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lake_assets.parquet import footers
+from lake_assets.parquet.parquet_files import TAIL
+
+CONVERTED, LOGICAL = 6, 10  # fields of a node
+NUMBER, NODE = footers.I32, 12  # their types
+
+
+def logical(number: int) -> footers.Struct:
+    """The fields of a node with this logical type, and no converted type."""
+    return {LOGICAL: (NODE, {number: (NODE, {})})}
+
+
+def converted(number: int) -> footers.Struct:
+    return {CONVERTED: (NUMBER, number)}
+
+
+def written(rows: pa.Table, fields: dict[str, footers.Struct], without: str | None = None, **writer: Any) -> bytes:
+    """Return a file in which nodes of the schema have other fields, by their names, and one node is left out."""
+    sink = io.BytesIO()
+    pq.write_table(rows, sink, store_schema=False, **writer)
+    body = sink.getvalue()
+    size = int.from_bytes(body[-TAIL : 4 - TAIL], "little")
+    footer = body[-TAIL - size : -TAIL]
+    kept = [
+        node | fields.get(node[footers.NAME][1].decode(), {})
+        for node in footers.nodes(footer)
+        if node[footers.NAME][1].decode() != without
+    ]
+    footer = footers.with_nodes(footer, kept)
+    return body[: -TAIL - size] + footers.of_bytes(footer)[4:]
+
+
+def with_optional_keys(maps: Sequence[Sequence[tuple[str | None, int]] | None]) -> bytes:
+    """Return a file with `id` and a map `m` whose keys are optional, as Hive and Athena write it."""
+    entry = pa.struct([("key", pa.string()), ("value", pa.int64())])
+    pairs = [
+        None if pairs is None else [dict(zip(("key", "value"), pair, strict=True)) for pair in pairs] for pairs in maps
+    ]
+    column = pa.array(pairs, pa.list_(pa.field("element", entry, nullable=False)))
+    fields: dict[str, footers.Struct] = {
+        "m": {CONVERTED: (NUMBER, 1), LOGICAL: (NODE, {2: (NODE, {})})},
+        "list": {5: (NUMBER, 2)},
+    }
+    return written(pa.table({"id": range(len(maps)), "m": column}), fields, without="element")
