@@ -183,10 +183,10 @@ def indexed_objects(facts: Facts) -> PreparedCheck:
             return IndexedState()
         # Listed after the lake was read, so that objects which another process registers meanwhile are listed too.
         if tried is None:
-            return compare_indexed(facts.landed.all(runs)[0], known, live)
-        state = compare_indexed(facts.landed.of(tried), known, live)
+            return compare_indexed(stream, facts.landed.all(runs)[0], known, live)
+        state = compare_indexed(stream, facts.landed.of(tried), known, live)
         if facts.landed.again(state.inconsistent(stream.config.columns)):
-            state = compare_indexed(facts.landed.of(tried), known, live)
+            state = compare_indexed(stream, facts.landed.of(tried), known, live)
         return state
 
     def by_partition() -> Mapping[Partition, CheckResult]:
@@ -222,10 +222,12 @@ def appended_objects(facts: Facts) -> PreparedCheck:
         # Listed after the lake was read, so that objects which another process appends meanwhile are listed too.
         landed = facts.landed.all(runs)[0] if tried is None else facts.landed.of(partitions)
         nothing = Manifest(())
-        found = {p: compared(objects, landed.get(p, nothing), quarantines=True) for p, objects in partitions.items()}
-        if stream.config.empties_source:  # they have not vanished by a mistake
-            return {partition: replace(one, vanished=()) for partition, one in found.items()}
-        return found
+        found = {p: compared(stream, o, landed.get(p, nothing), quarantines=True) for p, o in partitions.items()}
+        # Those that were taken away have not vanished by a mistake.
+        return {
+            partition: replace(one, vanished=tuple(obj for obj in one.vanished if obj not in one.taken))
+            for partition, one in found.items()
+        }
 
     return PreparedCheck(
         lambda: _of_appended(comparisons()), lambda: _each_partition(facts, comparisons(), _of_appended)

@@ -44,10 +44,18 @@ from lake_assets.parquet.attempt import discard
 from lake_assets.parquet.file_names import MARK, named_fingerprint, new_name
 from lake_assets.parquet.job import LetterFile
 from lake_assets.progress import counted
-from lake_assets.storage.manifest import Manifest, Original
+from lake_assets.storage.manifest import LandedObject, Manifest, Original
 from lake_assets.storage.server_copies import copy_object
 from lake_assets.storage.store import Store
 from lake_assets.streams.stream import OpenStream
+
+
+def _differs(landed: LandedObject, then: LandedObject | None, known: Comparison) -> bool:
+    """Return whether a landed object had other content when the restored rows were made of it."""
+    if then is None or (then.version, then.size) == (landed.version, landed.size):
+        return False
+    now = known.known_as(landed)
+    return not (landed in known.same and now is not None and now.is_now(then))
 
 
 def next_refresh(
@@ -74,16 +82,16 @@ def next_refresh(
         with stream.lake.open_if_exists() as session:
             # A restore leaves the objects known whose rows it takes away.
             known = compare(session, stream, {partition: manifest})[partition] if appends else Comparison()
-            then = {obj.uri: (obj.etag, obj.size) for obj in restored.read}
-            changed = [obj for obj in known.changed if obj.uri not in then]
-            changed += [o for o in manifest.objects if then.get(o.uri, (o.etag, o.size)) != (o.etag, o.size)]
+            then = {obj.key: obj for obj in restored.read}
+            changed = [obj for obj in known.changed if obj.key not in then]
+            changed += [obj for obj in manifest.objects if _differs(obj, then.get(obj.key), known)]
             plan = PartitionPlan(
                 partition,
                 manifest,
                 last=LedgerRow.of(["source_fingerprint"], [fingerprint]),
                 compared=dataclasses.replace(known, changed=tuple(changed)),
                 table_exists=True,
-                is_unchanged=fingerprint is not None and stream.fingerprint(manifest) == fingerprint,
+                is_unchanged=stream.has_read(manifest, fingerprint),
             )
             decision = Planner(stream, IngestOptions()).decide(plan, session)
     except LakeAssetsError as error:
@@ -285,7 +293,7 @@ def _plan(session: LakeSession, stream: OpenStream, partition: Partition, snapsh
     if stream.config.mode == "append" and last is not None:
         # Objects whose rows it takes away stay known, and those that it takes back in another version have changed.
         known = read_noted(session, stream, [partition]).get(partition.path, {})
-        if all(o.uri in known and known[o.uri].is_now(o.etag, o.size) for o in manifest.objects):
+        if all(o.key in known and known[o.key].is_now(o) for o in manifest.objects):
             fingerprint = last.source_fingerprint
     before = state.past.rows()
     letters = stream.dead_letters(session, [partition], at=snapshot).get(partition, ())

@@ -112,7 +112,7 @@ def left_behind(stream: OpenStream, now: dt.datetime) -> list[LandedObject]:
             continue
         if stream.config.after_load == "tag" and _is_older(last.committed_at, now - _TAGGED_LATER):
             continue
-        found += compared(noted.get(partition.path, {}), manifest, quarantines=True).present(manifest)
+        found += compared(stream, noted.get(partition.path, {}), manifest, quarantines=True).same
     return found
 
 

@@ -1,18 +1,21 @@
 """The objects that the rows of a partition were made of, compared with what has landed."""
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
 
-from lake_assets.errors import SourceError
+from lake_assets.errors import ObjectRefusedError, SourceChangedError, SourceError
 from lake_assets.lake.commit.change import Expected
 from lake_assets.lake.ledger.object_history import KnownObject, partition_objects
-from lake_assets.lake.ledger.tables import MANIFEST
+from lake_assets.lake.ledger.tables import MANIFEST, LedgerRow, Values, manifest_values, record
 from lake_assets.lake.session import LakeSession
 from lake_assets.layout.partition import Partition
 from lake_assets.storage.manifest import LandedObject, Manifest
 from lake_assets.streams.stream import OpenStream
 
+_READS = 16  # of objects at once: mostly latency
 NAMED = 3  # changed objects of one partition, in its error
 
 
@@ -20,33 +23,35 @@ NAMED = 3  # changed objects of one partition, in its error
 class Comparison:
     """The landed objects of a partition, compared with those that its rows were made of."""
 
-    noted: Mapping[str, KnownObject] = field(default_factory=dict)  # by URI: read, or left out
+    noted: Mapping[str, KnownObject] = field(default_factory=dict)  # by key: read, or left out
+    names: Mapping[str, KnownObject] = field(default_factory=dict)  # the same, also by URI
     new: Manifest = Manifest(())  # noqa: RUF009 - it is frozen; unknown, or left out and tried again
-    changed: tuple[LandedObject, ...] = ()  # known under another ETag or size
+    same: tuple[LandedObject, ...] = ()  # that the rows were made of
+    again: tuple[LandedObject, ...] = ()  # those of them that are other versions of the same content
+    changed: tuple[LandedObject, ...] = ()  # known with other content
     vanished: tuple[KnownObject, ...] = ()  # their rows stay
     quarantined: tuple[LandedObject, ...] = ()  # were left out, and have not changed since
+    taken: tuple[KnownObject, ...] = ()  # whose rows only the lake has, because `after_load` took the object away
+
+    def known_as(self, landed: LandedObject | KnownObject) -> KnownObject | None:
+        """Return the noted object that has this key, or else this URI."""
+        return self.names.get(landed.key) or self.names.get(landed.uri)
 
     @property
     def known(self) -> Mapping[str, KnownObject]:
-        """The objects that the rows were made of, by URI."""
-        return {uri: obj for uri, obj in self.noted.items() if obj.reason is None}
+        """The objects that the rows were made of, by key."""
+        return {key: obj for key, obj in self.noted.items() if obj.reason is None}
 
     @property
     def added(self) -> Expected:
         """What a commit that adds the new objects expects: that nobody else has added one, or left it out."""
-        uris = tuple(landed.uri for landed in self.new.objects)
-        return Expected({uri: self.noted[uri] for uri in uris if uri in self.noted}, uris)
+        keys = tuple(landed.key for landed in self.new.objects)
+        return Expected({key: self.noted[key] for key in keys if key in self.noted}, keys)
 
     @property
     def refreshed(self) -> Expected:
         """What a commit that replaces the partition expects: that nobody else has changed it."""
         return Expected(self.noted)
-
-    def present(self, landed: Manifest) -> tuple[LandedObject, ...]:
-        """Return the landed objects of the partition that are those which the rows were made of."""
-        known, changed = self.known, {obj.uri for obj in self.changed}
-        objects = (landed.folder or landed).objects
-        return tuple(obj for obj in objects if obj.uri in known and obj.uri not in changed)
 
     def refusal(self, partition: Partition) -> SourceError:
         """Return the error for changed objects if `on_changed` is fail."""
@@ -54,6 +59,12 @@ class Comparison:
         names = ", ".join([first, *others[: NAMED - 1]])
         more = f" and {len(others) + 1 - NAMED:,} more" if len(others) >= NAMED else ""
         what = f"the objects {names}{more} have" if others else f"the object {first} has"
+        if {obj.key for obj in self.taken} & {obj.key for obj in self.changed}:
+            return SourceError(
+                f"{what} landed again with other content, after after_load had taken away what was appended under the "
+                f"name to partition {partition}:",
+                "land it under a new name.",
+            )
         return SourceError(
             f"{what} changed since the rows were appended to partition {partition}:",
             "restore it, or land its content under a new name. To replace the whole partition by the objects that "
@@ -111,13 +122,34 @@ def compare(
     """
     noted = read_noted(lake, stream, list(landed)) if landed else {}
     quarantines = stream.config.on_bad_object == "quarantine"
-    return {p: compared(noted.get(p.path, {}), m, quarantines=quarantines) for p, m in landed.items()}
+    return {p: compared(stream, noted.get(p.path, {}), m, quarantines=quarantines) for p, m in landed.items()}
+
+
+def note_again(lake: LakeSession, stream: OpenStream, comparisons: Mapping[Partition, Comparison]) -> None:
+    """Note other versions of the same content, so that no later run reads it to find that out.
+
+    Raises:
+        CatalogError: the catalog refuses, after some tries.
+    """
+    values: list[Values] = []
+    for partition, comparison in comparisons.items():
+        for obj in comparison.again:
+            if (known := comparison.known_as(obj)) is not None:
+                of_run = LedgerRow.of(
+                    ["run_id", "stream", "load_partition"], [known.run_id, stream.name, partition.path]
+                )
+                now = Manifest(
+                    (replace(obj, digest=known.digest or ""),), {obj.key: known.reason} if known.reason else {}
+                )
+                rows = {} if known.rows is None else {obj.key: known.rows}
+                values += MANIFEST.rows(of_run, manifest_values(now, rows, known.after_load))
+    record(lake, [], {MANIFEST: values})
 
 
 def read_noted(
     lake: LakeSession | None, stream: OpenStream, partitions: Sequence[Partition] | None
 ) -> Mapping[str, Mapping[str, KnownObject]]:
-    """Return the objects that the rows of some partitions, or of all, were made of: by partition's path, then by URI.
+    """Return the objects that the rows of some partitions, or of all, were made of: by partition's path, then by key.
 
     Those that were left out have a reason.
 
@@ -130,40 +162,78 @@ def read_noted(
     return partition_objects(lake, stream.name, stream.table, paths)
 
 
-def compared(noted: Mapping[str, KnownObject], landed: Manifest, *, quarantines: bool) -> Comparison:
+def compared(
+    stream: OpenStream, noted: Mapping[str, KnownObject], landed: Manifest, *, quarantines: bool
+) -> Comparison:
     """Return the noted objects of a partition compared with those that have landed.
 
+    This is the one place that says whether a landed object is a known one. It is known by its key, or its URI. It is
+    the same if version and size are, or if the size is and the content, which is read then.
+
     Args:
+        stream: of the objects.
         noted: as of `read_noted`.
         landed: all objects of the partition, with those that this run leaves out.
         quarantines: whether an object that was left out is left alone until it changes. Otherwise it is new.
+
+    Raises:
+        StorageError: an object of which the content is in doubt cannot be read.
     """
-    new: list[LandedObject] = []
-    changed: list[LandedObject] = []
-    quarantined: list[LandedObject] = []
-    there = {obj.uri for obj in landed.objects}
-    others: tuple[LandedObject, ...] = ()
-    if landed.folder and (missing := noted.keys() - there):
-        # Their rows may have left the partition with a new version of the object.
-        others = tuple(obj for obj in landed.folder.objects if obj.uri in missing and noted[obj.uri].reason is None)
-        there |= {obj.uri for obj in others}
-    for obj in (*landed.objects, *others):
-        before = noted.get(obj.uri)
-        is_same = before is not None and before.is_now(obj.etag, obj.size)
-        if before is None or (before.reason is not None and not (is_same and quarantines)):
-            new.append(obj)
+    comparison = Comparison(noted, {**{obj.uri: obj for obj in noted.values()}, **noted})
+    pairs = [(obj, comparison.known_as(obj)) for obj in landed.objects]
+    if landed.folder:  # rows may have left the partition with a new version of the object
+        listed = {obj.key for obj in landed.objects}
+        others = [(obj, comparison.known_as(obj)) for obj in landed.folder.objects if obj.key not in listed]
+        pairs += [(obj, before) for obj, before in others if before is not None and before.reason is None]
+    kinds: defaultdict[str, list[LandedObject]] = defaultdict(list)
+    again = _again(stream, [(obj, before) for obj, before in pairs if before is not None])
+    for obj, before in pairs:
+        is_same = before is not None and (before.is_now(obj) or obj.key in again)
+        # An ended one under another path may be registered: a path is, once.
+        is_tried = before is not None and before.reason is not None and not (is_same and quarantines)
+        if before is None or is_tried or (before.has_ended and before.uri != obj.uri):
+            kinds["new"].append(obj)
         elif before.reason is not None:
-            quarantined.append(obj)
-        elif not is_same:
-            changed.append(obj)
-    keys = {obj.key for obj in new}
-    return Comparison(
-        noted,
-        Manifest(tuple(new), {key: reason for key, reason in landed.left_out.items() if key in keys}),
-        tuple(changed),
-        tuple(obj for uri, obj in noted.items() if obj.reason is None and uri not in there and not obj.has_ended),
-        tuple(quarantined),
+            kinds["quarantined"].append(obj)
+        elif is_same:
+            kinds["again" if obj.key in again else "same"].append(obj)
+        else:
+            kinds["changed"].append(obj)
+    there = {before.key for _, before in pairs if before is not None}
+    vanished = [o for key, o in noted.items() if o.reason is None and key not in there and not o.has_ended]
+    keys = {obj.key for obj in kinds["new"]}
+    replaced = [before for obj in kinds["changed"] if (before := comparison.known_as(obj)) is not None]
+    return replace(
+        comparison,
+        new=Manifest(tuple(kinds["new"]), {key: reason for key, reason in landed.left_out.items() if key in keys}),
+        same=(*kinds["same"], *kinds["again"]),
+        again=tuple(kinds["again"]),
+        changed=tuple(kinds["changed"]),
+        vanished=tuple(vanished),
+        quarantined=tuple(kinds["quarantined"]),
+        taken=tuple(o for o in (*vanished, *replaced) if stream.config.empties_source or o.after_load),
     )
+
+
+def _again(stream: OpenStream, pairs: Sequence[tuple[LandedObject, KnownObject]]) -> AbstractSet[str]:
+    """Return the keys of those objects that are other versions of the known content, which is read."""
+    doubtful = [pair for pair in pairs if _is_doubtful(*pair)]
+    if not doubtful:
+        return frozenset()
+    with ThreadPoolExecutor(_READS) as pool:
+        has_content = pool.map(lambda pair: _has_content(stream, *pair), doubtful)
+        return {obj.key for (obj, _), is_same in zip(doubtful, has_content, strict=True) if is_same}
+
+
+def _is_doubtful(landed: LandedObject, known: KnownObject) -> bool:
+    return bool(known.digest) and known.size == landed.size and not known.is_now(landed)
+
+
+def _has_content(stream: OpenStream, landed: LandedObject, known: KnownObject) -> bool:
+    try:
+        return stream.source.digest(landed.key, landed.etag) == known.digest
+    except (SourceChangedError, ObjectRefusedError):
+        return False
 
 
 def changed_objects(partition: Partition, compared: Comparison, live: AbstractSet[str]) -> list[ChangedObject]:
@@ -174,4 +244,5 @@ def changed_objects(partition: Partition, compared: Comparison, live: AbstractSe
         compared: its objects.
         live: the URIs of the table's files.
     """
-    return [ChangedObject(compared.noted[obj.uri], obj, partition, obj.uri in live) for obj in compared.changed]
+    befores = [(obj, compared.known_as(obj)) for obj in compared.changed]
+    return [ChangedObject(before, obj, partition, obj.uri in live) for obj, before in befores if before is not None]

@@ -9,6 +9,7 @@ from enum import Enum
 
 import pyarrow as pa
 
+from lake_assets.config.sections import Move
 from lake_assets.errors import (
     EmptySourceError,
     LakeAssetsError,
@@ -27,7 +28,7 @@ from lake_assets.ingest.outcome import Outcome, blank_row, of_partition, report_
 from lake_assets.ingest.plan import PartitionPlan
 from lake_assets.lake.commit.change import Expected
 from lake_assets.lake.commit.deltas import Delta, DeltaFile
-from lake_assets.lake.ledger.tables import HELD, LedgerRow
+from lake_assets.lake.ledger.tables import HELD, LedgerRow, Values, manifest_values
 from lake_assets.lake.schema.evolve import ColumnChange
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import first_lines, storable
@@ -61,6 +62,7 @@ class PartitionRun:
         self.files: list[DataFile] = []
         self.letters: list[LetterFile] = []  # of rows that are left out
         self.rows: Mapping[str, int] = {}  # that were read, with those in letters, by the objects' keys
+        self.digests: Mapping[str, str] = {}  # of these objects' content
         self.refused: dict[str, str] = {}  # why objects were not copied, by key
         self.schema: pa.Schema | None = None
         self.seconds: dict[str, float] = {}
@@ -186,6 +188,14 @@ class PartitionRun:
             return None
         compared = self.plan.compared
         return {"append": compared.added, "replace": compared.refreshed}.get(self.plan.decision.action)
+
+    @property
+    def noted(self) -> list[Values]:
+        """The values of `MANIFEST` of the objects that it has read, or left out."""
+        objects = tuple(dataclasses.replace(obj, digest=self.digests.get(obj.key, "")) for obj in self.reads.objects)
+        policy = self.stream.config.after_load
+        takes = "move" if isinstance(policy, Move) else "delete" if policy == "delete" else None
+        return manifest_values(dataclasses.replace(self.reads, objects=objects), self.rows, takes)
 
     def set_manifest(self, manifest: Manifest) -> None:
         """Set the objects of the partition."""

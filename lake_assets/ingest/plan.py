@@ -188,7 +188,7 @@ class Planner:
         return replace(_refused(moved), is_recorded=False)
 
     def _with_last(self, plan: PartitionPlan, last: LedgerRow | None, *, table_exists: bool) -> PartitionPlan:
-        is_unchanged = last is not None and last.source_fingerprint == self._stream.fingerprint(plan.landed)
+        is_unchanged = last is not None and self._stream.has_read(plan.landed, last.source_fingerprint)
         return replace(plan, last=last, table_exists=table_exists, is_unchanged=is_unchanged)
 
     def decide(self, plan: PartitionPlan, lake: LakeSession | None) -> Decision:
@@ -214,7 +214,8 @@ class Planner:
             gone = Decision("skip", "all of its objects have vanished, and their rows stay")
             return gone if plan.last is not None else None
         if self._force or (plan.changed and self._stream.config.on_changed == "refresh"):
-            if self._stream.config.empties_source and plan.compared.vanished:
+            gives_up = self._force and not self._stream.config.empties_source
+            if plan.compared.taken and not gives_up:
                 return _refused(_taken_away(plan))
             why = "--force" if self._force else f"{_objects(len(plan.changed), 'changed')}, and on_changed is refresh"
             return self._reading(plan, Decision("replace", why)) if plan.rows != 0 else None
@@ -321,11 +322,12 @@ def edited_text(stream: OpenStream, partition: Partition, before: int, rows: int
 
 
 def _taken_away(plan: PartitionPlan) -> SourceError:
-    number = _objects(len(plan.compared.vanished), "loaded")
+    taken = plan.compared.taken
     return SourceError(
-        f"after_load has taken {number} of partition {plan.partition} out of the landing zone, and to replace the "
-        "partition by the others would lose their rows:",
-        "put them back, or set after_load: keep to give these rows up.",
+        f"after_load has taken {_objects(len(taken), 'loaded')} of partition {plan.partition} out of the landing zone, "
+        f"such as {taken[0].uri}, and to replace the partition would lose their rows:",
+        "put them back, or land what is there now under new names. To give these rows up, set after_load: keep, and "
+        "ingest the partition with --force.",
     )
 
 

@@ -230,11 +230,10 @@ def _delete_landed(session: LakeSession, landed: Mapping[str, Store], *, dry_run
     def delete(uri: str) -> KeptObject | None:
         store, before = landed[uri], registered.get(uri)
         key = uri.removeprefix(f"{store.root}/")
-        if dry_run or before is None:
-            now = store.find(key)
-            is_gone = now is None or (before is not None and before.is_now(now.etag, now.size))
-        else:
-            is_gone = store.delete_unchanged(key, before.etag, before.size)
+        now = store.find(key)
+        is_gone = now is None or (before is not None and before.is_now(now))
+        if now is not None and is_gone and not dry_run:
+            is_gone = store.delete_unchanged(key, now.etag, now.size)
         return None if is_gone else KeptObject(uri, _why_kept(before))
 
     with ThreadPoolExecutor(DELETIONS) as pool:

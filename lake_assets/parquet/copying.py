@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
@@ -16,7 +17,7 @@ from lake_assets.parquet.job import DataFile, Job
 from lake_assets.parquet.landed_rows import Share
 from lake_assets.parquet.parquet_files import TAIL, ParquetRows
 from lake_assets.parquet.read import readable
-from lake_assets.parquet.shares import FETCHED
+from lake_assets.parquet.shares import FETCHED, digest_of_file
 from lake_assets.parquet.task import Bin, Refusal, Report, encode, reported
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.manifest import Original
@@ -45,15 +46,23 @@ def copy_or_encode(job: Job, bins: Iterable[Bin], threads: int = 1) -> Iterator[
 
     yield from encode(job, others(), threads)
     for item in copied:
-        refusals: list[Refusal] = []
-        rows: dict[str, int] = {}
-        yield from reported(item.index, _files(job, item, refusals, rows))
-        if rows:
-            yield Report(item.index, rows=rows)
-        yield from (Report(item.index, refusal=refusal) for refusal in refusals)
+        notes = _Notes()
+        yield from reported(item.index, _files(job, item, notes))
+        if notes.rows:
+            yield Report(item.index, rows=notes.rows, digests=notes.digests)
+        yield from (Report(item.index, refusal=refusal) for refusal in notes.refusals)
 
 
-def _files(job: Job, item: Bin, refusals: list[Refusal], rows: dict[str, int]) -> Iterator[DataFile]:
+@dataclass
+class _Notes:
+    """What is known of the objects of a bin."""
+
+    refusals: list[Refusal] = field(default_factory=list)
+    rows: dict[str, int] = field(default_factory=dict)  # by key
+    digests: dict[str, str] = field(default_factory=dict)  # by key
+
+
+def _files(job: Job, item: Bin, notes: _Notes) -> Iterator[DataFile]:
     """Yield the copies of a bin's objects, and note their rows; an object without rows needs none."""
     with ThreadPoolExecutor(_COPIES) as pool:
         futures = [pool.submit(_copy, job, item, share) for share in item.shares]
@@ -61,9 +70,10 @@ def _files(job: Job, item: Bin, refusals: list[Refusal], rows: dict[str, int]) -
             for future, share in zip(futures, item.shares, strict=True):
                 result = future.result()
                 if isinstance(result, Refusal):
-                    refusals.append(result)
+                    notes.refusals.append(result)
                     continue
-                rows[share.key] = 0 if result is None else result.rows
+                notes.rows[share.key] = 0 if result is None else result.rows
+                notes.digests |= digest_of_file(job, share)
                 if result is not None:
                     yield result
         except BaseException:

@@ -90,6 +90,7 @@ class Job:
     fingerprints: Mapping[str, str] = field(default_factory=dict)  # for the files' names, by the partition's folder
     copies: CopyRules | None = None  # None: all objects are encoded
     letters: LetterRules | None = None  # None: a row that does not fit is an error
+    digests: bool = False  # report the digest of each object of which a task reads all bytes
     written_at: dt.datetime = field(default_factory=lambda: dt.datetime.now(dt.UTC))  # of all rows, after the listing
     token: str = field(default_factory=lambda: secrets.token_hex(8))  # unique for each job
 
@@ -145,6 +146,7 @@ class JobResult:
     letters: list[LetterFile] = field(default_factory=list)
     error: Exception | None = None
     rows: Counter[str] = field(default_factory=Counter)  # that were read, with those in letters, by the objects' keys
+    digests: dict[str, str] = field(default_factory=dict)  # of the objects' content, by key
     refused: dict[str, str] = field(default_factory=dict)  # why objects cannot be copied, by key; they are not read yet
 
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from lake_assets.config.formats import ParquetFormat
 from lake_assets.config.secrets import masking
+from lake_assets.config.storages import LocalStorage
 from lake_assets.errors import SchemaDriftError
 from lake_assets.escapes import visible_name
 from lake_assets.layout.partition import Partition
@@ -24,6 +25,7 @@ from lake_assets.parquet.parquet_files import Columns, ParquetRows
 from lake_assets.parquet.read import readable
 from lake_assets.parquet.schema_fit import Fitter
 from lake_assets.storage.arrow import ArrowStore
+from lake_assets.storage.manifest import digest_of
 from lake_assets.storage.store import Store
 
 WHOLE = 8 * 2**20  # bytes; objects up to this size are fetched by one request
@@ -62,6 +64,7 @@ class Reader:
         self._fitter: tuple[pa.Schema, Partition, Fitter] | None = None
         self._columns: Columns | None = None  # of the object before; most have the same
         self.rows: Counter[str] = Counter()  # that were read, with those that do not fit, by the objects' keys
+        self.digests: dict[str, str] = {}  # of the objects' content, by key; see `Job.digests`
 
     def read(
         self, shares: Sequence[Share], partition: Partition, letters: DeadLetterWriter | None = None
@@ -95,6 +98,8 @@ class Reader:
                                 self.rows[share.key] += batch.num_rows
                                 yield batch
                             self.rows[share.key] += 0  # an object without rows is counted too
+                    if share.size > WHOLE:
+                        self.digests |= digest_of_file(self._job, share)
         if drift is not None:
             raise drift
 
@@ -134,6 +139,8 @@ class Reader:
 
     def _load_whole(self, share: Share, partition: Partition) -> "_Loaded":
         data = self._store.get(share.key, share.etag)
+        if self._job.digests:
+            self.digests[share.key] = digest_of(data)
         if self._threads == 1:
             return self._load(share, partition, pa.BufferReader(pa.py_buffer(data)))
         with self._decoding:
@@ -186,6 +193,13 @@ class Reader:
         )
         self._fitter = source, partition, fitter
         return fitter
+
+
+def digest_of_file(job: Job, share: Share) -> dict[str, str]:
+    """Return the digest of a local file by its key, once for all of its shares; a second read of it costs little."""
+    if not job.digests or share.part or not isinstance(job.landed.storage, LocalStorage):
+        return {}
+    return {share.key: Store(job.landed.storage).digest(share.key, share.etag)}
 
 
 class _Loaded:

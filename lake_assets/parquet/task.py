@@ -84,6 +84,7 @@ class Report:
     letter: LetterFile | None = None
     refusal: Refusal | None = None
     rows: Mapping[str, int] | None = None  # that were read, with those that do not fit, by the objects' keys
+    digests: Mapping[str, str] | None = None  # of objects' content, by key
     error: LakeAssetsError | None = None
     timing: Timing | None = None
 
@@ -115,9 +116,10 @@ def encode(job: Job, bins: Iterable[Bin], threads: int = 1) -> Iterator[Report]:
         reader = readers.get()
         try:
             reader.rows.clear()
+            reader.digests.clear()
             rows = reader.read(item.shares, item.partition, letters)
             yield from reported(item.index, write(rows, job, item.destination), letters)
-            yield Report(item.index, rows=dict(reader.rows))
+            yield Report(item.index, rows=dict(reader.rows), digests=dict(reader.digests))
         finally:
             readers.put(reader)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from lake_assets.documented import Documented
-from lake_assets.ingest.compare_objects import compared, read_noted
+from lake_assets.ingest.compare_objects import Comparison, compared, read_noted
 from lake_assets.lake.ledger.ledger_relation import Wanted, wanted_rows
 from lake_assets.lake.ledger.lookup import LastRuns
 from lake_assets.lake.ledger.object_history import KnownObject
@@ -70,29 +70,25 @@ def file_entries(stream: OpenStream, partitions: Iterable[Partition] | None = No
         entries.append(FileEntry("", now.uri, "left_out", now.size, now.last_modified, None, None, None, why))
     nothing = Manifest(())
     for path in sorted({*by_path, *noted}):
-        entries += _of_partition(path, by_path.get(path, nothing), noted.get(path, {}), runs.get(path), times)
+        found = compared(stream, noted.get(path, {}), by_path.get(path, nothing), quarantines=True)
+        entries += _of_partition(path, found, runs.get(path), times)
     return sorted(entries, key=lambda entry: (entry.partition, entry.uri))
 
 
 def _of_partition(
-    path: str,
-    landed: Manifest,
-    noted: Mapping[str, KnownObject],
-    last: LastRuns | None,
-    times: Mapping[tuple[str, str], dt.datetime],
+    path: str, found: Comparison, last: LastRuns | None, times: Mapping[tuple[str, str], dt.datetime]
 ) -> Iterator[FileEntry]:
     failure = last.newest.error if last is not None and last.status == "failed" else None
-    found = compared(noted, landed, quarantines=True)
     objects: dict[ObjectState, Sequence[LandedObject | KnownObject]] = {
         "waiting": found.new.objects,
         "quarantined": found.quarantined,
         "changed": found.changed,
-        "loaded": found.present(landed),
+        "loaded": found.same,
         "gone": found.vanished,
     }
     for state, of_state in objects.items():
         for one in of_state:
-            known = None if state == "waiting" else noted[one.uri]
+            known = None if state == "waiting" else found.known_as(one)
             run = None if known is None else known.run_id or None
             loaded = None if run is None or state == "quarantined" else times.get((run, path))
             rows = None if known is None or state == "changed" else known.rows

@@ -232,7 +232,7 @@ def _state_of(stream: OpenStream, manifest: Manifest, last: LastRuns | None, *, 
         return "missing" if last is None or last.committed_at is None else "stale"
     if last is not None and last.committed_at is not None:
         # Objects were taken away whose rows the lake has, or which no snapshot needs.
-        has_vanished = not manifest.objects and last.fingerprint != stream.fingerprint(manifest)
+        has_vanished = not manifest.objects and not stream.has_read(manifest, last.fingerprint)
         return "stale" if has_vanished and not stream.config.empties_source else "committed"
     # Objects without rows are skipped if `on_empty` is keep: there is nothing to commit. With a column in the rows,
     # they have rows of other partitions.

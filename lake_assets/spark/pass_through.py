@@ -46,6 +46,7 @@ def pass_through(spark: SparkSession, job: Job, *, cores: int | None = None) -> 
                 result.files += more.files
                 result.letters += more.letters
                 result.rows.update(more.rows)
+                result.digests |= more.digests
                 result.error = result.error or more.error
             discard_failed(job, results)
         return results

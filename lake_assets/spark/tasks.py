@@ -112,6 +112,7 @@ def _results(spark: SparkSession, job: Job, collect: Callable[[], Iterable[Repor
             result.letters.append(report.letter)
         elif report.rows is not None:
             result.rows.update(report.rows)
+            result.digests |= report.digests or {}
         elif report.refusal is not None:
             result.refused[report.refusal.key] = report.refusal.reason
         elif report.error is not None:

@@ -10,6 +10,7 @@ from lake_assets.errors import SourceError
 from lake_assets.escapes import visible_name
 
 if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
     from obstore import ObjectMeta
 
 
@@ -22,11 +23,27 @@ class LandedObject:
     etag: str  # without quotes; of a local file: inode, time and size; of a server without ETags: time
     size: int  # bytes
     last_modified: dt.datetime  # with time zone
+    digest: str = field(default="", compare=False)  # of its content, if that is known; see `Store.digest`
+
+    @property
+    def version(self) -> str:
+        """What shows another version of the object; see `version_of`."""
+        return version_of(self.uri, self.etag)
 
     @property
     def shown(self) -> str:
         """The URI for people, in one line."""
         return visible_name(self.uri)
+
+
+def digest_of(content: "ReadableBuffer") -> str:
+    """Return the SHA-256 of an object's bytes, in hexadecimal digits; see `Store.digest`."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def version_of(uri: str, etag: str) -> str:
+    """Return the ETag of an object; of a local file only its time and size, as its inode is that of a disk."""
+    return "-".join(etag.split("-")[-2:]) if uri.startswith("/") else etag
 
 
 def landed_object(root: str, meta: "ObjectMeta") -> LandedObject:
@@ -44,7 +61,7 @@ class Original:
     size: int  # bytes
 
 
-FINGERPRINT_VERSION = "1"
+FINGERPRINT_VERSION = "2"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,21 +88,20 @@ class Manifest:
         """Bytes of all objects."""
         return sum(landed.size for landed in self.objects)
 
-    def fingerprint(self, job: str) -> str:
-        """Return a SHA-256 in hexadecimal over each object's URI, ETag and size, and over the job.
+    def fingerprint(self, job: str, *, is_old: bool = False) -> str:
+        """Return a SHA-256 in hexadecimal over each object's key, version and size, and over the job.
 
         Equal fingerprints mean equal rows: a changed, added or removed object, or another transform, changes it.
         Objects that are left out are part of it, so that they are tried again when they change, and only then.
 
         Args:
             job: text that describes the job, such as its transform.
+            is_old: as version 0.1 made it, by URIs and ETags.
         """
         digest = hashlib.sha256()
-        for part in (
-            FINGERPRINT_VERSION,
-            job,
-            *(f"{landed.uri}\n{landed.etag}\n{landed.size}" for landed in self.objects),
-        ):
+        names = ((o.uri, o.etag, o.size) if is_old else (o.key, o.version, o.size) for o in self.objects)
+        texts = (f"{name}\n{version}\n{size}" for name, version, size in names)
+        for part in ("1" if is_old else FINGERPRINT_VERSION, job, *texts):
             digest.update(part.encode(errors="surrogateescape"))
             digest.update(b"\0")
         return digest.hexdigest()

@@ -1,5 +1,6 @@
 """The driver's access to one object store: listing with ETags, reading, writing, deleting; for folders and buckets."""
 
+import hashlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -19,7 +20,7 @@ from lake_assets.layout.names import is_data
 from lake_assets.retrying import Result
 from lake_assets.storage import local, s3, walk, web
 from lake_assets.storage.clients import Client, as_obstore
-from lake_assets.storage.manifest import LandedObject, landed_object
+from lake_assets.storage.manifest import LandedObject, digest_of, landed_object
 from lake_assets.storage.retry_window import once, retried, using
 from lake_assets.storage.storage_errors import (
     Operation,
@@ -199,6 +200,24 @@ class Store:
                 return obstore.get(self._open(), key, options=options).bytes()
             except (NotFoundError, FileNotFoundError, PreconditionError) as error:
                 raise self.changed(key) from error
+
+    def digest(self, key: str, etag: str) -> str:
+        """Return the SHA-256 of an object's content, in hexadecimal digits; it is read in pieces.
+
+        Raises:
+            SourceChangedError: the object is gone, or has another ETag.
+            StorageError: the store is unreachable or refuses.
+        """
+        client, digest = self._open(), hashlib.sha256()
+        if isinstance(client, HTTPStore):
+            return digest_of(self.get(key, etag))
+        with self._errors("read", key):
+            try:
+                for piece in obstore.get(client, key, options={"if_match": f'"{etag}"'}):
+                    digest.update(piece)
+            except (NotFoundError, FileNotFoundError, PreconditionError) as error:
+                raise self.changed(key) from error
+        return digest.hexdigest()
 
     def _get_from_web(self, client: HTTPStore, key: str, etag: str) -> obstore.Bytes:
         """Get an object as `get` does; the ETag is compared afterwards, as `If-Match` never matches a weak one."""

@@ -29,7 +29,7 @@ def is_pending(stream: OpenStream, landed: Manifest, last: LastRuns | None) -> b
         return bool(landed.objects)
     if not landed.objects and (last.commit is None or last.rows == 0):
         return False
-    return not last.is_held and last.fingerprint != stream.fingerprint(landed)
+    return not last.is_held and not stream.has_read(landed, last.fingerprint)
 
 
 def pending_in(

@@ -162,7 +162,11 @@ class OpenStream:
             return {}
         appends = self.config.mode == "append"
         found = object_history.quarantined_objects(lake, self.name, self.table, _paths(partitions), adds=appends)
-        return self.config.by_partition(found)
+        root = f"{self.source.root}/"  # that of the URI which an older version has noted
+        objects = {
+            path: {self.source.uri(k.removeprefix(root)): why for k, why in o.items()} for path, o in found.items()
+        }
+        return self.config.by_partition(objects)
 
     def dead_letters(
         self, lake: LakeSession | None, partitions: Collection[Partition] | None = None, at: int | None = None
@@ -287,7 +291,7 @@ class OpenStream:
         may_be_left = self.config.on_empty != "fail" or self.config.mode == "append"
         return others if others.read or may_be_left else manifest
 
-    def fingerprint(self, manifest: Manifest) -> str:
+    def fingerprint(self, manifest: Manifest, *, is_old: bool = False) -> str:
         """Return the fingerprint of these objects and of the stream's job; see `Manifest.fingerprint`."""
         transform = self.config.transform
         job = [json.dumps(transform.model_dump() if transform else None, sort_keys=True)]
@@ -304,7 +308,13 @@ class OpenStream:
             job.append(json.dumps({"file_columns": self.config.file_columns}))
         if self.config.rescue:
             job.append(json.dumps({"rescue": self.config.rescue}))
-        return manifest.fingerprint("\n".join(job))
+        return manifest.fingerprint("\n".join(job), is_old=is_old)
+
+    def has_read(self, manifest: Manifest, fingerprint: str | None) -> bool:
+        """Return whether a fingerprint is that of these objects, also if an older version of this package made it."""
+        return fingerprint is not None and (
+            fingerprint == self.fingerprint(manifest) or fingerprint == self.fingerprint(manifest, is_old=True)
+        )
 
 
 def _not_null(text: str) -> str:

@@ -154,7 +154,7 @@ BASE = Manifest((A, B)).fingerprint("job")
         ((A,), "job"),
         ((A, dataclasses.replace(B, etag="e2")), "job"),
         ((A, dataclasses.replace(B, size=11)), "job"),
-        ((A, dataclasses.replace(B, uri="s3://b/c.parquet")), "job"),
+        ((A, dataclasses.replace(B, key="c.parquet")), "job"),
         ((A, B), "another job"),
     ],
     ids=["fewer", "etag", "size", "name", "job"],

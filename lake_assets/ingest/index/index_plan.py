@@ -77,7 +77,7 @@ def plan_index(
     calendar = Calendar(stream.config)
     outside = []
     with stream.lake.open_if_exists() as lake:
-        comparisons = compare_registered(registered_objects(lake, stream, wanted), landed)
+        comparisons = compare_registered(stream, registered_objects(lake, stream, wanted), landed)
         for partition, comparison in list(comparisons.items()):
             new = len(comparison.new.objects)
             if new and not takes_all and (why := calendar.outside(partition)) is not None:
@@ -92,26 +92,23 @@ def plan_index(
 
 
 def compare_registered(
-    known: Mapping[str, KnownObject], landed: Mapping[Partition, Manifest]
+    stream: OpenStream, known: Mapping[str, KnownObject], landed: Mapping[Partition, Manifest]
 ) -> dict[Partition, Comparison]:
-    """Compare the landed objects of some partitions with the objects that the lake registered or read, by URI."""
+    """Compare the landed objects of some partitions with the objects that the lake registered or read, by key."""
     by_path: dict[str, dict[str, KnownObject]] = {partition.path: {} for partition in landed}
-    for uri, obj in known.items():
-        by_path.setdefault(obj.load_partition, {})[uri] = obj
-    return {
-        partition: compared(
-            by_path[partition.path] | {obj.uri: known[obj.uri] for obj in manifest.objects if obj.uri in known},
-            manifest,
-            quarantines=False,
-        )
-        for partition, manifest in landed.items()
-    }
+    names = {**{obj.uri: obj for obj in known.values()}, **known}
+    for key, obj in known.items():
+        by_path.setdefault(obj.load_partition, {})[key] = obj
+    for partition, manifest in landed.items():  # an object may have been of another partition
+        others = [names.get(obj.key) or names.get(obj.uri) for obj in manifest.objects]
+        by_path[partition.path] |= {other.key: other for other in others if other is not None}
+    return {p: compared(stream, by_path[p.path], manifest, quarantines=False) for p, manifest in landed.items()}
 
 
 def registered_objects(
     lake: LakeSession | None, stream: OpenStream, partitions: Sequence[Partition] | None
 ) -> dict[str, KnownObject]:
-    """Return the objects that the lake registered or read, by URI; none without a lake or if the table was dropped."""
+    """Return the objects that the lake registered or read, by key; none without a lake or if the table was dropped."""
     if lake is None or not (lake.exists(stream.table) and lake.exists(MANIFEST.name(lake.config))):
         return {}
     paths = None if partitions is None else [partition.path for partition in partitions]

@@ -153,7 +153,7 @@ class IndexRun(Run):
         registrar = Registrar(
             self.stream,
             {run.partition: run.row for run in runs},
-            {run.partition: list(run.plan.compared.present(run.manifest)) for run in runs},
+            {run.partition: list(run.plan.compared.same) for run in runs},
         )
         try:
             with shared(self.stream, self.options, "register") as figures, self.stream.lake.open(create=True) as lake:

@@ -8,6 +8,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from lake_assets.errors import LakeAssetsError, SourceError
 from lake_assets.ingest.compare_objects import ChangedObject, changed_objects
@@ -87,28 +88,37 @@ def check_indexed(stream: OpenStream, partitions: Iterable[Partition] | None = N
         live = table_files(lake, stream)
     # Listed after the lake was read, so that the objects which another process registers meanwhile are listed too.
     landed, _ = list_scope(stream, wanted)
-    return compare_indexed(landed, known, live)
+    return compare_indexed(stream, landed, known, live)
 
 
 def compare_indexed(
-    landed: Mapping[Partition, Manifest], known: Mapping[str, KnownObject], live: AbstractSet[str]
+    stream: OpenStream, landed: Mapping[Partition, Manifest], known: Mapping[str, KnownObject], live: AbstractSet[str]
 ) -> IndexedState:
     """Compare registered objects with a listing of their partitions.
 
     Args:
+        stream: of the objects.
         landed: the objects of the partitions now.
-        known: the objects that the lake registered or read, by URI.
+        known: the objects that the lake registered or read, by key.
         live: the URIs of the table's files in these partitions.
     """
     listed = {obj.uri for manifest in landed.values() for obj in manifest.objects}
-    compared = compare_registered(known, landed)
+    registered = sorted((obj for obj in known.values() if obj.uri in live), key=lambda obj: obj.uri)
+    # One below another path of the source is there if that leads to it too.
+    vanished = (obj for obj in registered if obj.uri not in listed and not _is_elsewhere(stream, obj))
+    compared = compare_registered(stream, known, landed)
     changed = [obj for partition, of_one in compared.items() for obj in changed_objects(partition, of_one, live)]
     return IndexedState(
-        tuple(obj for uri, obj in known.items() if uri in live),
-        tuple(obj for uri, obj in sorted(known.items()) if uri in live and uri not in listed),
+        tuple(registered),
+        tuple(vanished),
         tuple(sorted(changed, key=lambda obj: obj.now.uri)),
-        {partition: compared[partition].present(manifest) for partition, manifest in landed.items()},
+        {partition: compared[partition].same for partition in landed},
     )
+
+
+def _is_elsewhere(stream: OpenStream, obj: KnownObject) -> bool:
+    """Return whether a registered object is not below the source as the config has it now, and is there."""
+    return not obj.uri.startswith(f"{stream.source.root}/") and Path(obj.uri).exists()
 
 
 def repair_indexed(stream: OpenStream, partitions: Iterable[Partition] | None = None) -> Repaired:
@@ -148,17 +158,17 @@ def _repair(lake: LakeSession, stream: OpenStream, state: IndexedState) -> Repai
         return Repaired(errors=errors)
     options = IngestOptions()
     by_partition = {p: [f for f in files if f.partition == p] for p in sorted(partitions, key=lambda p: p.path)}
-    gone: dict[Partition, list[str]] = {}
-    for uri, partition in vanished.items():
-        gone.setdefault(partition, []).append(uri)
+    gone: dict[Partition, dict[str, str]] = {}
+    for obj in state.vanished:
+        gone.setdefault(vanished[obj.uri], {})[obj.uri] = obj.key
     changes, ended = [], 0
     for partition, own in by_partition.items():
         blank = blank_row(stream, partition, options)
         objects = [file.object for file in own]
         present = [*state.unchanged.get(partition, ()), *objects]
         row = dataclasses.replace(blank, mode="repair", **written(own), **read_from(stream, present))
-        new = Renewed(inspection.described, own, gone.get(partition, ()))
-        appends = {MANIFEST: [*noted(own), *ended_values(new.vanished)]}
+        new = Renewed(inspection.described, own, list(gone.get(partition, ())))
+        appends = {MANIFEST: [*noted(own), *ended_values(gone.get(partition, {}))]}
         changes.append(Change(stream.table, partition, row, new, appends=appends))
         ended += len(new.ended)
     done = [committed.row for committed in commit(lake, changes)]

@@ -16,13 +16,14 @@ from lake_assets.errors import (
     SchemaDriftError,
     StorageUnreachableError,
 )
+from lake_assets.ingest.compare_objects import note_again
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.ingest.partition_run import PartitionRun
 from lake_assets.ingest.plan import Planner
 from lake_assets.ingest.replace.write_step import Writer
 from lake_assets.ingest.run import fail_all, settle, shared, skip, still_open
 from lake_assets.lake.commit.change import Change, New, Requirements, Staged, Written
-from lake_assets.lake.ledger.tables import LETTERS, MANIFEST, create_ledger, letter_values, manifest_values, record
+from lake_assets.lake.ledger.tables import LETTERS, MANIFEST, create_ledger, letter_values, record
 from lake_assets.lake.session import LakeSession
 from lake_assets.layout.partition import Partition
 from lake_assets.spark.remote import kept
@@ -76,6 +77,7 @@ class StreamSteps:
         skipped = settle(runs)
         if lake is not None and (skipped or still_open(runs)):
             create_ledger(lake)
+            note_again(lake, self.stream, {p.partition: p.compared for p in plans if p.decision.action != "replace"})
             if plans[0].table_exists:
                 self.writer.prepare(lake)
                 for run in still_open(runs)[:1]:
@@ -221,7 +223,7 @@ class StreamSteps:
             run.row,
             new,
             adds=run.adds,
-            appends={MANIFEST: manifest_values(run.reads, run.rows), LETTERS: letter_values(run.letters)},
+            appends={MANIFEST: run.noted, LETTERS: letter_values(run.letters)},
             requires=Requirements(
                 objects=run.expected,
                 schema=run.schema if self.writer.is_first else None,

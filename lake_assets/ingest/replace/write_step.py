@@ -212,6 +212,7 @@ class Writer:
         run.files = result.files
         run.letters = result.letters
         run.rows = result.rows
+        run.digests = result.digests
         run.refused = result.refused
         run.schema = self.schema
 
@@ -313,6 +314,7 @@ class Writer:
             selects=config.selects_rows,
             copies=self.stream.copy_rules,
             letters=self.stream.letters,
+            digests=config.mode == "append",
         )
 
     def _fingerprints(self, runs: Sequence[PartitionRun]) -> dict[str, str]:

@@ -1,7 +1,7 @@
 """What a commit changes: rows of partitions, rows of this package's tables, and what must still hold at the commit."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -126,8 +126,8 @@ New = Written | Staged | Rewrite | EarlierRows | Landed | Renewed
 class Expected:
     """The known objects of a partition that a commit was prepared for."""
 
-    objects: Mapping[str, KnownObject]  # by URI
-    uris: Sequence[str] | None = None  # the objects that matter; all of the partition when None
+    objects: Mapping[str, KnownObject]  # by key
+    keys: Collection[str] | None = None  # the objects that matter; all of the partition when None
 
 
 @dataclass(frozen=True, slots=True)

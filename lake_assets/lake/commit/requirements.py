@@ -1,7 +1,6 @@
 """The checks of what a commit requires. Each refuses it before anything has changed."""
 
 from collections.abc import Callable, Collection, Sequence
-from itertools import chain
 
 from lake_assets.errors import PartitionHeldError, PartitionMovedError, SchemaChangedError
 from lake_assets.lake.catalog import spec
@@ -68,13 +67,11 @@ def _refuse_drift(
 ) -> None:
     first, _ = expecting[0]
     paths = [change.partition.path for change, _ in expecting]
-    of_each = [expected.uris for _, expected in expecting if expected.uris is not None]
-    uris = list(dict.fromkeys(chain.from_iterable(of_each))) if len(of_each) == len(expecting) else None
-    known = partition_objects(session, first.row.stream, first.table, paths, uris, database)
+    known = partition_objects(session, first.row.stream, first.table, paths, database)
     for change, expected in expecting:
         found = known.get(change.partition.path, {})
-        if expected.uris is not None:  # an object can have rows of several partitions
-            found = {uri: found[uri] for uri in expected.uris if uri in found}
+        if expected.keys is not None:
+            found = {key: found[key] for key in expected.keys if key in found}
         if found != expected.objects:
             raise partition_drift(change)
 

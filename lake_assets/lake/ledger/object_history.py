@@ -4,7 +4,7 @@ Every function raises CatalogError if the manifest or the ledger cannot be read.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from lake_assets.lake.catalog.database import CatalogDatabase
@@ -19,9 +19,7 @@ from lake_assets.lake.ledger.tables import (
 )
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.parquet.job import LetterFile
-from lake_assets.storage.manifest import LandedObject, Manifest
-
-URIS = 1_000  # of a query by URI; for more, a partition's whole manifest is read
+from lake_assets.storage.manifest import LandedObject, Manifest, version_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,21 +33,30 @@ class KnownObject:
     reason: str | None = None  # why it was left out; None: it was read, or registered
     run_id: str = ""  # of that run
     rows: int | None = None  # that it read; None: unknown
+    key: str = ""  # below the source; its URI if only an older version has noted it
+    digest: str | None = None  # of its content; None: unknown
+    after_load: str | None = None  # what takes it out of the landing zone; None: nothing
 
     @property
     def has_ended(self) -> bool:
         """Whether a repair removed it from the table, because it had vanished."""
         return not self.etag and not self.size
 
-    def is_now(self, etag: str, size: int) -> bool:
-        """Return whether an object with this ETag and size is unchanged."""
-        return (self.etag, self.size) == (etag, size)
+    def is_now(self, landed: LandedObject) -> bool:
+        """Return whether an object is surely this one, by its version or a digest, without a look at its content."""
+        is_version = (version_of(self.uri, self.etag), self.size) == (landed.version, landed.size)
+        return is_version or (bool(self.digest) and self.digest == landed.digest)
+
+
+_KNOWN = f"struct_pack({', '.join(field.name for field in fields(KnownObject))})"
+# An object that an older version has noted has no key, unless a later run has noted it too.
+_KEY = "coalesce(key, max(key) OVER (PARTITION BY uri), uri) AS key"
 
 
 def known_objects(
     session: LakeSession, stream: str, table: TableName, load_partitions: Sequence[str] | None = None
 ) -> dict[str, KnownObject]:
-    """Return the objects of the newest commits of a stream, by URI.
+    """Return the objects of the newest commits of a stream, by key.
 
     Left out are objects of a dropped table of the same name, objects that a run left out, and objects that a later
     replacement of the partition did not read. Objects that a repair removed are included, because their path must not
@@ -62,13 +69,12 @@ def known_objects(
         session,
         among,
         among,
-        "SELECT uri, arg_max(load_partition, number), arg_max(etag, number), arg_max(size, number) "
-        "FROM noted WHERE reason IS NULL "
+        f"SELECT arg_max({_KNOWN}, number) FROM noted WHERE reason IS NULL "  # noqa: S608
         # If the ledger was emptied, an object counts as known.
-        "AND coalesce(snapshot_id >= greatest(replaced, ?), TRUE) GROUP BY uri",
+        "AND coalesce(snapshot_id >= greatest(replaced, ?), TRUE) GROUP BY key",
         [named_since(session, table)],
     )
-    return {row[0]: KnownObject(*row) for row in rows}
+    return {values["key"]: KnownObject(**values) for (values,) in rows}
 
 
 def partition_objects(
@@ -76,7 +82,6 @@ def partition_objects(
     stream: str,
     table: TableName,
     load_partitions: Sequence[str] | None,
-    uris: Sequence[str] | None = None,
     database: CatalogDatabase | None = None,
 ) -> dict[str, dict[str, KnownObject]]:
     """Return the objects that rows of some partitions were made of: of the newest replacement, and all added since.
@@ -89,36 +94,31 @@ def partition_objects(
         stream: the stream's name.
         table: its table.
         load_partitions: in the path's form; all when None.
-        uris: the objects to find, if not all are wanted.
         database: an open transaction of the catalog to read in; one of its own when None.
 
     Returns:
-        Known objects by URI, for each partition that has any.
+        Known objects by their keys, for each partition that has any.
 
     Raises:
         NotDirectError: only DuckLake can read the rows, and that is outside of the given transaction.
     """
-    of_ledger = _of_stream(stream, load_partitions)
-    of_manifest = of_ledger if uris is None or len(uris) > URIS else {**of_ledger, "uri": uris}
-    since, known_as = named_since(session, table, database), "struct_pack(etag, size, reason, run_id, rows)"
+    among = _of_stream(stream, load_partitions)
     rows = _noted(
         session,
-        of_ledger,
-        of_manifest,
-        f"SELECT uri, load_partition, arg_max({known_as}, number) FILTER (reason IS NULL), arg_max({known_as}, number) "  # noqa: S608
-        "FROM noted "
+        among,
+        among,
+        f"SELECT arg_max({_KNOWN}, number) FILTER (reason IS NULL), arg_max({_KNOWN}, number), max(after_load) "  # noqa: S608
         # If the ledger was emptied, an object counts as known.
-        "WHERE coalesce(noted_at >= greatest(replaced, ?), TRUE) GROUP BY uri, load_partition",
-        [since],
+        "FROM noted WHERE coalesce(noted_at >= greatest(replaced, ?), TRUE) GROUP BY key, load_partition",
+        [named_since(session, table, database)],
         replacing=["replace"],
         database=database,
     )
-    wanted = None if uris is None else set(uris)
     known: dict[str, dict[str, KnownObject]] = {}
-    for uri, path, read, newest in rows:
-        if wanted is None or uri in wanted:
-            # A restore notes earlier objects again, but rows that were added once are not added again.
-            known.setdefault(path, {})[uri] = KnownObject(uri, path, **(read or newest))
+    for read, newest, after_load in rows:
+        # A restore notes earlier objects again, but rows that were added once are not added again.
+        obj = KnownObject(**{**(read or newest), "after_load": after_load})
+        known.setdefault(obj.load_partition, {})[obj.key] = obj
     return known
 
 
@@ -138,11 +138,10 @@ def registered_objects(session: LakeSession, uris: Sequence[str]) -> dict[str, K
         session,
         {"load_partition": partitions},
         of_uris,
-        "SELECT uri, arg_max(load_partition, number), arg_max(etag, number), arg_max(size, number) "
-        "FROM noted WHERE registers GROUP BY uri "
+        f"SELECT uri, arg_max({_KNOWN}, number) FROM noted WHERE registers GROUP BY uri "  # noqa: S608
         "HAVING coalesce(max(snapshot_id) > max(replaced), TRUE)",
     )
-    return {row[0]: KnownObject(*row) for row in rows}
+    return {uri: KnownObject(**values) for uri, values in rows}
 
 
 def quarantined_objects(
@@ -153,7 +152,7 @@ def quarantined_objects(
     *,
     adds: bool = False,
 ) -> dict[str, dict[str, str]]:
-    """Return why the newest commit of each partition left objects out, by the partition and the object's URI.
+    """Return why the newest commit of each partition left objects out, by the partition and the object's key.
 
     A partition whose newest commit read all objects is not in the result. `load_partitions` are as of `known_objects`.
     With `adds`, several commits make up a partition, as in mode append: the result has the objects that none of them
@@ -163,7 +162,7 @@ def quarantined_objects(
         return {}
     if adds:
         known = partition_objects(session, stream, table, load_partitions)
-        reasons = {path: {o.uri: o.reason for o in of_one.values() if o.reason} for path, of_one in known.items()}
+        reasons = {path: {o.key: o.reason for o in of_one.values() if o.reason} for path, of_one in known.items()}
         return {path: dict(sorted(of_one.items())) for path, of_one in sorted(reasons.items()) if of_one}
     among = _of_stream(stream, load_partitions)
     rows = _noted(
@@ -172,13 +171,13 @@ def quarantined_objects(
         among,
         ", newest AS (SELECT load_partition, arg_max(run_id, snapshot_id) AS run_id FROM commits "
         "WHERE mode <> ? AND snapshot_id >= ? GROUP BY ALL) "
-        "SELECT load_partition, uri, arg_max_null(reason, number) AS reason FROM noted "
+        "SELECT load_partition, key, arg_max_null(reason, number) AS reason FROM noted "
         "JOIN newest USING (run_id, load_partition) GROUP BY ALL HAVING reason IS NOT NULL ORDER BY ALL",
         [COMPACT, named_since(session, table)],
     )
     result: dict[str, dict[str, str]] = {}
-    for load_partition, uri, reason in rows:
-        result.setdefault(load_partition, {})[uri] = reason
+    for load_partition, key, reason in rows:
+        result.setdefault(load_partition, {})[key] = reason
     return result
 
 
@@ -203,16 +202,17 @@ def objects_at(session: LakeSession, stream: str, root: str, rows: Sequence[Ledg
     noted = query(
         session,
         # A run can be repeated under its id: each object has a row of each time.
-        "SELECT uri, arg_max(struct_pack(etag, size, last_modified, reason), number) FROM (SELECT *, row_number() OVER "  # noqa: S608
+        "SELECT arg_max(struct_pack(uri, key, etag, size, last_modified, digest), number), "  # noqa: S608
+        f"arg_max_null(reason, number) FROM (SELECT * REPLACE ({_KEY}), row_number() OVER "
         f"(ORDER BY {ADDED} NULLS FIRST, last_modified NULLS LAST) AS number FROM {found} "
-        f"WHERE coalesce({ADDED} BETWEEN ? AND ?, TRUE)) GROUP BY uri ORDER BY uri",
+        f"WHERE coalesce({ADDED} BETWEEN ? AND ?, TRUE)) GROUP BY key ORDER BY key",
         [*found.parameters, first, snapshot],
         [found],
     )
     objects, left_out = list[LandedObject](), dict[str, str]()
-    for uri, of_object in noted:
-        reason = of_object.pop("reason")
-        landed = LandedObject(uri, uri.removeprefix(f"{root}/"), **of_object)
+    for values, reason in noted:
+        key, digest = values["key"].removeprefix(f"{root}/"), values["digest"] or ""
+        landed = LandedObject(**{**values, "key": key, "digest": digest})
         if landed.etag or landed.size:  # else a repair removed it from the table
             objects.append(landed)
             if reason is not None:
@@ -301,7 +301,7 @@ def _noted(
         "bool_or(mode IN ('index', 'repair')) AS registers, "
         "max(snapshot_id) FILTER (list_contains(?, mode)) AS replaces FROM commits GROUP BY ALL), "
         "latest AS (SELECT stream, load_partition, max(replaces) AS replaced FROM runs GROUP BY ALL), "
-        f"noted AS (SELECT *, coalesce({ADDED}, snapshot_id) AS noted_at, "
+        f"noted AS (SELECT * REPLACE ({_KEY}), coalesce({ADDED}, snapshot_id) AS noted_at, "
         f"row_number() OVER (ORDER BY coalesce({ADDED}, snapshot_id) NULLS FIRST, last_modified NULLS LAST) AS number "
         f"FROM {objects} LEFT JOIN runs USING ({key}) LEFT JOIN latest USING (stream, load_partition)) {tail}",
         [*commits.parameters, list(replacing), *objects.parameters, *parameters],

@@ -204,6 +204,9 @@ MANIFEST = OwnTable(
         "last_modified": "TIMESTAMPTZ",
         "reason": "VARCHAR",  # why the object was left out; NULL: it was read
         "rows": "BIGINT",  # of the partition that were read from it, with those in dead letters; NULL: unknown
+        "key": "VARCHAR",  # the path below the source; NULL: an older version noted it
+        "digest": "VARCHAR",  # of the content; NULL: unknown
+        "after_load": "VARCHAR",  # `delete` or `move`: what takes it out of the landing zone; NULL: nothing
     },
     order=("stream", "load_partition", "uri", "last_modified"),
     ends_with_run=True,
@@ -330,21 +333,27 @@ def append_records(session: LakeSession, appends: Appends) -> None:
             )
 
 
-def record(session: LakeSession, rows: Sequence[LedgerRow], *, retry_seconds: float | None = None) -> None:
+def record(
+    session: LakeSession,
+    rows: Sequence[LedgerRow],
+    others: Appends = MappingProxyType({}),
+    *,
+    retry_seconds: float | None = None,
+) -> None:
     """Append rows in a separate transaction, for partitions that a run skipped or that failed.
 
-    `retry_seconds` is as of `retried`.
+    `others` are rows of other tables of this package, and `retry_seconds` is as of `retried`.
 
     Raises:
         CatalogError: the catalog refuses, after some tries.
     """
-    if not rows:
+    appends = {own: values for own, values in {LEDGER: list(map(ledger_values, rows)), **others}.items() if values}
+    if not appends:
         return
 
     def insert() -> None:
-        appends = {LEDGER: list(map(ledger_values, rows))}
         try:
-            description = describe(session, [], [LEDGER.name(session.config)])
+            description = describe(session, [], [own.name(session.config) for own in appends])
             with catalog_transaction(session) as database:
                 transaction = Transaction(database, session.engine, description)
                 append_directly(session, transaction, description, appends)
@@ -353,7 +362,8 @@ def record(session: LakeSession, rows: Sequence[LedgerRow], *, retry_seconds: fl
             with session.commit_lock(), session.transaction():
                 append_records(session, appends)
 
-    what = f"{len(rows):,} rows of the ledger" if len(rows) > 1 else "a row of the ledger"
+    number = sum(map(len, appends.values()))
+    what = f"{number:,} rows of the ledger" if number > 1 else "a row of the ledger"
     retried(session, insert, what, retry_seconds=retry_seconds)
 
 
@@ -368,17 +378,20 @@ def append_directly(session: LakeSession, transaction: Transaction, description:
             transaction.append(description.tables[own.name(session.config)], list(own.columns), rows)
 
 
-def manifest_values(manifest: Manifest, rows: Mapping[str, int] = MappingProxyType({})) -> list[Values]:
+def manifest_values(
+    manifest: Manifest, rows: Mapping[str, int] = MappingProxyType({}), after_load: str | None = None
+) -> list[Values]:
     """Return the values of `MANIFEST` for each object that a run read or left out; the rows are by key."""
+    why = manifest.left_out
     return [
-        (o.uri, o.etag, o.size, o.last_modified, manifest.left_out.get(o.key), rows.get(o.key))
+        (o.uri, o.etag, o.size, o.last_modified, why.get(o.key), rows.get(o.key), o.key, o.digest or None, after_load)
         for o in manifest.objects
     ]
 
 
-def ended_values(uris: Iterable[str]) -> list[Values]:
-    """Return the values of `MANIFEST` for objects that a run removed from the table; ETags and sizes are empty."""
-    return [(uri, "", 0, None, None, None) for uri in uris]
+def ended_values(keys: Mapping[str, str]) -> list[Values]:
+    """Return the values of `MANIFEST` for objects that a run removed from the table, by their URIs and keys."""
+    return [(uri, "", 0, None, None, None, key, None, None) for uri, key in keys.items()]
 
 
 def letter_values(letters: Iterable[LetterFile]) -> list[Values]:

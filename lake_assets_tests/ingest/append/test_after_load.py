@@ -108,9 +108,9 @@ def test_an_object_that_changed_after_it_was_read_stays(
     local_world.ingest(NW)
 
     assert keys(local_world) == ["region=NW/date=2026-02-11/a.parquet"]
-    local_world.ingest(NW)
-    assert local_world.totals(NW) == [5, 6]
-    assert keys(local_world) == []
+    with pytest.raises(SourceError, match="to replace the partition would lose their rows"):
+        local_world.ingest(NW)
+    assert local_world.totals(NW) == [1]
 
 
 def test_quarantined_objects_and_those_of_a_failed_partition_stay(local_world: World) -> None:
@@ -135,6 +135,50 @@ def test_a_replacement_that_would_lose_rows_is_refused(local_world: World) -> No
     assert local_world.totals(NW) == [1]
     local_world.ingest(NW)
     assert local_world.totals(NW) == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("now", "on_changed", "force"),
+    [("delete", "fail", False), ("delete", "refresh", False), ("delete", "fail", True), ("keep", "refresh", False)],
+)
+def test_rows_of_a_name_that_was_taken_away_and_lands_again_stay(
+    local_world: World, now: str, on_changed: str, force: bool
+) -> None:
+    taking(local_world, "delete")
+    local_world.commit(NW, 1, name="a.parquet")
+    local_world.commit(NW, 2, name="b.parquet")
+    taking(local_world, now, on_changed=on_changed)
+    local_world.land(NW, sales(3, 4), "a.parquet")
+
+    with pytest.raises(SourceError, match=r"a\.parquet has landed again|such as .*parquet, and to replace"):
+        local_world.ingest(NW, force=force)
+
+    assert local_world.totals(NW) == [1, 2]
+    Path(local_world.source["path"], *NW.split(","), "a.parquet").rename(
+        Path(local_world.source["path"], *NW.split(","), "c.parquet")
+    )
+    local_world.ingest(NW)
+    assert local_world.totals(NW) == [1, 2, 3, 4]
+
+
+def test_rows_that_were_taken_away_are_given_up_by_force_and_keep(local_world: World) -> None:
+    taking(local_world, "delete")
+    local_world.commit(NW, 1, name="a.parquet")
+    taking(local_world, "keep")
+
+    local_world.commit(NW, 3, name="a.parquet", force=True)
+
+    assert local_world.totals(NW) == [3]
+
+
+def test_what_lands_again_with_the_same_content_is_not_added_again(local_world: World) -> None:
+    taking(local_world, "delete")
+    local_world.commit(NW, 1, name="a.parquet")
+    local_world.land(NW, sales(1), "a.parquet")
+
+    assert local_world.ingest(NW).row.status == "skipped"
+    assert local_world.totals(NW) == [1]
+    assert [one.becomes for one in local_world.tidy().loaded] == ["deleted"]
 
 
 def test_maintenance_takes_what_a_killed_run_has_left(local_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
