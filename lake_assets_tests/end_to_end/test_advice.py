@@ -654,6 +654,27 @@ def a_column_with_a_name_of_the_deltas_is_renamed(world: World) -> Steps:
     return [1, 5]
 
 
+@case
+def a_changed_object_is_restored_where_rows_are_appended(world: World) -> Steps:
+    world.options = {"mode": "append"}
+    world.commit(NW, 1)
+    world.land(NW, sales(2))
+    yield "restore it"
+    world.land(NW, sales(1))
+    return [1]
+
+
+@case
+def rows_whose_objects_were_taken_away_are_kept_until_these_are_put_back(world: World) -> Steps:
+    world.options = {"mode": "append", "after_load": "delete"}
+    world.commit(NW, 1)
+    world.land(NW, sales(2), "b.parquet")
+    yield partial(world.ingest, NW, force=True), "put them back"
+    world.land(NW, sales(1))
+    world.ingest(NW)
+    return [1, 2]
+
+
 @pytest.mark.parametrize("steps", CASES, ids=lambda steps: steps.__name__.replace("_", " "))
 def test_advice_that_is_followed_ends_in_the_right_rows(steps: Case, local_world: World) -> None:
     advised = steps(local_world)
