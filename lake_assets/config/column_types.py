@@ -6,6 +6,7 @@ from types import MappingProxyType
 from typing import Annotated, NamedTuple
 
 import pyarrow as pa
+from pyarrow import types as t
 from pydantic import AfterValidator
 
 COLUMN_TYPES: Mapping[str, pa.DataType] = MappingProxyType(
@@ -136,6 +137,36 @@ def number_format(text: str) -> NumberFormat:
     if match is None or match["thousands"] == (match["decimal"] or "."):
         raise ValueError(f"{text!r} is no format of numbers: write one such as '#,##0.00' or '#.##0,00 EUR'")
     return NumberFormat(match["decimal"] or ".", match["thousands"], match["prefix"].strip(), match["suffix"].strip())
+
+
+_TWO = r"\d{1,2}"
+_NAME = r"\pL+\.?"
+DIRECTIVES = {
+    "%Y": r"\d{4}", "%y": _TWO, "%m": _TWO, "%b": _NAME, "%B": _NAME, "%h": _NAME, "%d": _TWO, "%e": rf" ?{_TWO}",
+    "%F": rf"\d{{4}}-{_TWO}-{_TWO}", "%D": f"{_TWO}/{_TWO}/{_TWO}", "%a": _NAME, "%A": _NAME, "%H": _TWO, "%I": _TWO,
+    "%M": _TWO, "%S": _TWO, "%p": "[AaPp][Mm]", "%T": f"{_TWO}:{_TWO}:{_TWO}", "%R": f"{_TWO}:{_TWO}",
+    "%f": r"\d{1,6}", "%z": r"Z|[+-]\d{2}:?\d{2}", "%%": "%",
+}  # fmt: skip
+"""The directives of a format of times, as those of `strptime`, and the texts of each."""
+
+
+def time_format(text: str, kind: pa.DataType) -> list[str]:
+    """Return the directives of a format of times, and the texts between them.
+
+    Raises:
+        ValueError: it has none, another one, or one twice; or an offset from UTC where the type has none.
+    """
+    parts = re.findall(r"%.?|[^%]+", text)
+    directives = [part for part in parts if part.startswith("%")]
+    if not set(directives) - {"%f", "%z", "%%"}:
+        raise ValueError(f"format {text!r} has no directive of a day or an hour: write one such as '%d.%m.%Y'")
+    if other := next((name for name in directives if name not in DIRECTIVES), None):
+        raise ValueError(f"format {text!r} has {other}, which is not read: write {', '.join(DIRECTIVES)}")
+    if twice := next((name for name in ("%f", "%z") if directives.count(name) > 1), None):
+        raise ValueError(f"format {text!r} has {twice} twice: remove one")
+    if "%z" in directives and not (t.is_timestamp(kind) and kind.tz):
+        raise ValueError(f"format {text!r} has %z, an offset from UTC, so only a TIMESTAMPTZ is read by it")
+    return parts
 
 
 def _check_type(text: str) -> str:

@@ -8,7 +8,7 @@ import pyarrow as pa
 from pyarrow import types as t
 from pydantic import BeforeValidator, Field, JsonValue, model_validator
 
-from lake_assets.config.column_types import ColumnType, arrow_type, number_format
+from lake_assets.config.column_types import ColumnType, arrow_type, number_format, time_format
 from lake_assets.config.fields import as_text
 from lake_assets.config.formats import JsonFormat, LandedFormat, TextFormat
 from lake_assets.config.model import Model
@@ -54,8 +54,7 @@ class Column(Model):
         if self.default is not None:
             default_value(self.default, kind)
         if self.format is not None and t.is_temporal(kind):
-            if "%" not in self.format:
-                raise ValueError(f"format {self.format!r} has no directive of strptime: write one such as '%d.%m.%Y'")
+            time_format(self.format, kind)
         elif self.format is not None:
             if not (t.is_integer(kind) or t.is_floating(kind) or t.is_decimal(kind)):
                 raise ValueError(f"a text is read by a format as a number or a time, not as {self.type}: remove format")

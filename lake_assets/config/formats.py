@@ -4,8 +4,10 @@ import codecs
 from pathlib import PurePosixPath
 from typing import Annotated, ClassVar, Literal, Self
 
+import pyarrow as pa
 from pydantic import AfterValidator, BeforeValidator, ByteSize, Field, model_validator
 
+from lake_assets.config.column_types import time_format
 from lake_assets.config.fields import short_for
 from lake_assets.config.model import Model
 
@@ -20,6 +22,16 @@ def _check_encoding(name: str) -> str:
         return codecs.lookup(name).name
     except LookupError:
         raise ValueError(f"there is no encoding {name!r}: use utf-8, utf-16, latin-1, cp1252 or another one") from None
+
+
+def _of_dates(text: str) -> str:
+    time_format(text, pa.date32())
+    return text
+
+
+def _of_timestamps(text: str) -> str:
+    time_format(text, pa.timestamp("us", "UTC"))
+    return text
 
 
 Character = Annotated[str, Field(min_length=1, max_length=1)]
@@ -81,11 +93,11 @@ class CsvFormat(TextFormat):
     )
     decimal: Character = Field(".", description="Before the decimals of a number.")
     thousands: Character | None = Field(None, description="Between the thousands of a number, and left out.")
-    date_format: str | None = Field(
-        None, pattern="%", description="Of dates, as strptime has it: `%d.%m.%Y`; ISO 8601 when absent."
+    date_format: Annotated[str, AfterValidator(_of_dates)] | None = Field(
+        None, description="Of dates, as strptime has it: `%d.%m.%Y`; ISO 8601 when absent."
     )
-    timestamp_format: str | None = Field(
-        None, pattern="%", description="Of timestamps: `%d/%m/%Y %H:%M:%S`; ISO 8601 when absent."
+    timestamp_format: Annotated[str, AfterValidator(_of_timestamps)] | None = Field(
+        None, description="Of timestamps: `%d/%m/%Y %H:%M:%S`; ISO 8601 when absent."
     )
 
     @model_validator(mode="after")

@@ -70,8 +70,6 @@ FORMS: Mapping[str, str] = MappingProxyType(
         "execution_role": "arn:aws:iam::123456789012:role/name",
         "function": "package.module:name",
         "node": "up to 63 letters, digits, dots and hyphens, a letter or digit first",
-        "date_format": "a format of strptime, such as %d.%m.%Y",
-        "timestamp_format": "a format of strptime, such as %d/%m/%Y %H:%M:%S",
         "queue_url": "https://host/account/queue, without user or password",
         "region": "a region of AWS, such as eu-central-1",
     }

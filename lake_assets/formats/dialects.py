@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 from pyarrow import types as t
 
-from lake_assets.config.column_types import NumberFormat, number_format
+from lake_assets.config.column_types import DIRECTIVES, NumberFormat, number_format, time_format
 from lake_assets.config.formats import CsvFormat
 from lake_assets.formats.schema import as_text
 
@@ -58,8 +58,37 @@ def read_times(texts: Texts, form: str, kind: pa.DataType) -> Texts:
     Raises:
         ArrowInvalid: as `read_texts`.
     """
-    times = pc.strptime(texts, format=form, unit="us")
-    return pc.assume_timezone(times, kind.tz).cast(kind) if t.is_timestamp(kind) and kind.tz else times.cast(kind)
+    pattern, rest = _time_pattern(form)
+    if pattern is None:
+        return pc.strptime(texts, format=form, unit="us").cast(kind)
+    parts = _matched(texts, pattern)
+    names = parts.type.names
+    rest_texts = pc.binary_join_element_wise(*(pc.struct_field(parts, n) for n in names if n.startswith("text")), "")
+    micros = pc.strptime(rest_texts, format=rest, unit="us").cast(pa.int64())
+    if "fraction" in names:
+        micros = pc.add(micros, pc.utf8_rpad(pc.struct_field(parts, "fraction"), 6, "0").cast(pa.int64()))
+    if "offset" in names:
+        if not (t.is_timestamp(kind) and kind.tz):
+            raise pa.ArrowInvalid(f"{kind} has no offset from UTC, which the format {form!r} reads")
+        digits = pc.replace_substring(pc.replace_substring(pc.struct_field(parts, "offset"), "Z", "+0000"), ":", "")
+        hours, minutes = (pc.utf8_slice_codeunits(digits, start, start + 2).cast(pa.int64()) for start in (1, 3))
+        offset = pc.multiply(pc.add(pc.multiply(hours, 60), minutes), 60_000_000)
+        micros = pc.subtract(micros, pc.if_else(pc.starts_with(digits, "-"), pc.negate(offset), offset))
+    return micros.cast(pa.timestamp("us")).cast(kind)
+
+
+@cache
+def _time_pattern(form: str) -> tuple[str | None, str]:
+    """Return a pattern of what Arrow does not read in a format of times, and of the texts around it; and the others."""
+    pattern, texts = "", ""
+    parts = time_format(form, pa.timestamp("us", "UTC"))
+    for number, part in enumerate(parts):
+        if group := {"%f": "fraction", "%z": "offset"}.get(part):
+            pattern += f"(?P<{group}>{DIRECTIVES[part]})"
+        else:
+            pattern += f"(?P<text{number}>{DIRECTIVES.get(part) or re.escape(part)})"
+            texts += part
+    return (None if texts == form else rf"^\s*{pattern}\s*$"), texts
 
 
 def read_numbers(texts: Texts, form: NumberFormat, kind: pa.DataType) -> Texts:
@@ -68,13 +97,19 @@ def read_numbers(texts: Texts, form: NumberFormat, kind: pa.DataType) -> Texts:
     Raises:
         ArrowInvalid: as `read_texts`; thousands that are not between groups of three digits are not in the format.
     """
-    parts = pc.extract_regex(texts, pattern=_pattern(form))
-    if pc.any(wrong := pc.and_(pc.is_valid(texts), pc.is_null(parts))).as_py():
-        raise pa.ArrowInvalid(f"invalid value {texts.filter(wrong)[0].as_py()!r}")
+    parts = _matched(texts, _pattern(form))
     sign, digits = (pc.struct_field(parts, name) for name in ("sign", "digits"))
     if form.thousands is not None:
         digits = pc.replace_substring(digits, form.thousands, "")
     return pc.binary_join_element_wise(sign, pc.replace_substring(digits, form.decimal, "."), "").cast(kind)
+
+
+def _matched(texts: Texts, pattern: str) -> Texts:
+    """Return the parts of texts by the groups of a pattern, which matches all of them."""
+    parts = pc.extract_regex(texts, pattern=pattern)
+    if pc.any(wrong := pc.and_(pc.is_valid(texts), pc.is_null(parts))).as_py():
+        raise pa.ArrowInvalid(f"invalid value {texts.filter(wrong)[0].as_py()!r}")
+    return parts
 
 
 def _pattern(form: NumberFormat) -> str:
@@ -120,7 +155,10 @@ class DialectTypes:
     def inferred(self, rows: pa.Table) -> dict[str, pa.Field]:
         """Return the columns of texts that are all numbers with thousands, or times in the dialect's formats."""
         kinds = [pa.int64(), pa.float64()] if self._thousands is not None else []
-        kinds += [pa.date32() if is_kind is t.is_date else pa.timestamp("us") for is_kind, _ in self._formats]
+        kinds += [
+            pa.date32() if is_kind is t.is_date else pa.timestamp("us", "UTC" if "%z" in form else None)
+            for is_kind, form in self._formats
+        ]
         found: dict[str, pa.Field] = {}
         for name, column in zip(rows.schema.names, rows.columns, strict=True):
             if t.is_string(column.type) and column.null_count < len(column):

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lake_assets.config.column_types import DIRECTIVES
 from lake_assets.formats.dialects import read_texts
 
 NUMBER = pa.decimal128(20, 2)
@@ -52,6 +53,48 @@ def test_a_number_is_read(text: str, form: str, expected: str) -> None:
 def test_another_text_is_refused(text: str, form: str) -> None:
     with pytest.raises(pa.ArrowInvalid):
         read(text, form)
+
+
+NAIVE, UTC = pa.timestamp("us"), pa.timestamp("us", "UTC")
+
+
+@pytest.mark.parametrize(
+    ("text", "form", "kind", "expected"),
+    [
+        ("2026-02-11 08:00:00.25", "%Y-%m-%d %H:%M:%S.%f", NAIVE, "2026-02-11T08:00:00.250000"),
+        ("20260211080000123456", "%Y%m%d%H%M%S%f", NAIVE, "2026-02-11T08:00:00.123456"),
+        ("08:00:00.5", "%H:%M:%S.%f", pa.time64("us"), "08:00:00.500000"),
+        ("11.02.2026 08:00 +0100", "%d.%m.%Y %H:%M %z", UTC, "2026-02-11T07:00:00+00:00"),
+        ("11/Feb/2026:01:00:00 PM -05:30", "%d/%b/%Y:%I:%M:%S %p %z", UTC, "2026-02-11T18:30:00+00:00"),
+        ("1969-12-31T23:59:59.5Z", "%FT%T.%f%z", UTC, "1969-12-31T23:59:59.500000+00:00"),
+        ("Wed Feb  1 8:00 2026", "%a %b %e %R %Y", UTC, "2026-02-01T08:00:00+00:00"),
+    ],
+)
+def test_a_time_is_read(text: str, form: str, kind: pa.DataType, expected: str) -> None:
+    value = read(text, form, kind)
+
+    assert isinstance(value, dt.datetime | dt.time)
+    assert value.isoformat() == expected
+
+
+@pytest.mark.parametrize(("text", "form"), [("2026-02-11 08:00:00", "%F %T.%f"), ("2026-02-11 +0100", "%F %z")])
+def test_another_time_is_refused(text: str, form: str) -> None:
+    with pytest.raises(pa.ArrowInvalid):
+        read(text, form, NAIVE)
+
+
+DIRECTIVE_TEXTS = {"%f": "5", "%z": "+0100", "%%": "%"}
+
+
+@pytest.mark.parametrize("directive", DIRECTIVES)
+def test_each_directive_is_read(directive: str) -> None:
+    """Beside a zone, so that its pattern is used too, and without one as `strftime` writes it."""
+    moment = dt.datetime(2026, 2, 11, 8, tzinfo=dt.UTC)
+    text, form = f"2026 {DIRECTIVE_TEXTS.get(directive) or moment.strftime(directive)}", f"%Y {directive}"
+
+    assert read(text, form, UTC) is not None
+    if directive != "%z":
+        assert read(f"{text} +0000", f"{form} %z", UTC) is not None
 
 
 @given(st.decimals(-(10**15), 10**15, places=2))

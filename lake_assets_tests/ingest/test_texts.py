@@ -97,6 +97,11 @@ def test_a_text_is_read_in_each_compression_and_encoding(
         ({"delimiter": ";", "decimal": ",", "thousands": "."}, b"a;b\n1.234;1.234,5\n", [(1234, 1234.5)]),
         ({"date_format": "%d.%m.%Y"}, b"a,b\n1,11.02.2026\n", [(1, dt.date(2026, 2, 11))]),
         ({"timestamp_format": "%d/%m/%Y %H:%M"}, b"a,b\n1,11/02/2026 08:30\n", [(1, moment("2026-02-11T08:30"))]),
+        (
+            {"timestamp_format": "%F %T.%f%z"},
+            b"a,b\n1,2026-02-11 08:30:00.5+0100\n",
+            [(1, moment("2026-02-11T07:30:00.5Z"))],
+        ),
         ({"quoted_nulls": True}, b'a,b\n1,""\n2,x\n', [(1, None), (2, "x")]),
         *more(
             [
