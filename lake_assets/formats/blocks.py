@@ -46,8 +46,8 @@ def fill_from(file: Readable, space: memoryview) -> int:
     return size
 
 
-def whole_records(fill: Fill, path: str, find_ends: FindEnds = line_breaks) -> Iterator[TextBlock]:
-    """Yield a text in blocks of whole records.
+def whole_records(fill: Fill, path: str, find_ends: FindEnds | None = None) -> Iterator[TextBlock]:
+    """Yield a text in blocks of whole records, by default of lines.
 
     Each block is read into its own memory: a copy would cost more than parsing saves.
 
@@ -59,11 +59,12 @@ def whole_records(fill: Fill, path: str, find_ends: FindEnds = line_breaks) -> I
         block = memoryview(pa.allocate_buffer(len(rest) + BLOCK + 1)).cast("B")
         block[: len(rest)] = rest
         size = len(rest) + fill(block[len(rest) : -1])
+        is_last = size < len(block) - 1
         ended = size == len(rest)
         if ended and rest and block[size - 1] != BREAK:
             block[size] = BREAK
             size += 1
-        ends = find_ends(block[:size])
+        ends = find_ends(block[:size], is_last) if find_ends else line_breaks(block[:size])
         cut = int(ends[-1]) + 1 if len(ends) else 0
         if ended and cut < size:
             raise SourceError(

@@ -1,4 +1,4 @@
-"""JSON that is not an object a line: an array of objects, or objects one after the other, on any number of lines."""
+"""JSON that is not an object a line: an array of objects, or objects on any number of lines."""
 
 import codecs
 import json
@@ -7,35 +7,62 @@ from collections.abc import Iterator
 
 from lake_assets.errors import SourceError
 from lake_assets.formats.blocks import BLOCK, LONGEST
-from lake_assets.formats.decoding import TextFile
+from lake_assets.formats.decoding import PEEKED, TextFile
+from lake_assets.formats.record_ends import object_breaks
 from lake_assets.formats.records import Lines, Parser
 
-_TRIED = 10  # lines of the begin of a text, of which half are whole objects if each line is one
-_TWO = 2  # or more objects on a line
 _DECODER = json.JSONDecoder()
 _SPACE = re.compile(r"[ \t\r\n]*")
+_BEGIN = re.compile(r"^(?=\{)", re.MULTILINE)
 
 
-def is_one_a_line(begin: bytes) -> bool:
-    """Return whether a text that begins so has an object a line, of which a few may be damaged."""
-    if not begin.lstrip().startswith(b"{"):
-        return not begin.lstrip().startswith(b"[")
-    lines = [line for line in begin.strip().split(b"\n", _TRIED)[:_TRIED] if line.strip()]
-    objects = list(map(_objects_of, lines))
-    return max(objects) < _TWO and (len(lines) == 1 or 2 * sum(objects) >= len(lines))
-
-
-def _objects_of(line: bytes) -> int:
-    """Return whether a line has one object, or two and more; 0 if it has anything else."""
-    text = line.decode("utf-8", "replace").strip()
+def have_breaks(begin: bytes) -> bool:
+    """Return whether objects of a text that begins so end at line breaks: it is no array, nor has all on one line."""
+    text = begin.decode("utf-8", "replace").lstrip()
+    if text.startswith("[") or len(begin) < PEEKED or len(object_breaks(memoryview(begin), is_last=False)):
+        return not text.startswith("[")
     try:
-        value, end = _DECODER.raw_decode(text)
+        _, end = _DECODER.raw_decode(text)
     except (ValueError, RecursionError):
-        return 0
-    rest = text[end:].lstrip()
-    if not isinstance(value, dict) or (rest and not rest.startswith("{")):
-        return 0
-    return _TWO if rest else 1
+        return True
+    return not text[end:].lstrip().startswith("{")
+
+
+def parts_of(record: bytes) -> list[tuple[int, bytes]]:
+    """Return the values of a text that is between line breaks, each with the number of lines before it.
+
+    If the text is damaged, each line of it that begins with `{` begins another one, and may be a whole one.
+    """
+    parts: list[tuple[int, bytes]] = []
+    lines = 0
+    for piece in _pieces(record.decode("utf-8", "surrogateescape")):
+        end = 0
+        for start, stop in _spans(piece) or [(len(piece) - len(piece.lstrip()), len(piece.rstrip()))]:
+            lines += piece.count("\n", end, start)
+            parts.append((lines, piece[start:stop].encode("utf-8", "surrogateescape")))
+            lines += piece.count("\n", start, stop)
+            end = max(start, stop)
+        lines += piece.count("\n", end)
+    return [part for part in parts if part[1]]
+
+
+def _pieces(text: str) -> Iterator[str]:
+    for part in [text] if _spans(text) else _BEGIN.split(text):
+        line, end, rest = part.partition("\n")
+        yield from (line + end, rest) if _spans(line) and not _spans(part) else (part,)
+
+
+def _spans(text: str) -> list[tuple[int, int]]:
+    """Return where the values of a text begin and end; nothing if there is anything else."""
+    spans, position = list[tuple[int, int]](), _SPACE.match(text).end()  # type: ignore[union-attr]
+    while position < len(text):
+        try:
+            _, end = _DECODER.raw_decode(text, position)
+        except (ValueError, RecursionError):
+            return []
+        spans.append((position, end))
+        position = _SPACE.match(text, end).end()  # type: ignore[union-attr]
+    return spans
 
 
 def documents(file: TextFile, parser: Parser) -> Iterator[Lines]:

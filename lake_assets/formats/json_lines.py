@@ -1,6 +1,7 @@
-"""JSON, an object a line."""
+"""JSON, objects one behind the other."""
 
 import json
+import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property, partial
@@ -11,13 +12,14 @@ import pyarrow as pa
 import pyarrow.json as pj
 
 from lake_assets.formats.blocks import TextBlock
-from lake_assets.formats.record_ends import Positions
+from lake_assets.formats.json_documents import parts_of
+from lake_assets.formats.record_ends import FindEnds, Positions, line_breaks, object_breaks
 from lake_assets.formats.records import NOT_ONE_RECORD, Block, Rejected, reason_of
 from lake_assets.formats.rescue import NOTHING, NumberText, converted, dumped, exact_float, leftover
 from lake_assets.formats.schema import as_text, fit, inferred, too_wide, wide_integer
 from lake_assets.formats.text import FixSchema, Text
 
-_CLOSE, _OPEN = b"}{"
+_MANY = re.compile(rb"\n|\}[ \t\r]*\{")  # of a text that may have several objects
 _WIDE, _WIDEST = pa.decimal128(38, 0), 10**38
 _UNKNOWN = "unknown field"
 
@@ -26,7 +28,7 @@ Unknown = Literal["error", "ignore", "infer"]
 
 
 class JsonText(Text):
-    """One JSON object a line.
+    """JSON objects, as a rule one a line.
 
     Args:
         source, schema, for_table, rescue: as of `Text`.
@@ -35,7 +37,7 @@ class JsonText(Text):
         reserved: such fields that are refused in any case, in lower case.
     """
 
-    blank = b" \t\r"
+    blank = b" \t\r\n"
 
     def __init__(
         self,
@@ -54,11 +56,25 @@ class JsonText(Text):
         self._omitted = omitted
         self._wide: set[str] = set()  # columns with numbers beyond 64 bits
 
+    @property
+    def find_ends(self) -> FindEnds:
+        """See `Text`."""
+        return object_breaks
+
+    def ends_from_anywhere(self, text: memoryview, *, is_long: bool) -> Positions | None:  # noqa: ARG002 - as of `Text`
+        """See `Text`; blanks before the first line break do not tell what is before them."""
+        first = bytes(text).find(b"\n")
+        return object_breaks(text, is_last=False) if bytes(text[:first]).strip() or first < 0 else None
+
+    def split(self, record: bytes) -> Sequence[tuple[int, bytes]]:
+        """See `Parser`."""
+        return parts_of(record) if _MANY.search(record) else [(0, record)]
+
     def records(self, block: TextBlock) -> Iterator[Block]:
         """See `Text`."""
         text, ends = block
         records = Block(text, ends, self._line, self)
-        self._line += len(ends)
+        self._line += len(line_breaks(text))
         if self._schema is not None or bytes(text).strip():  # otherwise there is nothing to infer from yet
             self._fixed(records)
             yield records
@@ -82,7 +98,7 @@ class JsonText(Text):
     def read(self, text: memoryview, ends: Positions) -> pa.Table:
         """See `Parser`."""
         # Otherwise a line of two and a record on two lines could make up for each other in the count of rows.
-        if not _between_records(text, ends):
+        if not np.array_equal(ends, object_breaks(text, is_last=True)):
             raise pa.ArrowInvalid(NOT_ONE_RECORD)
         if self._schema is None or (self._rescue is None and not self._maps):
             return self._known(_parse_json(text, self._options))
@@ -307,12 +323,6 @@ def _object_of(line: bytes) -> dict[str, object]:
     if not isinstance(found, dict):
         raise pa.ArrowInvalid(f"a JSON {type(found).__name__}, and not an object")
     return found
-
-
-def _between_records(text: memoryview, breaks: Positions) -> bool:
-    """Return whether each line break but the last is between `}` and `{`, as none within a JSON object is."""
-    characters, breaks = np.frombuffer(text, np.uint8), breaks[:-1]
-    return bool((characters[breaks - 1] == _CLOSE).all() and (characters[breaks + 1] == _OPEN).all())
 
 
 def _parse_json(text: bytes | memoryview, options: pj.ParseOptions) -> pa.Table:

@@ -1,4 +1,4 @@
-"""Where the records of a text end: at each line break, but for those within quotes (RFC 4180, section 2.6)."""
+"""Where the records of a text end: at each line break, but for those within quotes (RFC 4180, section 2.6) or JSON."""
 
 import re
 from collections.abc import Callable
@@ -14,8 +14,11 @@ _RETURN = ord("\r")
 _AT_ONCE = 2**18  # bytes that are searched at a time; the intermediate array fits the processor's cache
 
 Positions = npt.NDArray[np.int64]
-FindEnds = Callable[[memoryview], Positions]
-"""Finds the positions of the line breaks that end a record in a text that begins with one."""
+FindEnds = Callable[[memoryview, bool], Positions]
+"""Finds the positions of the line breaks that end a record in a text that begins with one, and may be the last one."""
+
+_CLOSE, _OPEN = b"}{"
+_BETWEEN = re.compile(rb"(?:\A|\})[ \t\r\n]*+(?=\{)")
 
 
 class Ends(NamedTuple):
@@ -41,6 +44,24 @@ def positions_of(text: memoryview, character: int) -> Positions:
 def line_breaks(text: memoryview) -> Positions:
     """Return the positions of the line breaks in a text."""
     return positions_of(text, BREAK)
+
+
+def object_breaks(text: memoryview, is_last: bool) -> Positions:
+    """Return the positions of the last line breaks between `}` and `{`: in JSON, these are between objects.
+
+    Args:
+        text: begins with a record.
+        is_last: its last line break is the end of the last record.
+    """
+    breaks, characters = line_breaks(text), np.frombuffer(text, np.uint8)
+    inner = breaks[breaks + 1 < len(text)]
+    before = characters[inner - 1]
+    before = np.where(before == _RETURN, characters[inner - 2], before)
+    if (before != _CLOSE).any() or (characters[inner + 1] != _OPEN).any():  # blanks, or objects on several lines
+        spans = np.array([match.span() for match in _BETWEEN.finditer(text)], np.int64).reshape(-1, 2)
+        last = np.searchsorted(inner, spans[:, 1]) - 1
+        inner = inner[last[(last >= 0) & (inner[last] >= spans[:, 0])]]
+    return np.append(inner, breaks[-1:]) if is_last else inner
 
 
 @dataclass(frozen=True)

@@ -70,6 +70,9 @@ class Parser(Protocol):
     def read(self, text: memoryview, ends: Positions) -> pa.Table:
         """Return the rows of some records, given the positions of the line breaks that end them."""
 
+    def split(self, record: bytes) -> Sequence[tuple[int, bytes]]:
+        """Return the records of which one may consist as they are read: the lines of it before each, and its text."""
+
     def explain(self, record: bytes, error: Exception) -> str:
         """Return why a record does not fit, given the error of `read` or of the caller."""
 
@@ -113,7 +116,8 @@ class Block:
         starts = np.append(0, self.ends[:-1] + 1)
         numbers = self.first + np.searchsorted(line_breaks(self.text), starts)
         records = zip(numbers.tolist(), map(self._record, starts.tolist(), self.ends.tolist()), strict=True)
-        return Lines([(number, record) for number, record in records if record], self.parser)
+        parts = ((number, self.parser.split(record)) for number, record in records if record)
+        return Lines([(number + before, part) for number, split in parts for before, part in split], self.parser)
 
     def _record(self, start: int, end: int) -> bytes:
         return bytes(self.text[start:end]).strip(self.parser.blank)

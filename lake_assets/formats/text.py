@@ -44,13 +44,18 @@ class Text(ABC):
         return None
 
     @property
-    def find_ends(self) -> FindEnds:
-        """Finds the ends of records."""
-        return self.quotes.ends if self.quotes else line_breaks
+    def find_ends(self) -> FindEnds | None:
+        """Finds the ends of records, if they are not those of lines."""
+        quotes = self.quotes
+        return None if quotes is None else lambda text, _: quotes.ends(text)
 
     def ends_from_anywhere(self, text: memoryview, *, is_long: bool) -> Positions | None:
         """Return the ends of the records of a text that begins anywhere, as of `Quotes`."""
         return self.quotes.ends_from_anywhere(text, is_long=is_long) if self.quotes else line_breaks(text[1:]) + 1
+
+    def split(self, record: bytes) -> Sequence[tuple[int, bytes]]:
+        """See `Parser`."""
+        return [(0, record)]
 
     def _fixed(self, records: "Block | Lines") -> pa.Schema:
         """Return the schema of all records, given the first ones."""

@@ -13,10 +13,10 @@ from lake_assets.errors import LandingError, SchemaDriftError, SchemaError, Sour
 from lake_assets.formats.blocks import BLOCK, LONGEST, TextBlock, fill_from, whole_records
 from lake_assets.formats.csv_header import read_header, with_separator
 from lake_assets.formats.csv_text import CsvText
-from lake_assets.formats.decoding import TextFile
-from lake_assets.formats.json_documents import documents, is_one_a_line
+from lake_assets.formats.decoding import PEEKED, TextFile
+from lake_assets.formats.json_documents import documents, have_breaks
 from lake_assets.formats.json_lines import JsonText, Unknown, is_of_unknown
-from lake_assets.formats.record_ends import line_breaks
+from lake_assets.formats.record_ends import object_breaks
 from lake_assets.formats.records import Block, Lines, Records, Rejected, validate
 from lake_assets.formats.schema import fit
 from lake_assets.formats.text import Text
@@ -308,8 +308,8 @@ class LandedJson(LandedText):
         self._rescue: str | None = None  # of no row while the columns are not known
         self._keeps = rules.policy == "strict" and rules.rescue is not None and len(known) > 0
         super().__init__(file, form, origin, rules)
-        self._is_lines = is_one_a_line(self._opened().peek())
-        self._is_stored &= self._is_lines
+        self._has_breaks = have_breaks(self._opened().peek())
+        self._is_stored &= self._has_breaks
         self._unknown: Unknown = "ignore" if rules.policy == "ignore_extra" and len(known) else "error"
         if not (len(known) and self._fits()) and (sample := self._sample()) is not None:
             self.schema = self._with_new_columns(sample)
@@ -319,9 +319,11 @@ class LandedJson(LandedText):
 
     def _fits(self) -> bool:
         """Return whether the first records have known columns only; by fewer than a sample, which costs a parse."""
-        begin = memoryview(self._opened().peek())
-        ends = line_breaks(begin)
-        if not self._is_lines or not len(ends):
+        text = self._opened().peek()
+        is_all = len(text) < PEEKED
+        begin = memoryview(text + b"\n" if is_all and not text.endswith(b"\n") else text)
+        ends = object_breaks(begin, is_all)
+        if not self._has_breaks or not len(ends):
             return False
         try:
             Block(begin[: int(ends[-1]) + 1], ends, 1, self._parser(self.schema)).parse()
@@ -367,7 +369,7 @@ class LandedJson(LandedText):
         )
 
     def _records(self, parser: Text, share: Share) -> Iterator[Block | Lines]:
-        if self._is_lines:
+        if self._has_breaks:
             for block in self._blocks(parser, share):
                 yield from parser.records(block)
         elif not share.part:

@@ -15,7 +15,7 @@ from lake_assets_tests.landing.streams import COLUMNS, GOOD, PARTITIONS, land_te
     [
         ("nonsense", "no JSON"),
         ("[1, 2]", "a JSON list"),
-        (GOOD + GOOD, "no JSON"),
+        (GOOD + "x", "no JSON"),
         ('{"region":"NW","date":"2026-02-11","id":"one"}', "changed from number to string"),
         ('{"region":"NW","date":"2026-02-11","id":1.5}', "couldn't parse:1.5"),
         ('{"region":"NW","date":"2026-02-11","id":1,"id":2}', "twice"),

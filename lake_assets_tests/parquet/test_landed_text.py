@@ -84,6 +84,46 @@ def test_json_in_shares_has_the_rows_of_the_whole(landed: list[tuple[object, str
     assert bad == expected
 
 
+BETWEEN = ["\n", "", " ", "\r\n", "\n\n", "\n \t\n  ", " \r\n\r\n"]
+DAMAGED = ['{"n": 1,', "x", '{"n": ]}', "}", '{"n": 1},']
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 9) | st.sampled_from(DAMAGED), texts, st.sampled_from(BETWEEN))),
+    st.sampled_from([None, 0, 2]),
+    st.integers(1, 9),
+)
+def test_objects_of_json_are_on_any_number_of_lines(
+    landed: list[tuple[int | str, str, str]], indent: int | None, parts: int
+) -> None:
+    """What is damaged has lines of its own; behind an object on several lines it takes this one along."""
+    landed = [(0, "", "\n"), *(row for row in landed if indent is None or isinstance(row[0], int))]
+    body, bad = "", list[str]()
+    for n, text, between in landed:
+        if isinstance(n, str):
+            body += "" if body.endswith("\n") else "\n"
+            bad.append(n)
+            body += n + "\n"
+        else:
+            body += json.dumps({"n": n, "text": text}, indent=indent) + between
+
+    good, found, numbers = read(body.encode(), JsonFormat(), parts)
+
+    assert good == [(n, text) for n, text, _ in landed if not isinstance(n, str)]
+    assert "".join(text for _, text in found).replace("\n", "") == "".join(bad)
+    assert len(numbers) == len(good)
+
+
+@pytest.mark.parametrize("between", ["", " ", "\n", "\n\n"])
+def test_many_objects_of_json_are_read_however_they_are_divided(between: str) -> None:
+    rows = [{"n": number, "text": "}{"} for number in range(5_000)]
+    body = between.join(map(json.dumps, rows)) + between + "\n".join(json.dumps(row, indent=1) for row in rows)
+
+    for parts in (1, 3):
+        good, bad, numbers = read(body.encode(), JsonFormat(), parts)
+        assert (len(good), bad, numbers) == (10_000, [], [*range(10_000)])
+
+
 def test_lines_to_skip_count_as_lines() -> None:
     body = b"\xef\xbb\xbfreport\nn;text\n" + b"1;a\n" * 20 + b"x;b\n"
 
