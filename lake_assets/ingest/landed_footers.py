@@ -13,11 +13,12 @@ from lake_assets.escapes import visible_name
 from lake_assets.ingest.index.register import Registrar
 from lake_assets.lake.commit.candidates import Candidate
 from lake_assets.lake.schema.evolve import column_changes, evolved
-from lake_assets.lake.schema.table_setup import data_schema, declared_schema, is_never_filled
+from lake_assets.lake.schema.table_setup import data_schema, declared_schema, is_never_filled, not_null_and_defaults
 from lake_assets.lake.schema.types import sql_type
 from lake_assets.lake.session import LakeSession
 from lake_assets.layout.partition import Partition
 from lake_assets.parquet.added_columns import with_types
+from lake_assets.parquet.column_rules import STRICT, Rules
 from lake_assets.parquet.read import FOOTERS
 from lake_assets.parquet.schema_fit import Fitter
 from lake_assets.progress import counted
@@ -115,6 +116,7 @@ class Columns:
     footers: Footers
     table: pa.Schema | None = None
     refused: Mapping[str, LakeAssetsError] = field(default_factory=dict)  # in mode index, by the object's URI
+    rules: Rules = STRICT
 
     @classmethod
     def of(
@@ -139,7 +141,10 @@ class Columns:
         """
         if lake is not None and new and stream.config.mode == "index":
             return cls(stream, footers, refused=Registrar(stream, {}, {}).refusals(lake, new))
-        return cls(stream, footers, table)
+        declared = stream.landed.declared
+        if lake is not None and table is not None:
+            declared = declared.for_table(*not_null_and_defaults(lake, stream.table))
+        return cls(stream, footers, table, rules=declared.rules)
 
     def refusals(self, partition: Partition, reads: Manifest) -> tuple[str, ...]:
         """Return why the ingest would refuse objects that the partition reads; quarantine leaves them out."""
@@ -185,7 +190,7 @@ class Columns:
                 table,
                 partition,
                 origin,
-                rules=self.stream.landed.declared.rules,
+                rules=self.rules,
                 narrows=self.stream.letters is not None,
                 selects=config.selects_rows,
                 derived=config.derived,

@@ -174,6 +174,10 @@ class Candidate:
             for position in positions
             for chunk in [group.column(position)]
         ]
+        if self._job.landed.declared.rules.why_required(name) is not None:
+            has_null = any(group.column(positions[0]).statistics.null_count for group in self._groups())
+            if has_null or t.is_nested(field.type):
+                raise UnfitError(f"column {name!r} may have no value in a row")
         return all(proofs)
 
     def _is_of_partition(self, name: str, group: pq.RowGroupMetaData) -> bool:

@@ -24,6 +24,8 @@ class Rules:
         rescue: the column with what does not fit, as it is written.
         sources: the landed names of columns that have another one in the table.
         reserved: landed columns that decide the partition of a row; they are never kept beside it.
+        not_null: the columns that are NOT NULL in the table.
+        absent: the table's defaults, for rows that lack a column.
     """
 
     policy: SchemaPolicy = "strict"
@@ -33,11 +35,13 @@ class Rules:
     rescue: str | None = None
     sources: Mapping[str, str] = field(default_factory=dict)
     reserved: frozenset[str] = frozenset()
+    not_null: frozenset[str] = frozenset()
+    absent: Mapping[str, pa.Scalar] = field(default_factory=dict)
 
     @property
     def columns(self) -> frozenset[str]:
         """The columns that have one of their own."""
-        return self.required.union(self.defaults, self.formats)
+        return self.required.union(self.defaults, self.formats, self.not_null)
 
     def form_of(self, column: pa.Field) -> str | None:
         """Return the format of a landed column of texts."""
@@ -77,9 +81,22 @@ class Rules:
             ]
         )
 
-    def must_have(self, name: str) -> bool:
-        """Return whether a landed row must have a value of a column."""
-        return name.lower() in self.required and name.lower() not in self.defaults
+    @property
+    def before_transform(self) -> "Rules":
+        """Those of the rows that a transform reads, whose columns are not the table's."""
+        return replace(self, not_null=frozenset(), absent={})
+
+    def why_required(self, name: str) -> str | None:
+        """Return why a row must have a value of a column, as a clause; None if it need not."""
+        if name.lower() in self.defaults:
+            return None
+        if name.lower() in self.required:
+            return "`columns` declares nullable: false"
+        return "the table has it NOT NULL" if name.lower() in self.not_null else None
+
+    def default_of(self, name: str) -> pa.Scalar | None:
+        """Return the value of rows that lack a column; None if that is NULL."""
+        return self.defaults.get(name.lower(), self.absent.get(name.lower()))
 
 
 STRICT = Rules()

@@ -60,6 +60,10 @@ class Declared:
         )
         return cls(types, sources, omitted, config.transform is None, rules)
 
+    def for_table(self, not_null: frozenset[str], absent: Mapping[str, pa.Scalar]) -> Self:
+        """Return these with what the table decides: see `Rules`."""
+        return replace(self, rules=replace(self.rules, not_null=not_null, absent=absent))
+
     @property
     def renames(self) -> bool:
         """Whether the rows have other columns, or other names of them, than the landed objects."""

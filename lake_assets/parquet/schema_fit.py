@@ -104,16 +104,17 @@ class Fitter:
             for field in source
             if field.name.lower() not in columns
         ]
-        lacks = (name for name in target.names if name.lower() not in by_name and rules.must_have(name))
-        if (name := next(lacks, None)) is not None:
-            raise SchemaError(
-                f"{origin} has no column {name!r}, and `columns` declares nullable: false:",
-                "land it again with the column, or declare a default.",
-            )
+        for name in target.names:
+            is_given = name.lower() in by_name or rules.default_of(name) is not None
+            if not is_given and (why := rules.why_required(name)) is not None:
+                raise SchemaError(
+                    f"{origin} has no column {name!r}, and {why}:",
+                    "land it again with the column, or declare a default in `columns`.",
+                )
         found = [
             misfit
             for misfit in misfits(given, target, rules.policy)
-            if misfit.given is not None or len(misfit.path) > 1 or misfit.name.lower() not in rules.defaults
+            if misfit.given is not None or len(misfit.path) > 1 or rules.default_of(misfit.name) is None
         ]
         kept = [misfit for misfit in found if self._rescue is not None and rules.rescues(misfit)]
         found = [misfit for misfit in found if misfit not in kept]
@@ -179,11 +180,11 @@ class Fitter:
         arrays = []
         kept: defaultdict[int, dict[str, object]] = defaultdict(dict)
         for name, field in zip(self._names, self._target, strict=True):
-            default = self._rules.defaults.get(field.name.lower())
             if name is None:
-                count = batch.num_rows
+                count, default = batch.num_rows, self._rules.default_of(field.name)
                 arrays.append(pa.nulls(count, field.type) if default is None else pa.repeat(default, count))
                 continue
+            default = self._rules.defaults.get(field.name.lower())
             values = batch.column(name)
             if name in self.unchanged and t.is_dictionary(values.type):
                 arrays.append(values)
@@ -198,11 +199,10 @@ class Fitter:
                     f"column {name!r} of {self._origin} has a value that {field.type} cannot hold: {error}:",
                     "correct the value, or round it in a transform.",
                 ) from error
-            if array.null_count and self._rules.must_have(field.name):
+            if array.null_count and (why := self._rules.why_required(field.name)) is not None:
                 raise SchemaError(
-                    f"column {name!r} of {self._origin} has a row without a value, and `columns` declares nullable: "
-                    "false:",
-                    "correct the row, or declare a default.",
+                    f"column {name!r} of {self._origin} has a row without a value, and {why}:",
+                    "correct the row, or declare a default in `columns`.",
                 )
             arrays.append(array if default is None else array.fill_null(default))
         if self._rescue is not None:
@@ -295,11 +295,11 @@ class Fitter:
                 convert = partial(self._converted, column) if column in self._forms else cast
                 rows = misfitting(values, field.type, convert)
                 yield from zip(rows, described(column, values, rows, field.type), strict=True)
-            if column is not None and self._rules.must_have(field.name):
+            if column is not None and (why := self._rules.why_required(field.name)) is not None:
                 values = batch.column(column)
                 if self._rescue is not None:
                     values = self._rescued(column, values, field.type, defaultdict(dict))
-                reason = f"column {column!r} has no value, and `columns` declares nullable: false"
+                reason = f"column {column!r} has no value, and {why}"
                 yield from ((row, reason) for row in positions(pc.is_null(values)))
 
     def _others(self, batch: pa.RecordBatch) -> Iterator[tuple[str, list[int]]]:

@@ -180,13 +180,13 @@ class Reader:
         known = self._fitter
         if known is not None and known[1] is partition and known[0].equals(source):
             return known[2].of(origin)
-        job = self._job
+        job, declared = self._job, self._landed.declared
         fitter = Fitter(
             source,
             self._schema,
             partition,
             origin,
-            rules=self._landed.declared.rules,
+            rules=declared.rules if declared.is_landed else declared.rules.before_transform,
             narrows=job.letters is not None,
             selects=job.selects,
             derived=job.derived,

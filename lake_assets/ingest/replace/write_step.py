@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 
 import pyarrow as pa
@@ -21,7 +22,13 @@ from lake_assets.ingest.partition_run import PartitionRun
 from lake_assets.ingest.replace.staging import Staging
 from lake_assets.ingest.run import still_open
 from lake_assets.lake.schema.evolve import evolve_table
-from lake_assets.lake.schema.table_setup import create_table, declared_schema, is_never_filled, prepare_table
+from lake_assets.lake.schema.table_setup import (
+    create_table,
+    declared_schema,
+    is_never_filled,
+    not_null_and_defaults,
+    prepare_table,
+)
 from lake_assets.lake.session import LakeSession
 from lake_assets.parquet.attempt import discard
 from lake_assets.parquet.empty_columns import filled, with_values, without_values
@@ -81,7 +88,9 @@ class Writer:
 
     def _read_schema(self, lake: LakeSession) -> None:
         prepare_table(lake, self.stream.table, self.stream.config.compression)
-        self.schema = declared_schema(lake, self.stream.table, self.stream.config.columns, self._landed.declared)
+        declared = self._landed.declared.for_table(*not_null_and_defaults(lake, self.stream.table))
+        self.schema = declared_schema(lake, self.stream.table, self.stream.config.columns, declared)
+        self._landed = replace(self._landed, declared=declared)
 
     def write(self, sessions: Sessions, runs: Sequence[PartitionRun]) -> None:
         """Write the objects of these partitions as data files, in one Spark job; an error fails its partition only.

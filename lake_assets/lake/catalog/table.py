@@ -35,6 +35,8 @@ class Column:
     name: str
     type: str  # DuckLake's name of it
     parent: int | None
+    is_nullable: bool = True  # DuckLake 1.5.5 writes false for some parts of nested columns, and heeds it for none
+    default: str | None = None  # of new rows that lack the column
 
 
 @dataclass(frozen=True)
@@ -91,11 +93,15 @@ def read_columns(database: CatalogDatabase, table_id: int | None, snapshot: int 
     """Return the columns of a table and the parts of nested ones, in their order; in a snapshot, or now when None."""
     at, numbers = ("end_snapshot IS NULL", []) if snapshot is None else (_IN_SNAPSHOT, [snapshot, snapshot])
     rows = database.rows(
-        f"SELECT column_id, column_name, column_type, parent_column FROM {spec.COLUMN} "
+        "SELECT column_id, column_name, column_type, parent_column, nulls_allowed, CASE WHEN default_value <> 'NULL' "
+        f"AND default_value_type = 'literal' THEN default_value END FROM {spec.COLUMN} "
         f"WHERE table_id = ? AND {at} ORDER BY column_order",
         [table_id, *numbers],
     )
-    return [Column(*row) for row in rows]
+    return [
+        Column(number, name, kind, parent, parent is not None or bool(nulls), default)
+        for number, name, kind, parent, nulls, default in rows
+    ]
 
 
 def read_table(database: CatalogDatabase, name: TableName) -> Table:

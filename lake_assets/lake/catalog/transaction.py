@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 
 import duckdb
 
+from lake_assets.errors import SchemaError
 from lake_assets.lake.catalog import spec
 from lake_assets.lake.catalog.bounds import FLOATS, Bounds, beyond, bounds_of_files, merged, of_unknown_values
 from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError, Row
@@ -231,6 +232,7 @@ class Transaction:
             added: the facts of new files or values, by the columns' ids.
             is_first: whether the table had no rows before.
         """
+        self._refuse_nulls(table, added)
         before = {column_id: self._statistics(table, column_id) for column_id in added}
         after = self._bounds(table, added, {i: known[2] for i, known in before.items() if known is not None})
         for column_id, of_column in added.items():
@@ -244,6 +246,22 @@ class Transaction:
                 # A column that was added to a table with rows has no statistics: the old rows have its default.
                 continue
             self._new_columns[table.table_id, column_id] = (has_null, None, after[column_id])
+
+    @staticmethod
+    def _refuse_nulls(table: Table, added: Mapping[int, Sequence[ColumnFacts]]) -> None:
+        """Refuse NULL in a column that is NOT NULL, as of an earlier snapshot, or if it became so while rows were read.
+
+        Raises:
+            SchemaError: there is one.
+        """
+        for column_id, of_column in added.items():
+            column = table.columns[column_id]
+            if not column.is_nullable and any(column.has_null for column in of_column):
+                raise SchemaError(
+                    f"column {column.name!r} of the table is NOT NULL, and the new rows have NULL in it:",
+                    "nothing was changed. Drop the constraint (ALTER TABLE … ALTER … DROP NOT NULL), or run it again "
+                    "without such rows.",
+                )
 
     def _statistics(self, table: Table, column_id: int) -> "_ColumnStatistics | None":
         key = table.table_id, column_id

@@ -64,15 +64,19 @@ class FileChecker:
         session: an open lake, whose engine has the secret of the landing zone.
         keys: the partition columns.
         target: the table's other columns.
+        not_null: those of all of them that are NOT NULL, in lower case.
         schema_of: called once for all files of a shape.
     """
 
-    def __init__(self, session: LakeSession, keys: Keys, target: pa.Schema, schema_of: SchemaOf) -> None:
+    def __init__(
+        self, session: LakeSession, keys: Keys, target: pa.Schema, not_null: frozenset[str], schema_of: SchemaOf
+    ) -> None:
         self._session = session
         self._columns = keys.columns
         self._folder_names = {column.name: keys.layout.folder(column.name) for column in keys.columns}
         self._derived = keys.derived
         self._target = target
+        self._not_null = not_null
         self._schema_of = schema_of
         self._schemas: dict[int, pa.Schema] = {}
         self._checked: set[int] = set()  # shapes
@@ -96,6 +100,8 @@ class FileChecker:
             self._checked.add(footer.shape)
         self._check_times(landed, schema, footer)
         names = {name.lower(): name for name in schema.names}
+        for name in (names[name] for name in sorted(self._not_null & names.keys())):
+            self._check_not_null(landed, name, footer)
         in_path = self._in_path(landed, partition)
         own = {(column.name.lower(), column.name) for column in self._columns}
         by_path = {name for name, _ in in_path & own}
@@ -138,6 +144,18 @@ class FileChecker:
                     f"column {name!r} of the object {landed.shown} is {shown(given)}, {why}:",
                     "land it with the table's type, or use mode: replace, which rewrites it.",
                 )
+
+    def _check_not_null(self, landed: LandedObject, name: str, footer: Footer) -> None:
+        is_proved = name in footer.chunks and all(chunk.nulls == 0 for chunk in footer.chunks[name])
+        if is_proved or not footer.rows:
+            return
+        sql = f"SELECT 1 FROM read_parquet(?, hive_partitioning => false) WHERE {identifier(name)} IS NULL LIMIT 1"  # noqa: S608 - a quoted name
+        if self._session.rows(sql, [glob_literal(landed.uri)]):
+            raise SchemaError(
+                f"column {name!r} of the object {landed.shown} has a row without a value, and the table has it NOT "
+                "NULL:",
+                "correct the row where it is written.",
+            )
 
     def _in_path(self, landed: LandedObject, partition: Partition) -> Folders:
         """Return the partition columns with a folder in the path, under their own name or the layout's."""

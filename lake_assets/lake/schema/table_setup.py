@@ -163,6 +163,32 @@ def data_schema(
     return pa.schema([(name, arrow_type(sql, name)) for name, sql in columns.items()])
 
 
+def not_null_and_defaults(session: LakeSession, table: TableName) -> tuple[frozenset[str], dict[str, pa.Scalar]]:
+    """Return the table's columns that are NOT NULL, and the values of those with a default, by names in lower case.
+
+    Both are empty if only DuckLake can read the catalog. Then it inserts all rows, and refuses NULL itself.
+
+    Raises:
+        CatalogError: the catalog cannot be read.
+    """
+    try:
+        with catalog_reading(session) as database:
+            columns = read_columns(database, find_table(database, table))
+    except NotDirectError:
+        return frozenset(), {}
+    whole = [column for column in columns if column.parent is None]
+    types = column_types([column for column in whole if column.default is not None]) or {}
+    with translated(session.config):
+        defaults = {
+            column.name.lower(): session.engine.execute(f"SELECT ?::{types[column.name]}", [column.default])
+            .to_arrow_table()[0][0]
+            .cast(arrow_type(DuckDBPyType(types[column.name]), column.name))
+            for column in whole
+            if column.name in types
+        }
+    return frozenset(column.name.lower() for column in whole if not column.is_nullable), defaults
+
+
 def declared_schema(
     session: LakeSession, table: TableName, partition_columns: Sequence[PartitionColumn], declared: Declared
 ) -> pa.Schema:
