@@ -15,13 +15,14 @@ from lake_assets.formats.blocks import TextBlock
 from lake_assets.formats.json_documents import parts_of
 from lake_assets.formats.record_ends import FindEnds, Positions, line_breaks, object_breaks
 from lake_assets.formats.records import NOT_ONE_RECORD, Block, Rejected, reason_of
-from lake_assets.formats.rescue import NOTHING, NumberText, converted, dumped, exact_float, leftover
+from lake_assets.formats.rescue import NOTHING, NumberText, converted, dumped, exact_float, matched, path_of, taken
 from lake_assets.formats.schema import as_text, fit, inferred, too_wide, wide_integer
 from lake_assets.formats.text import FixSchema, Text
 
 _MANY = re.compile(rb"\n|\}[ \t\r]*\{")  # of a text that may have several objects
 _WIDE, _WIDEST = pa.decimal128(38, 0), 10**38
 _UNKNOWN = "unknown field"
+_KEY = re.compile(rb'"((?:[^"\\]|\\.)*+)"[ \t\r\n]*:')
 
 Unknown = Literal["error", "ignore", "infer"]
 """What becomes of a field that the schema lacks: an error of its record, nothing, or a value in the column `rescue`."""
@@ -100,17 +101,42 @@ class JsonText(Text):
         # Otherwise a line of two and a record on two lines could make up for each other in the count of rows.
         if not np.array_equal(ends, object_breaks(text, is_last=True)):
             raise pa.ArrowInvalid(NOT_ONE_RECORD)
-        if self._schema is None or (self._rescue is None and not self._maps):
-            return self._known(_parse_json(text, self._options))
+        if self._schema is None:
+            return _parse_json(text, self._options)
         rows = None
         try:
-            rows = _parse_json(text, self._options)
-            if rows.schema.equals(self._texts) and not self._maps:
-                return fit(rows, self._schema)
+            if self._unknown != "ignore" or not self.folds(text):
+                rows = _parse_json(text, self._options)
+                if (known := self._known(rows)) is not None:
+                    return known
         except pa.ArrowInvalid:
-            if self._rescue is None:
+            if self._rescue is None and not self.folds(text):
                 raise
         return self._by_records(text, ends, rows)
+
+    def _known(self, rows: pa.Table) -> pa.Table | None:
+        """Return the rows as they are to be, if the columns that Arrow's reader gives prove that it has read all."""
+        names = self._texts.names
+        rows = rows.select([name for name in rows.column_names if name in names or name.lower() not in self._omitted])
+        if self._maps or not rows.schema.equals(self._texts):
+            return None
+        return rows if self._rescue is None else fit(rows, self._schema)
+
+    def folds(self, text: memoryview) -> bool:
+        """Return whether a text has a field that is a known one in another case, at any depth, as it may be."""
+        for key in set(_KEY.findall(text)):
+            name = json.loads(b'"%b"' % key) if b"\\" in key else key.decode("utf-8", "replace")
+            if self._spelled.get(name.lower(), {name}) != {name}:
+                return True
+        return False
+
+    @cached_property
+    def _spelled(self) -> dict[str, set[str]]:
+        """The names of fields at all depths, by those in lower case."""
+        found = defaultdict[str, set[str]](set)
+        for name in _names_in(pa.struct(list(self._schema or ()))):
+            found[name.lower()].add(name)
+        return found
 
     def _by_records(self, text: memoryview, ends: Positions, rows: pa.Table | None) -> pa.Table:
         """Return the rows, with the fields and values that do not fit in the column `rescue`; it takes some time.
@@ -124,17 +150,20 @@ class JsonText(Text):
             ArrowInvalid: a record is no object, has a field twice, or one that is to be refused.
         """
         assert self._schema is not None  # noqa: S101 - the caller checks
-        starts = np.append(0, ends[:-1] + 1).tolist()
-        records = [_object_of(bytes(text[start:end])) for start, end in zip(starts, ends.tolist(), strict=True)]
-        names = set(self._schema.names)
+        starts, keeps = np.append(0, ends[:-1] + 1).tolist(), self._unknown == "infer"
         kept: list[dict[str, object]] = []
-        for record in records:
-            unknown = {name: one for name, one in record.items() if name not in names and one is not None}
-            unknown = {name: one for name, one in unknown.items() if name.lower() not in self._omitted}
-            for name in unknown:
+        records = []
+        for start, end in zip(starts, ends.tolist(), strict=True):
+            known, others = matched(_object_of(bytes(text[start:end])), self._schema.names, keeps=keeps)
+            others = {
+                name: one for name, one in others.items() if one is not None and name.lower() not in self._omitted
+            }
+            for name in others:
                 if self._unknown == "error" or name.lower() in self._reserved:
                     raise pa.ArrowInvalid(f"{_UNKNOWN} {name!r}")
-            kept.append(unknown if self._unknown == "infer" else {})
+            records.append(known)
+            kept.append(others if keeps else {})
+        rows = None if rows is None or self.folds(text) else rows
         columns = []
         for field in self._schema:
             values = [record.get(field.name) for record in records]
@@ -144,37 +173,27 @@ class JsonText(Text):
                     continue
                 except pa.ArrowInvalid:
                     pass
-            others = [row for row, value in enumerate(values) if not _may_be(value, field.type)]
-            known = [None if not _may_be(value, field.type) else value for value in values] if others else values
-            column, unfit = converted(len(values), partial(_of_values, field, known), field.type)
-            unfit += others
+            parts = [taken(value, field.type, keeps=keeps) for value in values]
+            wrong = [row for row, value in enumerate(values) if not _may_be(value, field.type)]
+            fitting = [part if _may_be(part, field.type) else None for part, _ in parts]
+            column, unfit = converted(len(values), partial(_of_values, field, fitting), field.type)
+            unfit += wrong
             columns.append(column)
             if unfit and self._rescue is None:
                 raise pa.ArrowInvalid(f"{field.name}: a value is no {field.type}")
             refused = set(unfit)
             for row, value in enumerate(values):
-                rest = value if row in refused else leftover(value, field.type)
+                rest = value if row in refused else parts[row][1]
                 if rest is NOTHING or (row not in refused and self._unknown == "ignore"):
                     continue
                 if row not in refused and self._unknown == "error":
-                    raise pa.ArrowInvalid(f"{_UNKNOWN} within {field.name!r}")
+                    path = path_of({field.name: rest}, pa.struct([field]))
+                    raise pa.ArrowInvalid(f"{_UNKNOWN} {path!r}")
                 kept[row][field.name] = rest
         if self._rescue is None:
             return pa.table(columns, schema=self._schema)
         texts = pa.array([dumped(one) if one else None for one in kept], pa.string())
         return pa.table([*columns, texts], schema=self._schema.append(pa.field(self._rescue, pa.string())))
-
-    def _known(self, rows: pa.Table) -> pa.Table:
-        """Return the known columns of the rows; refuses others that are not to be left out."""
-        if not self._omitted:
-            return rows
-        for name in rows.schema.names:
-            if name not in self._texts.names and name.lower() not in self._omitted:
-                raise pa.ArrowInvalid(f"{_UNKNOWN} {name!r}")
-        rows = rows.select(self._texts.names)
-        if not rows.schema.equals(self._texts):
-            raise pa.ArrowInvalid(f"{_UNKNOWN} within another one")
-        return rows
 
     def explain(self, record: bytes, error: Exception) -> str:
         """See `Parser`."""
@@ -184,10 +203,11 @@ class JsonText(Text):
             return f"no JSON: {problem}"
         if not isinstance(found, dict):
             return f"a JSON {type(found).__name__}, and not an object"
-        known = self._schema.names if self._schema is not None else ()
-        known = {*known, *(name for name in found if name.lower() in self._omitted)}
-        unknown = [name for name in found if name not in known] if self._unknown == "error" else []
-        return f"{_UNKNOWN} {unknown[0]!r}" if unknown else reason_of(error)
+        reason, whole = reason_of(error), pa.struct(list(self._schema or ()))
+        if self._unknown != "error" or not reason.startswith((_UNKNOWN, "unexpected field")):
+            return reason
+        _, rest = taken({name: one for name, one in found.items() if name.lower() not in self._omitted}, whole)
+        return f"{_UNKNOWN} {path_of(rest, whole)!r}" if isinstance(rest, dict) else reason
 
     def _infer_all(self, lines: Sequence[bytes]) -> pa.Schema:
         text = b"\n".join(lines)
@@ -207,9 +227,11 @@ class JsonText(Text):
         """
         objects: list[tuple[bytes, dict[str, object]]] = []
         kinds: defaultdict[str, Counter[type]] = defaultdict(Counter)
+        names: dict[str, Any] = {}
         for line in records:
             try:
-                record = json.loads(line)
+                landed = json.loads(line)
+                record = _folded(landed, names)
             except (ValueError, RecursionError):
                 continue
             if isinstance(record, dict) and (wide := _wide_of(record)) is not None:
@@ -220,7 +242,7 @@ class JsonText(Text):
                     self._wide.add(name)
                 for name, value in record.items():
                     kinds[name][_kind(value)] += value is not None
-                objects.append((line, record))
+                objects.append((line if landed == record else json.dumps(record).encode(), record))
         # Of as many texts as others, the texts are the mistakes, such as `n/a`.
         usual = {name: max(counts, key=lambda kind: (counts[kind], kind is not str)) for name, counts in kinds.items()}
         return [_without_unusual(line, record, usual) for line, record in objects]
@@ -229,6 +251,28 @@ class JsonText(Text):
 def is_of_unknown(rejected: Rejected) -> bool:
     """Return whether a record of JSON was rejected for a field that the schema lacks."""
     return rejected.reason.startswith((_UNKNOWN, "unexpected field"))
+
+
+def _folded(value: object, names: dict[str, Any]) -> object:
+    """Return a value whose fields have the names of those that were before, which are the same in any case."""
+    if isinstance(value, list):
+        return [_folded(one, names) for one in value]
+    if not isinstance(value, dict):
+        return value
+    fields: dict[str, object] = {}
+    for name, one in value.items():
+        mine, within = names.setdefault(name.lower(), (name, {}))
+        if fields.get(mine) is None:
+            fields[mine] = _folded(one, within)
+    return fields
+
+
+def _names_in(kind: pa.DataType) -> Iterator[str]:
+    """Yield the names of the fields of a type, at any depth."""
+    for field in [] if not pa.types.is_nested(kind) else map(kind.field, range(kind.num_fields)):
+        if pa.types.is_struct(kind):
+            yield field.name
+        yield from _names_in(field.type)
 
 
 def _wide_of(record: Mapping[str, object]) -> dict[str, int] | None:

@@ -3,7 +3,7 @@
 import datetime as dt
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from decimal import Decimal
 from typing import Any
 
@@ -42,21 +42,68 @@ def converted(count: int, convert: Callable[[int, int], pa.Array], kind: pa.Data
     return pa.concat_arrays(list(parts(0, count))) if count else pa.nulls(0, kind), unfit
 
 
-def leftover(value: object, kind: pa.DataType) -> object:
-    """Return the fields of a nested value, at any depth, that a type lacks; `NOTHING` if it has all of them."""
+def matched(
+    fields: Mapping[str, object], names: Iterable[str], *, keeps: bool
+) -> tuple[dict[str, object], dict[str, object]]:
+    """Return fields by the names that are the same in any case, and the others.
+
+    Args:
+        fields: by their own names.
+        names: the known ones.
+        keeps: of several fields that are one, those of another case are among the others; otherwise they are an error.
+
+    Raises:
+        ArrowInvalid: two fields are one.
+    """
+    mine = {name.lower(): name for name in names}
+    known: dict[str, object] = {}
+    others: dict[str, object] = {}
+    for name in sorted(fields, key=lambda name: mine.get(name.lower()) != name):
+        if (own := mine.get(name.lower())) is None or own in known:
+            if own is not None and fields[name] is not None and not keeps:
+                raise pa.ArrowInvalid(f"the field {own!r} is there twice, as {name!r} too")
+            others[name] = fields[name]
+        else:
+            known[own] = fields[name]
+    return known, others
+
+
+def taken(value: object, kind: pa.DataType, *, keeps: bool = True) -> tuple[object, object]:
+    """Return what a type takes of a nested value, at any depth, and the rest: `NOTHING` if it takes all.
+
+    Args:
+        value: of JSON, or of Arrow.
+        kind: the type.
+        keeps: as of `matched`.
+
+    Raises:
+        ArrowInvalid: as of `matched`.
+    """
     if isinstance(value, Mapping) and t.is_struct(kind):
-        types = {field.name.lower(): field.type for field in kind}
-        known = ((name, types.get(name.lower()), one) for name, one in value.items())
-        rest: dict[str, object] = {name: one if of is None else leftover(one, of) for name, of, one in known}
-        return {name: one for name, one in rest.items() if one is not NOTHING and one is not None} or NOTHING
+        known, others = matched(value, kind.names, keeps=keeps)
+        parts = {name: taken(one, kind.field(name).type, keeps=keeps) for name, one in known.items()}
+        rest = {name: left for name, (_, left) in parts.items() if left is not NOTHING}
+        rest |= {name: one for name, one in others.items() if one is not None}
+        return {name: part for name, (part, _) in parts.items()}, rest or NOTHING
     if t.is_map(kind) and isinstance(value, Mapping | list):
         items = value.items() if isinstance(value, Mapping) else value  # of JSON, or of Arrow
-        left = {str(key): leftover(one, kind.item_type) for key, one in items}
-        return {key: one for key, one in left.items() if one is not NOTHING} or NOTHING
+        parts = {key: taken(one, kind.item_type, keeps=keeps) for key, one in items}
+        rest = {str(key): left for key, (_, left) in parts.items() if left is not NOTHING}
+        return {key: part for key, (part, _) in parts.items()}, rest or NOTHING
     if isinstance(value, list) and (t.is_list(kind) or t.is_large_list(kind)):
-        found = [leftover(one, kind.value_type) for one in value]
-        return NOTHING if all(one is NOTHING for one in found) else [None if one is NOTHING else one for one in found]
-    return NOTHING
+        found = [taken(one, kind.value_type, keeps=keeps) for one in value]
+        all_taken = all(left is NOTHING for _, left in found)
+        left = NOTHING if all_taken else [None if left is NOTHING else left for _, left in found]
+        return [part for part, _ in found], left
+    return value, NOTHING
+
+
+def path_of(rest: Mapping[str, object], kind: pa.DataType) -> str:
+    """Return the path of the first field in the rest of a struct, such as `place.x`."""
+    name, value = next(iter(rest.items()))
+    fields = (kind.field(known).type for known in kind.names if known.lower() == name.lower())
+    within = next((field for field in fields if t.is_struct(field)), None)
+    return name if within is None or not isinstance(value, Mapping) else f"{name}.{path_of(value, within)}"
 
 
 def dumped(fields: Mapping[str, object]) -> str:

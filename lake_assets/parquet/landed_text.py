@@ -325,11 +325,12 @@ class LandedJson(LandedText):
         ends = object_breaks(begin, is_all)
         if not self._has_breaks or not len(ends):
             return False
+        parser = self._parser(self.schema)
         try:
-            Block(begin[: int(ends[-1]) + 1], ends, 1, self._parser(self.schema)).parse()
+            Block(begin[: int(ends[-1]) + 1], ends, 1, parser).parse()
         except (pa.ArrowInvalid, ValueError):
             return False
-        return True
+        return not parser.folds(begin)
 
     def _with_new_columns(self, records: Block | Lines) -> pa.Schema:
         """Return the known columns, named as the records have them, and those that only the records have.

@@ -17,7 +17,7 @@ from pyarrow import types as t
 
 from lake_assets.errors import SchemaDriftError, SchemaError
 from lake_assets.formats.dialects import read_texts
-from lake_assets.formats.rescue import NOTHING, leftover, merged
+from lake_assets.formats.rescue import NOTHING, merged, taken
 from lake_assets.layout.derived import Derived
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import value_text
@@ -239,7 +239,7 @@ class Fitter:
             kept[row][landed] = value
         if is_loose and t.is_nested(kind):
             for row, value in enumerate(python_values(values)):
-                if landed not in kept.get(row, ()) and (rest := leftover(value, kind)) is not NOTHING:
+                if landed not in kept.get(row, ()) and (rest := taken(value, kind)[1]) is not NOTHING:
                     kept[row][landed] = rest
         if is_other:
             return pa.nulls(len(values), kind)

@@ -205,7 +205,7 @@ def test_another_field_of_json_is_refused_beside_one_that_is_left_out(
     assert load(local_world, omitted * count + bad, SW).row_count == 2 * count
     assert [letter["_raw"] for letter in letters(local_world)] == bad.decode().split("\n")
     reasons = [letter["_reason"].split(": ")[1] for letter in letters(local_world)]
-    assert reasons == ["unknown field 'note'", "unknown field within another one"]
+    assert reasons == ["unknown field 'note'", "unknown field 'at.y'"]
 
 
 # What is inferred.
