@@ -230,8 +230,10 @@ def _is_doubtful(landed: LandedObject, known: KnownObject) -> bool:
 
 
 def _has_content(stream: OpenStream, landed: LandedObject, known: KnownObject) -> bool:
+    is_of_store = ":" in (known.digest or "")
     try:
-        return stream.source.digest(landed.key, landed.etag) == known.digest
+        content_of = stream.source.checksum if is_of_store else stream.source.digest
+        return content_of(landed.key, landed.etag) == known.digest
     except (SourceChangedError, ObjectRefusedError):
         return False
 

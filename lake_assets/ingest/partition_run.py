@@ -62,7 +62,7 @@ class PartitionRun:
         self.files: list[DataFile] = []
         self.letters: list[LetterFile] = []  # of rows that are left out
         self.rows: Mapping[str, int] = {}  # that were read, with those in letters, by the objects' keys
-        self.digests: Mapping[str, str] = {}  # of these objects' content
+        self.digests: dict[str, str] = {}  # of these objects' content
         self.refused: dict[str, str] = {}  # why objects were not copied, by key
         self.schema: pa.Schema | None = None
         self.seconds: dict[str, float] = {}

@@ -28,6 +28,7 @@ _ANSWER = 600.0  # seconds that the copy of a large object may take
 _GONE = {http.HTTPStatus.NOT_FOUND, http.HTTPStatus.PRECONDITION_FAILED}
 _REFUSALS = {http.HTTPStatus.UNAUTHORIZED, http.HTTPStatus.FORBIDDEN}
 _LATER = {http.HTTPStatus.REQUEST_TIMEOUT, http.HTTPStatus.TOO_MANY_REQUESTS}
+_CHECKSUMS = ("SHA256", "CRC64NVME")
 _CONTENT = "application/vnd.apache.parquet"
 
 
@@ -108,6 +109,22 @@ def delete_if_match(storage: S3Storage | R2Storage, key: str, etag: str) -> bool
             return DELETION[status]
         raise _os_error(error, f"the deletion of {key}") from error
     return True
+
+
+def checksum(storage: S3Storage | R2Storage, key: str, etag: str) -> str:
+    """Return the checksum that the store keeps of a whole object of this ETag, such as `CRC64NVME:…`; empty if none.
+
+    One of the parts of an upload is left out: the same content in other parts has another one.
+    """
+    from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415 - boto3 takes its time
+
+    where = {"Bucket": storage.bucket, "Key": _whole_key(storage, key), "IfMatch": f'"{etag}"'}
+    with suppress(BotoCoreError, ClientError):  # then the content is unknown, as in other stores
+        head = _client(storage).head_object(**where, ChecksumMode="ENABLED")
+        if head.get("ChecksumType", "FULL_OBJECT") == "FULL_OBJECT":
+            known = (f"{kind}:{head[f'Checksum{kind}']}" for kind in _CHECKSUMS if f"Checksum{kind}" in head)
+            return next((text for text in known if "-" not in text), "")  # `-N`: of N parts
+    return ""
 
 
 def tag(storage: S3Storage, key: str, name: str, value: str) -> None:

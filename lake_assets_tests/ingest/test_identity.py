@@ -145,6 +145,22 @@ def test_other_content_of_the_same_size_has_changed(appended: World) -> None:
     assert (refreshed.row.mode, appended.totals(NW)) == ("replace", [3, 4])
 
 
+@pytest.mark.parametrize(("now", "is_same"), [("CRC64NVME:a", True), ("CRC64NVME:b", False), ("", False)])
+def test_a_large_object_is_known_by_the_checksum_of_its_store(
+    local_world: World, monkeypatch: pytest.MonkeyPatch, now: str, is_same: bool
+) -> None:
+    for module in ("parquet.shares", "ingest.replace.stream_steps"):
+        monkeypatch.setattr(f"lake_assets.{module}.WHOLE", 0)
+    monkeypatch.setattr("lake_assets.parquet.shares.digest_of_file", lambda *_: {})  # as of a bucket
+    monkeypatch.setattr(Store, "checksum", lambda *_: "CRC64NVME:a")
+    local_world.options = {"mode": "append"}
+    local_world.commit(NW, 1, name="a.parquet")
+    monkeypatch.setattr(Store, "checksum", lambda *_: now)
+    touched(local_world, _file(local_world))
+
+    assert plan(local_world.stream, local_world.partition(NW)).decision.action == ("skip" if is_same else "fail")
+
+
 def test_objects_that_an_older_version_noted_stay_known(appended: World) -> None:
     columns = ("key", "digest", "after_load")
     appended.execute(*(f"ALTER TABLE lake.ingest_files DROP COLUMN {name}" for name in columns))

@@ -4,6 +4,7 @@ import dataclasses
 import datetime as dt
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -12,7 +13,7 @@ from dev.servers.s3 import S3Server
 from lake_assets.config.storages import AnyStorage, LocalStorage, S3Storage
 from lake_assets.errors import SourceChangedError, SourceError, StorageError, StorageUnreachableError
 from lake_assets.storage.arrow import ArrowStore
-from lake_assets.storage.manifest import LandedObject, Manifest
+from lake_assets.storage.manifest import LandedObject, Manifest, digest_of
 from lake_assets.storage.store import Store
 from lake_assets_tests.storage.conftest import SERVERS, STORAGES
 from lake_assets_tests.world_fixtures import bucket_on
@@ -75,13 +76,16 @@ def test_a_key_is_read_as_it_was_listed(storage: AnyStorage) -> None:
 def test_an_object_that_is_not_the_listed_one_is_refused(storage: AnyStorage) -> None:
     store = fill(storage, "a.parquet")
     etag = store.list()[0].etag
+    assert store.digest("a.parquet", etag) == digest_of(bytes(store.get("a.parquet", etag)))
     with ArrowStore(storage).create("a.parquet") as file:
         file.write(b"another")
-    with pytest.raises(SourceChangedError, match=r"a\.parquet changed while"):
-        store.get("a.parquet", etag)
+    for read in (store.get, store.digest):
+        with pytest.raises(SourceChangedError, match=r"a\.parquet changed while"):
+            read("a.parquet", etag)
     store.delete(("a.parquet",))
-    with pytest.raises(SourceChangedError, match=r"a\.parquet changed while"):
-        store.get("a.parquet", etag)
+    for read in (store.get, store.digest):
+        with pytest.raises(SourceChangedError, match=r"a\.parquet changed while"):
+            read("a.parquet", etag)
 
 
 def test_hidden_and_other_files_are_not_data(storage: AnyStorage) -> None:
@@ -146,6 +150,33 @@ def test_a_root_that_is_not_there_is_not_made(tmp_path: Path) -> None:
 A = LandedObject("s3://b/a.parquet", "a.parquet", "e1", 10, dt.datetime(2026, 2, 11, tzinfo=dt.UTC))
 B = dataclasses.replace(A, uri="s3://b/b.parquet", key="b.parquet")
 BASE = Manifest((A, B)).fingerprint("job")
+
+
+@pytest.mark.parametrize(
+    ("head", "checksum"),
+    [
+        ({"ChecksumCRC64NVME": "AbC=", "ChecksumType": "FULL_OBJECT"}, "CRC64NVME:AbC="),
+        ({"ChecksumSHA256": "AbC="}, "SHA256:AbC="),
+        ({"ChecksumSHA256": "AbC=-2", "ChecksumType": "COMPOSITE"}, ""),
+        ({"ChecksumSHA256": "AbC=-2"}, ""),
+        ({"ChecksumCRC32": "AbC="}, ""),
+        ({}, ""),
+    ],
+)
+def test_the_checksum_of_a_store_is_that_of_a_whole_object(
+    monkeypatch: pytest.MonkeyPatch, head: dict[str, str], checksum: str
+) -> None:
+    asked: list[dict[str, str]] = []
+
+    def head_object(**asks: str) -> dict[str, str]:
+        asked.append(asks)
+        return head
+
+    monkeypatch.setattr("lake_assets.storage.s3._client", lambda _: SimpleNamespace(head_object=head_object))
+    store = Store(S3Storage(type="s3", bucket="landing", prefix="in", region="eu-west-1"))
+
+    assert store.checksum("a.csv", "1") == checksum
+    assert asked == [{"Bucket": "landing", "Key": "in/a.csv", "IfMatch": '"1"', "ChecksumMode": "ENABLED"}]
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ from lake_assets.lake.commit.change import Change, New, Requirements, Staged, Wr
 from lake_assets.lake.ledger.tables import LETTERS, MANIFEST, create_ledger, letter_values, record
 from lake_assets.lake.session import LakeSession
 from lake_assets.layout.partition import Partition
+from lake_assets.parquet.shares import WHOLE
 from lake_assets.spark.remote import kept
 from lake_assets.spark.session import Sessions
 from lake_assets.storage.retry_window import using
@@ -169,6 +170,8 @@ class StreamSteps:
         def compare(run: PartitionRun) -> None:
             with run.step("verify"):
                 run.refuse_moved_source()
+                if run.adds:
+                    run.digests |= self._checksums(run)
 
         if self.stream.commit_batch == 1:
             for run in runs:
@@ -177,6 +180,11 @@ class StreamSteps:
             with ThreadPoolExecutor(LISTINGS) as pool:
                 list(pool.map(compare, runs))
         self.writer.discard([run for run in runs if run.error is not None])
+
+    def _checksums(self, run: PartitionRun) -> dict[str, str]:
+        """Return what the store keeps of the content of large objects, of which no task has read all bytes; by key."""
+        objects = [obj for obj in run.reads.read if obj.size > WHOLE and obj.key not in run.digests]
+        return {o.key: text for o in objects if (text := self.stream.source.checksum(o.key, o.etag))}
 
     def change(self, lake: LakeSession, run: PartitionRun) -> Change | None:
         """Return what to commit of a partition whose rows are written; None if nothing is."""
