@@ -39,6 +39,7 @@ class AvroFile:
 
     Attributes:
         schema: its columns.
+        metadata: of its header.
 
     Raises:
         ArrowInvalid: its header is damaged.
@@ -55,14 +56,14 @@ class AvroFile:
                 raise pa.ArrowInvalid("its header does not end")
             size *= 4
             header = self._header(size)
-        metadata, self._begin = header
+        self.metadata, self._begin = header
         self._marker = bytes(self._read(self._begin - _MARKER, _MARKER))
-        codec = metadata.get("avro.codec", b"null").decode("utf-8", "replace")
+        codec = self.metadata.get("avro.codec", b"null").decode("utf-8", "replace")
         if codec not in _CODECS:
             raise pa.ArrowInvalid(f"it has the unknown codec {codec!r}")
         self._decompress = _CODECS[codec]
         try:
-            schema = json.loads(metadata["avro.schema"])
+            schema = json.loads(self.metadata["avro.schema"])
             self.schema, self._stored = avro_types.columns(schema, origin)
         except (LookupError, ValueError, TypeError, AttributeError, RecursionError) as error:
             raise pa.ArrowInvalid(f"its schema is none of Avro's ({type(error).__name__}: {error})") from error

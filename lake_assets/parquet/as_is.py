@@ -73,6 +73,8 @@ class Candidate:
         self._names = [name for field in rows.schema for name in [field.name] * width(field.type)]
         if rows.optional_keys:
             raise UnfitError(f"column {min(rows.optional_keys)!r} has a map whose keys are optional")
+        if old := rows.old_columns:
+            raise UnfitError(f"column {old[0]!r} may have days by the old calendar of Spark")
         if footer != self._metadata.serialized_size:  # Arrow aborts the process if a column of it is encrypted
             raise UnfitError("its footer is signed, so columns may be encrypted")
         self._check_columns()

@@ -17,6 +17,7 @@ from lake_assets.formats.annotations import is_foreign
 from lake_assets.formats.avro import AvroFile, Records
 from lake_assets.formats.avro_types import column_name
 from lake_assets.parquet.bad_rows import BadRows
+from lake_assets.parquet.calendars import Calendar
 from lake_assets.parquet.casts import cast
 from lake_assets.parquet.landed_rows import Rows, Share, renumbered
 from lake_assets.parquet.read import BATCH_ROWS
@@ -38,7 +39,9 @@ class LandedAvro:
 
     def __init__(self, file: pa.NativeFile, origin: str) -> None:
         self._size = int(file.size())
+        self._origin = origin
         self._avro = AvroFile(file, origin)
+        self._calendar = Calendar.of({key.encode(): value for key, value in self._avro.metadata.items()})
         self.schema: pa.Schema = self._avro.schema
         self.count: int | None = None if self._avro.has_blocks else 0
 
@@ -80,6 +83,8 @@ class LandedAvro:
                     count += batch.num_rows
                     pairs = zip(batch.columns, schema.types, strict=True)
                     arrays = [values if is_foreign(kind) else cast(values, kind) for values, kind in pairs]
+                    named = zip(arrays, columns, strict=True)
+                    arrays = [self._calendar.converted(v, f"column {name!r} of {self._origin}") for v, name in named]
                     yield pa.RecordBatch.from_arrays(arrays, schema.names)
         except (duckdb.Error, UnicodeDecodeError) as error:
             raise pa.ArrowInvalid(f"a record is damaged: {str(error).splitlines()[0]}") from error

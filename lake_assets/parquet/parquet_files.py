@@ -19,10 +19,11 @@ from pyarrow import types as t
 
 from lake_assets.errors import SchemaError
 from lake_assets.formats.annotations import is_foreign
+from lake_assets.parquet.calendars import WRITE_NEW, Calendar
 from lake_assets.parquet.casts import cast
 from lake_assets.parquet.footers import ENTRIES, LIMITS, readable
 from lake_assets.parquet.foreign_types import wide_integer, with_foreign_types
-from lake_assets.parquet.leaves import FIRST_NANOSECOND, leaves, width
+from lake_assets.parquet.leaves import FIRST_NANOSECOND, leaf_types, leaves, width
 
 TAIL = 8  # bytes behind the footer: its length, and PAR1
 _MICROS = 1000  # nanoseconds of one
@@ -42,6 +43,8 @@ class Columns:
         schema: Arrow's schema, without metadata, as of `with_foreign_types`.
         int96: the columns that are INT96, or have such a part.
         cast: the columns that Arrow reads as another type than this schema's.
+        calendar: of days and times.
+        old: the columns that may have values of an old calendar.
         is_comparable: Arrow's comparison of two schemas sees all of these columns. It compares neither the groups of
             nested ones, nor all that tells a time of day from one with a time zone.
     """
@@ -51,6 +54,8 @@ class Columns:
     schema: pa.Schema
     int96: frozenset[str]
     cast: frozenset[str]
+    calendar: Calendar
+    old: frozenset[str]
     is_comparable: bool
 
     @classmethod
@@ -60,8 +65,9 @@ class Columns:
         others = (f for own, f in zip(file.schema_arrow, schema, strict=True) if not own.type.equals(f.type))
         is_comparable = not any(t.is_nested(kind) or t.is_time(kind) or is_foreign(kind) for kind in schema.types)
         cast = frozenset(f.name for f in others if not is_foreign(f.type))
-        int96 = _int96_columns(file.schema, schema)
-        return cls(file.schema, file.metadata.metadata, schema, int96, cast, is_comparable)
+        int96, calendar = _int96_columns(file.schema, schema), Calendar.of(file.metadata.metadata)
+        old = frozenset(f.name for f in schema if calendar.is_old(f.type, is_int96=f.name in int96))
+        return cls(file.schema, file.metadata.metadata, schema, int96, cast, calendar, old, is_comparable)
 
     def are_of(self, file: pq.ParquetFile) -> bool:
         """Return whether an open file certainly has the same columns."""
@@ -142,6 +148,20 @@ class ParquetRows:
         """The columns with a map whose keys are not required."""
         return [field.name for field in self.parquet.schema_arrow if ENTRIES in str(field.type)]
 
+    @property
+    def old_columns(self) -> list[str]:
+        """The columns of which the statistics do not prove that all values are the same in each calendar."""
+        columns, first = [], 0
+        groups = [self.parquet.metadata.row_group(number) for number in range(self.parquet.num_row_groups)]
+        for field in self.schema:
+            kinds = list(leaf_types(field.type)) if field.name in self.columns.old else []
+            for place, kind in enumerate(kinds, first):
+                limit = self.columns.calendar.first(kind, is_int96=field.name in self.int96)
+                if limit is not None and not all(_begins(group.column(place).statistics, limit) for group in groups):
+                    columns.append(field.name)
+            first += width(field.type)
+        return columns
+
     def batches(
         self,
         rows: int,
@@ -170,6 +190,9 @@ class ParquetRows:
         for batch in parquet.iter_batches(rows, row_groups=[group], columns=columns, use_threads=False):
             own = {name: column.slice(start, batch.num_rows).combine_chunks() for name, column in exact.items()}
             own |= {name: self._cast(name, batch.column(name)) for name in columns if name in self.columns.cast}
+            for name in self.columns.old.intersection(columns):
+                values, where = own.get(name, batch.column(name)), f"column {name!r} of {self._origin}"
+                own[name] = self.columns.calendar.converted(values, where, is_int96=name in self.int96)
             yield _with_columns(batch, own)
             start += batch.num_rows
         if columns and start != (stored := self.parquet.metadata.row_group(group).num_rows):
@@ -179,7 +202,8 @@ class ParquetRows:
         """Refuse what DuckLake cannot read in a file that becomes a lake file.
 
         Raises:
-            SchemaError: a column is INT96, a list in an old form, or a map that may have NULL as a key.
+            SchemaError: a column is INT96, a list in an old form, a map that may have NULL as a key, or may have days
+                of an old calendar.
         """
         if self.int96:
             raise SchemaError(
@@ -191,6 +215,12 @@ class ParquetRows:
                 f"column {min(self.optional_keys)!r} of {self._origin} has a map whose keys are optional, and DuckLake "
                 "reads no key that is NULL:",
                 "let its writer declare the keys as required, or use mode: replace, which rewrites it.",
+            )
+        if old := self.old_columns:
+            raise SchemaError(
+                f"column {old[0]!r} of {self._origin} has days before 1582-10-15 or times before 1900 by Spark's old "
+                "calendar, which DuckLake reads as other ones:",
+                f"{WRITE_NEW}, or use mode: replace, which rewrites it.",
             )
         parquet, first = self.parquet.schema, 0
         for field in self.schema:
@@ -283,6 +313,13 @@ def _int96_columns(parquet: pq.ParquetSchema, schema: pa.Schema) -> frozenset[st
             columns.add(field.name)
         first = last
     return frozenset(columns)
+
+
+def _begins(statistics: pq.Statistics | None, least: int) -> bool:
+    """Return whether statistics prove that no stored value is less than this one."""
+    if statistics is None:
+        return False
+    return bool(statistics.min_raw >= least if statistics.has_min_max else statistics.num_values == 0)
 
 
 def _with_columns(batch: pa.RecordBatch, columns: Mapping[str, pa.Array]) -> pa.RecordBatch:

@@ -1,7 +1,7 @@
 """Parquet files whose columns have annotations that Arrow does not write."""
 
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -37,6 +37,15 @@ def written(rows: pa.Table, fields: dict[str, footers.Struct], without: str | No
     ]
     footer = footers.with_nodes(footer, kept)
     return body[: -TAIL - size] + footers.of_bytes(footer)[4:]
+
+
+def with_keys(rows: pa.Table, keys: Mapping[str, str], **writer: Any) -> bytes:
+    """Return a file with these keys in its footer."""
+    sink = io.BytesIO()
+    with pq.ParquetWriter(sink, rows.schema, store_schema=False, **writer) as file:
+        file.write_table(rows)
+        file.add_key_value_metadata(dict(keys))
+    return sink.getvalue()
 
 
 def with_optional_keys(maps: Sequence[Sequence[tuple[str | None, int]] | None]) -> bytes:

@@ -16,7 +16,16 @@ from lake_assets.formats import annotations
 from lake_assets_tests.faults.without_spark import sessions  # noqa: F401 - a fixture
 from lake_assets_tests.ingest.test_in_rows import REGION_IN_ROWS, put
 from lake_assets_tests.tiers import more
-from lake_assets_tests.values.annotated import CONVERTED, NODE, NUMBER, converted, logical, with_optional_keys, written
+from lake_assets_tests.values.annotated import (
+    CONVERTED,
+    NODE,
+    NUMBER,
+    converted,
+    logical,
+    with_keys,
+    with_optional_keys,
+    written,
+)
 from lake_assets_tests.values.test_types_of_writers import WAYS, ingest, world_of
 from lake_assets_tests.world import NW, SW, World
 
@@ -289,8 +298,7 @@ def test_what_no_column_holds_is_kept_as_it_is_written(local_world: World) -> No
 
 
 def test_a_long_text_in_a_footer_is_read(local_world: World) -> None:
-    rows = pa.table({"id": [1]}).replace_schema_metadata({"big": "x" * 101_000_000})
-    local_world.land(NW, rows, store_schema=False)
+    local_world.land(NW, with_keys(pa.table({"id": [1]}), {"big": "x" * 101_000_000}))
 
     local_world.ingest(NW)
 
