@@ -31,7 +31,7 @@ from lake_assets.parquet.landed_orc import LandedOrc
 from lake_assets.parquet.landed_rows import LandedRows
 from lake_assets.parquet.landed_text import LandedCsv, LandedJson
 from lake_assets.parquet.read import FOOTERS, opened, read_footer
-from lake_assets.parquet.type_fit import united, wider
+from lake_assets.parquet.type_fit import refuse_places, united, wider
 from lake_assets.storage.arrow import ArrowStore
 
 NOTHING = pa.schema([])
@@ -132,6 +132,8 @@ class Landed:
                 landed = self.open(file, form, origin, known)
             rows, schema = landed.count, landed.schema
         schema = self.declared.columns_of(schema, origin)
+        if self.declared.is_landed:
+            refuse_places(schema, known.names, origin)
         if isinstance(form, TextFormat):
             return rows, schema if len(known) else self.declared.read_as(schema)
         return rows, self.declared.typed(

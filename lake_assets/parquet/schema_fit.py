@@ -41,7 +41,7 @@ from lake_assets.parquet.column_rules import STRICT, Rules
 from lake_assets.parquet.derived_columns import made_of
 from lake_assets.parquet.leaves import decoded, filterable, has_limits, has_nanoseconds, leaves, not_held
 from lake_assets.parquet.partition_values import chosen_values, is_other, read_as
-from lake_assets.parquet.type_fit import Misfit, misfits
+from lake_assets.parquet.type_fit import Misfit, misfits, refuse_places
 
 
 class Fitter:
@@ -123,6 +123,7 @@ class Fitter:
         self._loose = {by_name[misfit.path[0].lower()] for misfit in kept}
         by_value = [misfit for misfit in found if narrows and may_fit(misfit, evolves=rules.policy == "evolve")]
         if others := [misfit for misfit in found if misfit not in by_value]:
+            refuse_places(pa.schema(given), target.names, origin)
             narrow = {misfit.path[0] for misfit in (*by_value, *kept)}
             raise _misfitting(others, pa.schema([f for f in source if f.name not in narrow]), origin, rules)
         self._names = [by_name.get(name.lower()) for name in target.names]

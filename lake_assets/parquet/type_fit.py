@@ -3,7 +3,8 @@
 Columns and fields of structs are matched by name; upper and lower case are the same, as in SQL.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -15,6 +16,8 @@ from lake_assets.parquet.leaves import is_list, shown
 
 STRING_KINDS = (t.is_string, t.is_large_string, t.is_string_view)
 _BINARY_KINDS = (t.is_binary, t.is_large_binary, t.is_binary_view, t.is_fixed_size_binary)
+
+_PLACE = re.compile(r"_col\d+", re.IGNORECASE)
 
 LAND_AS_ANOTHER = "let its writer cast it to another type, such as a text, or leave it out by omit: true in `columns`."
 
@@ -40,6 +43,26 @@ class Misfit:
             f"{'column' if len(self.path) == 1 else 'field'} {self.name!r} of {origin} is {shown(self.given)}, and "
             f"{whose} is {shown(self.known)}, which cannot hold all of it:",
             _hint(self.given, self.known),
+        )
+
+
+def refuse_places(schema: pa.Schema, known: Collection[str], origin: str) -> None:
+    """Refuse columns that are named by their places, as Hive names those of ORC: others may be at these in each file.
+
+    Args:
+        schema: the columns of a landed object.
+        known: names of columns that may be called so.
+        origin: names the object in errors.
+
+    Raises:
+        SchemaError: the unknown columns are named so.
+    """
+    lower = {name.lower() for name in known}
+    names = [name for name in schema.names if name.lower() not in lower]
+    if names and all(map(_PLACE.fullmatch, names)):
+        raise SchemaError(
+            f"{origin} has the columns {', '.join(names)}, which its writer has named by their places:",
+            f"give each its name in the stream's `columns`, such as `columns: {{id: {{from: {names[0]}}}}}`.",
         )
 
 

@@ -182,6 +182,39 @@ def test_times_of_nanoseconds_and_dictionaries_are_read_by_their_landed_names(lo
     assert columns_of(local_world, "epoch_ns(seen), shop") == [(moment, "a")]
 
 
+@pytest.mark.parametrize(
+    ("form", "policy"), [("orc", "evolve"), *more([("orc", "strict"), ("orc", "ignore_extra"), ("parquet", "evolve")])]
+)
+def test_columns_named_by_their_places_are_refused_until_they_have_names(
+    local_world: World, form: str, policy: str
+) -> None:
+    rules = {"format": form, "schema_policy": policy}
+    hive = landed(form, {"_col0": 2, "_col1": "b"})
+    advice = r"its writer has named by their places: .* such as `columns: \{id: \{from: _col0\}\}`"
+    declare(local_world, {}, **rules)
+    with pytest.raises(SchemaError, match=advice):
+        load(local_world, hive)
+    assert "named by their places" in str(plan(local_world.stream, local_world.partition(NW)).decision)
+    load(local_world, landed(form, {"id": 1, "name": "a"}), SW)
+    with pytest.raises(SchemaError, match=advice):
+        load(local_world, hive)
+    assert types(local_world) == {"id": "BIGINT", "name": "VARCHAR"}
+
+    declare(local_world, {"id": {"from": "_col0"}, "name": {"from": "_col1"}}, **rules)
+    load(local_world, hive)
+
+    assert columns_of(local_world, "id, name") == [(1, "a"), (2, "b")]
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_columns_named_by_their_places_are_not_indexed(local_world: World, named: bool) -> None:
+    declare(local_world, {}, mode="index")
+    if named:
+        load(local_world, pa.table({"id": [1]}), SW)
+    with pytest.raises(SchemaError, match="named by their places"):
+        load(local_world, pa.table({"_col0": [2]}))
+
+
 def test_two_landed_columns_of_one_name_are_refused(local_world: World) -> None:
     declare(local_world, {"total": {"from": "amount"}})
 

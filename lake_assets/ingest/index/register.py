@@ -24,6 +24,7 @@ from lake_assets.lake.session import LakeSession
 from lake_assets.layout.partition import Partition
 from lake_assets.parquet.empty_columns import filled
 from lake_assets.parquet.read import read_footer, read_schema
+from lake_assets.parquet.type_fit import refuse_places
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.manifest import LandedObject, Manifest
 from lake_assets.streams.stream import OpenStream
@@ -129,6 +130,7 @@ class Registrar:
             try:
                 first, _ = remaining[0]
                 own, schemas = self._schema_of(first), self._schemas(obj for obj, _ in remaining[:MOST_SCHEMAS])
+                refuse_places(own, (), f"the object {first.uri}")
                 schema = self.stream.landed.declared.created(filled(next(schemas, own), schemas))
                 create_table(session, self.stream.table, schema, self.stream.config.columns, f"the object {first.uri}")
             except (SourceError, ObjectRefusedError) as error:

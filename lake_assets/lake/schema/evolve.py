@@ -19,7 +19,7 @@ from lake_assets.lake.session import AUTHOR, LakeSession, TableName
 from lake_assets.layout.partition import PartitionColumn
 from lake_assets.parquet.empty_columns import typed
 from lake_assets.parquet.leaves import is_list
-from lake_assets.parquet.type_fit import widened
+from lake_assets.parquet.type_fit import refuse_places, widened
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +55,7 @@ def evolved(
     columns = {field.name.lower(): field for field in schema}
     for origin, given in landed:
         check_columns(given, origin)
+        refuse_places(given, [*columns, *by_path], origin)
         for field in given:
             key = field.name.lower()
             if key in by_path or (key not in columns and t.is_null(field.type)):
