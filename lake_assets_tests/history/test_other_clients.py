@@ -168,6 +168,18 @@ def history_has_each_change(changed: World, rows: Rows) -> None:
         }
 
 
+def test_history_counts_inlined_rows_that_a_replacement_ended_before_their_flush(local_world: World) -> None:
+    local_world.commit(NW, 1, 2)
+    rows = "(SELECT unnest([10, 11, 12]) AS id, 0.5 AS total, 'NW' AS region, DATE '2026-02-11' AS date)"
+    # Of the table alone: a run sets its own limit.
+    inline = "CALL lake.set_option('data_inlining_row_limit', 10, table_name => 'sales')"
+    run(local_world, inline, f"INSERT INTO lake.sales BY NAME {rows}", "DELETE FROM lake.sales WHERE id = 11")
+    local_world.commit(NW, 1, 2, 3)
+    run(local_world, FLUSH)
+
+    history_has_each_change(local_world, snapshots(local_world))
+
+
 def diff_is_what_differs(changed: World, rows: Rows) -> None:
     for first in rows:
         for second in [n for n in rows if n > first and n in (first + 1, max(rows)) and (rows[n] or rows[first])]:

@@ -554,12 +554,12 @@ class _Reader:
     def hidden(self) -> list[Span]:
         """Return the snapshots that may have changed rows of partitions without an entry that says which."""
         spans = [*self._of_others(None, "1 = 1", ()), *self._inlined()]
-        for table in (spec.DATA_FILE, spec.DELETE_FILE):
+        for table, until in ((spec.DATA_FILE, "partial_max"), (spec.DELETE_FILE, self._until)):
             spans += [
                 Span(first, last)
                 for first, last in self.database.rows(
-                    f"SELECT min(begin_snapshot), max(partial_max) FROM {table} "
-                    "WHERE table_id = ? AND partial_max IS NOT NULL",
+                    f"SELECT min(begin_snapshot), max(until) FROM (SELECT begin_snapshot, {until} AS until "
+                    f"FROM {table} WHERE table_id = ?) AS entries WHERE until IS NOT NULL",
                     [self.table_id],
                 )
                 if first is not None
@@ -614,8 +614,23 @@ class _Reader:
             if first is not None:
                 yield Span(first, last)
 
+    @property
+    def _until(self) -> str:
+        """The snapshot before which others see a part of a file of deletes; NULL if all see the same, as SQL.
+
+        Where a flush made both files, of rows and of their deletes, DuckLake 1.5.5 writes it for that of rows only.
+        """
+        files = (
+            f"SELECT data_file_id FROM {spec.DATA_FILE} WHERE table_id = {self.table_id:d} AND partial_max IS NOT NULL"
+        )
+        flushed = f"changes_made LIKE '%inline_flush:{self.table_id:d}%'"
+        return (
+            f"coalesce(partial_max, CASE WHEN delete_count > 1 AND data_file_id IN ({files}) THEN "
+            f"(SELECT max(snapshot_id) FROM {spec.SNAPSHOT_CHANGES} WHERE {flushed}) END)"
+        )
+
     def _deletes(self, file_ids: Sequence[int]) -> dict[int, list[Deletes]]:
-        columns = "data_file_id, delete_count, begin_snapshot, end_snapshot, partial_max"
+        columns = f"data_file_id, delete_count, begin_snapshot, end_snapshot, {self._until}"
         rows = self.database.rows_among(f"SELECT {columns} FROM {spec.DELETE_FILE} WHERE data_file_id IN", file_ids)
         inlined = spec.inlined_deletes(self.table_id)
         if file_ids and self.database.has_table(inlined):
