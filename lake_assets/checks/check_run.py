@@ -177,11 +177,6 @@ def _prepare(facts: Facts, name: str) -> PreparedCheck:
 def run_check(stream: OpenStream, name: str, scope: Scope) -> CheckResult:
     """Run one check; several in one scope share a `CheckRun`.
 
-    Args:
-        stream: the stream of the table.
-        name: one of `checks_of`.
-        scope: which partitions.
-
     Raises:
         LakeAssetsError: the landing zone or the lake cannot be read, or the check's SQL is wrong.
     """

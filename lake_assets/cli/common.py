@@ -133,10 +133,6 @@ def partition_of(stream: "Stream", text: str) -> "Partition":
 def partitions_of(stream: "Stream", texts: Iterable[str]) -> "list[Partition]":
     """Return the partitions that the texts name, each once; also those outside the config.
 
-    Args:
-        stream: the stream.
-        texts: such as `region=NW,date=2026-02-11`.
-
     Raises:
         click.UsageError: a text does not fit the stream's partition columns.
     """
@@ -188,11 +184,7 @@ def _checking(callback: Callable[..., Any] | None) -> Callable[..., Any]:
 
 @contextmanager
 def usage_errors(*kinds: type[LakeAssetsError]) -> Iterator[None]:
-    """Raise errors of the block as those of a command that was called in a wrong way.
-
-    Args:
-        kinds: the errors.
-    """
+    """Raise errors of the block as those of a command that was called in a wrong way."""
     try:
         yield
     except kinds as error:

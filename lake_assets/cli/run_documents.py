@@ -269,11 +269,7 @@ class IngestedPartition(Document):
 
     @classmethod
     def of(cls, outcome: Outcome) -> "IngestedPartition":
-        """Return the outcome as a document has it.
-
-        Args:
-            outcome: with a result, an error or both.
-        """
+        """Return the outcome as a document has it."""
         error = outcome.error
         if (result := outcome.result) is None:
             return cls(partition=outcome.partition, status="failed", error=error)
@@ -330,15 +326,7 @@ class IngestDocument(Document):
     def of(
         cls, stream: OpenStream, run: str, selected: int, outcomes: Sequence[Outcome], error: BaseException | None
     ) -> "IngestDocument":
-        """Return the document of a run.
-
-        Args:
-            stream: its stream.
-            run: its id.
-            selected: the number of partitions that were selected.
-            outcomes: in the order in which the partitions ended.
-            error: what ended the run; None if nothing did.
-        """
+        """Return the document of a run."""
         partitions = [IngestedPartition.of(outcome) for outcome in outcomes if outcome.result or outcome.error]
         status = Counter(partition.status for partition in partitions)
         return cls(
@@ -414,15 +402,7 @@ class IndexRunDocument(Document):
         plan: IndexPlan | None,
         error: BaseException | None,
     ) -> "IndexRunDocument":
-        """Return the document of a run.
-
-        Args:
-            stream: its stream.
-            run: its id.
-            outcomes: of the partitions that have ended.
-            plan: of the run; None if partitions were selected.
-            error: what ended the run; None if nothing did.
-        """
+        """Return the document of a run."""
         partitions = [IngestedPartition.of(outcome) for outcome in outcomes if outcome.result or outcome.error]
         return cls(
             action="index",

@@ -30,13 +30,7 @@ yes_option = click.option("--yes", "-y", is_flag=True, help="Do not ask before a
 def _as_one(
     name: str, make: Callable[..., object], options: Mapping[str, Callable[[Command], Command]]
 ) -> Callable[[Command], Command]:
-    """Return a decorator that gives a command one value for several options.
-
-    Args:
-        name: of the command's parameter.
-        make: makes it from the options' values.
-        options: the options, by the parameter's name.
-    """
+    """Return a decorator that gives a command one value for several options."""
 
     def decorate(command: Command) -> Command:
         def with_one(*arguments: object, **values: object) -> object:
@@ -146,12 +140,6 @@ def confirm(stream: "OpenStream", selection: "Selection", verb: str, *, yes: boo
     """Show what a run would be about, and ask whether to go on if it has more than ten partitions.
 
     Nothing is asked with `yes`, and if standard input is not a terminal, as in a script.
-
-    Args:
-        stream: of the partitions.
-        selection: what the run is about.
-        verb: what is done with them, such as `Ingest`.
-        yes: whether the answer is known.
     """
     number = len(selection.partitions)
     asks = not yes and number >= ASKED_FROM and sys.stdin.isatty()

@@ -55,11 +55,6 @@ def columns(names: Sequence[str], depth: int, taken: Sequence[str]) -> tuple[lis
 
     A part that varies is a column if it consists of words, else `*`. A part with digits behind the time is `*` too,
     because it may be the first of several.
-
-    Args:
-        names: of the files.
-        depth: of the folders above them.
-        taken: names that other columns have.
     """
     all_named = list(_named(names))
     marks = next((form for form, _ in Counter(name.marks for name in all_named).most_common(1)), ())

@@ -109,9 +109,6 @@ class _Catalog(BaseModel):
 def read_catalog(text: str) -> tuple[OlakeStream, ...]:
     """Return the selected streams of a catalog, in its order.
 
-    Args:
-        text: the content of `catalog.json`.
-
     Raises:
         ConfigError: the text is not JSON, or not a catalog; the error names the key.
     """
@@ -205,12 +202,7 @@ def stream_config(stream: OlakeStream, source: str, start: dt.date) -> dict[str,
 
 
 def null_times(stream: OlakeStream, config: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """The partition columns with a folder of times that are NULL, which no config has, and their columns of the rows.
-
-    Args:
-        stream: a stream of OLake's catalog.
-        config: as `stream_config` returns it.
-    """
+    """The partition columns with a folder of times that are NULL, which no config has, and their rows' columns."""
     placeholders = stream.template.placeholders if stream.template else ()
     for name, column in config["partitions"].items():
         of_column = [p for p in placeholders if not p.is_now and p.column == column.get("from")]

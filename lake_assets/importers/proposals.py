@@ -285,15 +285,7 @@ def _paths(folder: Folder, parquet: Sequence[LandedObject], notes: list[str]) ->
 def _with_names(
     found: list[Column], layout: str, names: Sequence[str], taken: Sequence[str], notes: list[str]
 ) -> tuple[list[Column], str, str]:
-    """Return the columns, with those of the files' names if these have a finer time than the folders, and the patterns.
-
-    Args:
-        found: columns of the folders.
-        layout: of the folders.
-        names: of the files.
-        taken: names that columns of the rows have.
-        notes: get what is not certain.
-    """
+    """Return the columns, with those of the files' names if their time is finer than the folders', and the patterns."""
     depth = max((column.levels.stop for column in found), default=0)
     in_folders = [column.name for column in found if not column.is_time]
     named = file_names.columns(names, depth, [*in_folders, *taken])

@@ -112,11 +112,6 @@ def compare(
 ) -> dict[Partition, Comparison]:
     """Compare the landed objects of some partitions with those that the lake knows.
 
-    Args:
-        lake: None if there is none yet.
-        stream: of mode append.
-        landed: the objects of each partition.
-
     Raises:
         CatalogError: the ledger or the manifest cannot be read.
     """
@@ -239,12 +234,6 @@ def _has_content(stream: OpenStream, landed: LandedObject, known: KnownObject) -
 
 
 def changed_objects(partition: Partition, compared: Comparison, live: AbstractSet[str]) -> list[ChangedObject]:
-    """Return the landed objects of a partition that have changed since the lake registered or read them.
-
-    Args:
-        partition: the partition.
-        compared: its objects.
-        live: the URIs of the table's files.
-    """
+    """Return the landed objects of a partition that have changed since the lake registered or read them."""
     befores = [(obj, compared.known_as(obj)) for obj in compared.changed]
     return [ChangedObject(before, obj, partition, obj.uri in live) for obj, before in befores if before is not None]

@@ -307,14 +307,7 @@ class Planner:
 
 
 def edited_text(stream: OpenStream, partition: Partition, before: int, rows: int) -> str:
-    """Return what another client changed, and how to undo it: one clause.
-
-    Args:
-        stream: of the partition.
-        partition: the partition.
-        before: its rows after its last commit.
-        rows: its rows now.
-    """
+    """Return what another client changed, and how to undo it: one clause."""
     undo = f"`lake-assets ingest {stream.name} --partition {partition.option} --force` does"
     if stream.config.mode == "index":  # a registered file is not registered again
         undo = "to undo it, delete all its rows with SQL, land its objects under other names, and ingest it"

@@ -79,12 +79,7 @@ def unreachable_now(catalog: PostgresCatalog, why: str) -> CatalogUnreachableErr
 
 
 def connection_error(catalog: PostgresCatalog, error: Exception) -> CatalogError | None:
-    """Return the error for a server that is unreachable or refuses a connection; None for an error of a statement.
-
-    Args:
-        catalog: the server's catalog.
-        error: of psycopg or of DuckDB.
-    """
+    """Return the error for a server that is unreachable or refuses a connection; None for an error of a statement."""
     if (away := unreachable(catalog, error)) is not None:
         return away
     said = _STATEMENT.sub("", str(error))

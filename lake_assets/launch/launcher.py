@@ -81,12 +81,6 @@ class RemoteDriver(Protocol):
 def launch(config: LakeConfig, runs: RemoteRuns, request: Request, received: Received) -> Ended:
     """Start a driver, take its messages while it runs, and wait for its end.
 
-    Args:
-        config: with the Spark settings.
-        runs: the launcher.
-        request: for the driver.
-        received: takes what the driver reports.
-
     Raises:
         MissingExtraError: the extra of the engine is not installed.
         LauncherError: the settings do not fit the launcher, the driver cannot be started or reached, or its messages

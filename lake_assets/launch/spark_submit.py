@@ -101,11 +101,6 @@ def spark_submit(runs: SparkSubmit) -> str:
 class SubmittedDriver:
     """A driver on this machine.
 
-    Args:
-        config: with the Spark settings.
-        runs: the launcher, in client mode.
-        transforms: as in `spark_config`.
-
     Raises:
         LauncherError: as `submission`.
         SparkUnavailableError: as `submission`.

@@ -60,13 +60,7 @@ def render_rows(codec: HiveCodec, rows: pa.Table | pa.RecordBatch, now: datetime
 def read_rows(
     codec: HiveCodec, placeholders: Sequence[Placeholder], column: pa.ChunkedArray | pa.Array
 ) -> pa.DictionaryArray:
-    """Return one column's value in the path of every row; see `Template.read_rows`.
-
-    Args:
-        codec: how the template's paths are written.
-        placeholders: the column's, at least one.
-        column: the values.
-    """
+    """Return one column's value in the path of every row; see `Template.read_rows`."""
     codes, values = _distinct(placeholders[0].column, column, _span(placeholders), codec.zone)
     texts = [codec.read([(p, codec.write(p, value)) for p in placeholders]) for value in values]
     # No partition has an empty text, so it marks a value that cannot be read back.

@@ -36,11 +36,6 @@ class HiveCodec:
     def write(self, placeholder: Placeholder, value: object, spelling: str = SPELLINGS[0]) -> str:
         """Write a row's value as a placeholder's text: one folder unless `nested`; empty only if it keeps empty values.
 
-        Args:
-            placeholder: the placeholder.
-            value: of the row.
-            spelling: one of `SPELLINGS`.
-
         Raises:
             LayoutError: paths cannot hold values of this type.
         """
@@ -67,11 +62,6 @@ class HiveCodec:
 
     def write_partition(self, placeholder: Placeholder, text: str, spelling: str = SPELLINGS[0]) -> str:
         """Return the text of a placeholder for a partition's value.
-
-        Args:
-            placeholder: the placeholder.
-            text: the encoded value, as `read` returns it.
-            spelling: one of `SPELLINGS`.
 
         Raises:
             LayoutError: the placeholder is a part of a time, and the text is not a time.

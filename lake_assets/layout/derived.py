@@ -41,9 +41,6 @@ class Derived:
     def texts(self, values: pa.ChunkedArray | pa.Array) -> pa.DictionaryArray:
         """Return the partition column's value for each row, as `PartitionColumn.text` writes it.
 
-        Args:
-            values: the values of the rows' column.
-
         Raises:
             LayoutError: paths cannot hold values of this type, or a time is outside the years 1 to 9999.
         """
@@ -67,11 +64,6 @@ def time_type(template: Template, column: str) -> TimeName | None:
 
 def check_time_type(template: Template, column: PartitionColumn, field: str) -> None:
     """Refuse a column type whose values the layout's paths do not hold.
-
-    Args:
-        template: the layout, which has the column.
-        column: the column with its type.
-        field: the config's field of the type.
 
     Raises:
         ValueError: the paths hold parts of a time that are not a value of the type; or they hold hours of another time

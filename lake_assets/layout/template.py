@@ -213,10 +213,6 @@ class Template:
     def read_rows(self, name: str, column: pa.ChunkedArray | pa.Array) -> pa.DictionaryArray:
         """Return one partition column's value in the path of each row, as `match` returns it.
 
-        Args:
-            name: the partition column.
-            column: the rows' values of `source(name)`.
-
         Raises:
             LayoutError: paths cannot hold values of this type, or a time is outside the years 1 to 9999.
         """

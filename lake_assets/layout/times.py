@@ -92,12 +92,7 @@ class TimeType:
                 return dt.datetime.fromordinal(number // 24).replace(hour=number % 24)
 
     def within(self, period: "TimeType", start: dt.datetime) -> tuple[str, str]:
-        """Return the first and the last value in a longer time; a week is in the year of its Thursday, as in ISO 8601.
-
-        Args:
-            period: the longer type.
-            start: the first moment of its value.
-        """
+        """Return the first and the last value in a longer time; a week is in the year of its Thursday (ISO 8601)."""
         try:
             end = period.at(period.number(start) + 1) - dt.timedelta(microseconds=1)
         except (ValueError, OverflowError):  # the year after 9999
@@ -122,11 +117,6 @@ TIME_TYPES: Mapping[str, TimeType] = MappingProxyType(
 
 
 def zone_of(kind: str, time_zone: str) -> str:
-    """Return the time zone of a column's values.
-
-    Args:
-        kind: the column's type.
-        time_zone: the stream's.
-    """
+    """Return the time zone of a column's values."""
     # In a zone with daylight saving, two hours would have the same name.
     return "UTC" if kind == "hour" else time_zone

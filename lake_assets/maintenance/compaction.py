@@ -96,11 +96,6 @@ def candidates(stream: OpenStream, session: LakeSession, at_least: int) -> list[
     Partitions are left out if a file was written under other columns than the table has now, or lies outside the lake's
     storage, and all if the table is partitioned by other columns than the stream.
 
-    Args:
-        stream: the stream of the table.
-        session: its open lake.
-        at_least: files of a partition.
-
     Raises:
         CatalogError: the catalog cannot be read.
     """

@@ -52,12 +52,6 @@ def known_to_dagster(
     """Return the partitions whose commit Dagster has, each with the run that materialized its key last.
 
     It has one if the newest materialization of the partition's key has its snapshot, or came after it.
-
-    Args:
-        instance: of Dagster.
-        asset: key of the stream's asset.
-        keys: the key of each partition.
-        newest: the newest commit of each partition.
     """
     events = dict(newest_materializations(instance, asset, {keys[partition] for partition in newest}))
     found = ((partition, events.get(keys[partition]), row) for partition, row in newest.items())

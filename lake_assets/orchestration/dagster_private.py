@@ -99,11 +99,6 @@ def delete_texts(instance: dg.DagsterInstance, pattern: str, before: str) -> Non
 def send_mail(email: Email, subject: str, body: str) -> None:
     """Send a mail of HTML as Dagster's own sensor of failed runs does.
 
-    Args:
-        email: server, sender and receivers.
-        subject: one line of ASCII.
-        body: HTML in ASCII.
-
     Raises:
         OSError: the server cannot be reached, refuses, or has no trusted certificate.
     """

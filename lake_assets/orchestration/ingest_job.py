@@ -56,10 +56,6 @@ def ingest_job(specs: StreamSpecs, config: LakeConfig) -> dg.JobDefinition:
     """Return the job of one stream, whose run needs no partition of Dagster's.
 
     Each partition has an event and results of checks of its own, as in a run of the asset.
-
-    Args:
-        specs: of the stream.
-        config: says where the driver of a run executes.
     """
     stream, lake_config = specs.stream, config
 

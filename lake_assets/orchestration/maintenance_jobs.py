@@ -102,10 +102,6 @@ def audits(config: LakeConfig, streams: Mapping[str, Sequence[StreamSpecs]]) -> 
 
     The results are those of checks that are executed on their own: of each partition that fails or failed before, and
     of the whole table.
-
-    Args:
-        config: of the lakes.
-        streams: those of each lake, by the lake's name.
     """
     jobs, schedules = [], []
     for name, of_lake in streams.items():

@@ -188,13 +188,7 @@ def _lineage(view: PartitionView, landing: dg.AssetKey) -> dg.TableColumnLineage
 def table_schema(
     columns: Sequence[tuple[str, str]], partitioned: Sequence[str], descriptions: Mapping[str, str] | None = None
 ) -> dg.TableSchema:
-    """Return a table's columns for Dagster, with the partition columns marked.
-
-    Args:
-        columns: names and types.
-        partitioned: names of the partition columns.
-        descriptions: of columns, by their names in small letters.
-    """
+    """Return a table's columns for Dagster, with the partition columns marked."""
     names = {name.lower() for name in partitioned}
 
     def description(name: str) -> str | None:
@@ -244,13 +238,7 @@ def _cell(value: str | None, most: int = PREVIEW_CHARACTERS) -> str:
 
 
 def markdown_table(names: Sequence[str], rows: Iterable[Sequence[str]], right: Collection[str] = ()) -> str:
-    """Return a table of Markdown.
-
-    Args:
-        names: of the columns.
-        rows: cells in Markdown.
-        right: the columns that are aligned to the right.
-    """
+    """Return a table of Markdown."""
     lines = [names, ["--:" if name in right else "---" for name in names], *rows]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
@@ -293,11 +281,6 @@ def newest_landing_scan(instance: dg.DagsterInstance, landing: dg.AssetKey, repo
     A run's observation of the landing zone repeats them, so the newest event has them.
 
     Only Dagster's event log is read, by a few rows.
-
-    Args:
-        instance: holds the event log.
-        landing: key of the landing asset.
-        report: key of the stream's report asset.
     """
     scans = [*_observed(instance, landing), *_reported(instance, report)]
     if not scans:

@@ -302,10 +302,6 @@ def joined_key(keys: Mapping[str, str]) -> str:
 def partition_of(columns: Sequence[PartitionColumn], key: str) -> Partition:
     """Return the cell that a key names, which is a partition if they have the same columns.
 
-    Args:
-        columns: of the cell.
-        key: of Dagster.
-
     Raises:
         PartitionError: a value is not of its column's type, or is not written as by `partition_key`: the partition
             would have two keys.

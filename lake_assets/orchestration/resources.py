@@ -14,10 +14,6 @@ def pyspark_resource(spark: Spark, *, transforms: bool = True) -> LazyPySparkRes
     """Return the Spark session's resource: our settings, overridden by those of the config.
 
     Dagster shows them, so the URL of a Spark Connect server is without its token here.
-
-    Args:
-        spark: of the config.
-        transforms: as of `spark_config`.
     """
     config = spark_config(app_name="lake-assets on Dagster", settings=spark.shown_settings, transforms=transforms)
     return LazyPySparkResource(spark_config=config)

@@ -53,10 +53,6 @@ def restore_job(stream: OpenStream, asset: dg.AssetKey) -> dg.JobDefinition:
     """Return the job of one stream. A restored partition has a materialization with its rows; the history is metadata.
 
     A run without a snapshot fails, and the failure has the history, in which a person finds one.
-
-    Args:
-        stream: of the partitions.
-        asset: key of the stream's table.
     """
 
     @dg.op(

@@ -57,12 +57,7 @@ def message_of(report: Outcome | End | Event) -> Message:
 
 
 def report_of(message: Message, partitions: Mapping[str, Partition]) -> Outcome | End | Event:
-    """Return the report of a message.
-
-    Args:
-        message: from a driver.
-        partitions: those of the request by their paths.
-    """
+    """Return the report of a message."""
     fields = message["fields"]
     if message["kind"] == "event":
         return _EVENT.validate_python(fields)

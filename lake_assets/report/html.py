@@ -119,11 +119,6 @@ def page(sections: Sequence[Section], title: str, made: dt.datetime) -> str:
 
     Every text of a config, a ledger or a path is escaped, control characters too. The page loads nothing, and its
     policy forbids it.
-
-    Args:
-        sections: one for each stream.
-        title: of the page.
-        made: the time of the report, with a time zone.
     """
     environment = Environment(
         loader=PackageLoader("lake_assets", "report"),

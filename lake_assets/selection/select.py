@@ -151,11 +151,6 @@ def select(stream: OpenStream, wanted: Wanted, *, outside: bool = False, now: dt
 def narrowed(stream: OpenStream, partitions: Sequence[Partition], wanted: Wanted) -> list[Partition]:
     """Return those of some partitions that a person selected, in their order.
 
-    Args:
-        stream: of the partitions.
-        partitions: each once.
-        wanted: what is selected among them.
-
     Raises:
         PartitionError: a text is not of the selection grammar; the error names the column.
         StorageError: the landing zone cannot be listed.

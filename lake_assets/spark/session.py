@@ -124,9 +124,6 @@ def prepare_environment(conf: Mapping[str, str] | None = None) -> Java | None:
     A JAVA_HOME that cannot be used is replaced, with a warning. `start_session` calls this function. Call it before
     other code starts the session, such as Dagster's resource. It may be called again.
 
-    Args:
-        conf: the settings of the session.
-
     Returns:
         The Java that will run the driver; None if the driver's JVM, or a Spark Connect server, runs already.
 
@@ -197,10 +194,6 @@ def own_session(settings: Mapping[str, str], *, transforms: bool) -> AbstractCon
     """Return a context with a function that starts the session at its first call; when it ends, that session stops.
 
     A session that ran in this process before is used, and stays. One that a Spark Connect server has ended is replaced.
-
-    Args:
-        settings: the config's Spark settings.
-        transforms: as in `spark_config`.
     """
     return _session(lambda: start_session(spark_config(settings=settings, transforms=transforms)))
 

@@ -115,12 +115,7 @@ def prepare(spark: SparkSession, at_most: float | None = None) -> None:
 
 
 def report_tries(host: str, tries: int) -> None:
-    """Report that Spark tried a task again, if it did.
-
-    Args:
-        host: of the last try.
-        tries: before it.
-    """
+    """Report that Spark tried a task again, if it did."""
     if tries:
         why = f"a task of Spark failed, or its executor was lost; its next try, on {host}, succeeded"
         report("retry", step="job", retry=tries, kind="task", message=why)

@@ -76,11 +76,6 @@ _ODD_NAME = re.compile(r'Error parsing Path "([^"]*)"', re.DOTALL)
 def storage_errors(storage: AnyStorage, uri: str, doing: Doing) -> Iterator[None]:
     """Raise the errors of a block that reads or writes one object as errors of ours without secrets.
 
-    Args:
-        storage: of the object.
-        uri: the object's.
-        doing: whether the block reads or writes it.
-
     Raises:
         StorageUnreachableError: the storage did not answer, or failed; a retry may succeed.
         WholeStorageError: the storage is full, refuses the key, or does not exist.
@@ -124,11 +119,6 @@ def failure(error: OSError, storage: AnyStorage, uri: str, doing: Doing) -> Stor
 
 def odd_name(error: Exception, root: str, uri: str | None) -> LakeAssetsError | None:
     """Return the error for an object whose name the client does not accept, such as one with control characters.
-
-    Args:
-        error: of the client.
-        root: of the storage.
-        uri: of the object; None if it was listed.
 
     Returns:
         A `SourceError` for one object, which `on_bad_object` may leave out; None for another error.

@@ -371,11 +371,6 @@ class Store:
         It is compared first. In S3 and R2 the deletion also has the ETag as its condition. In other stores, and on
         servers without that condition, an object that is written between the two requests is lost.
 
-        Args:
-            key: of the object.
-            etag: as a listing gave it.
-            size: bytes.
-
         Returns:
             Whether the key is free now; False if another object has it, which stays.
 

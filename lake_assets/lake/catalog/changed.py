@@ -30,12 +30,6 @@ class ChangedSnapshot:
 def changed_snapshots(session: LakeSession, table: TableName, since: int, until: int) -> list[ChangedSnapshot]:
     """Return the snapshots that changed rows of a table, by number; compactions change none.
 
-    Args:
-        session: an open lake.
-        table: it exists.
-        since: the first snapshot.
-        until: the last snapshot.
-
     Raises:
         ExpiredSnapshotError: some of the snapshots, or the one before them, have expired.
         CatalogError: there is no such snapshot, or the catalog cannot be read.

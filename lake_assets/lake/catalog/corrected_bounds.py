@@ -43,12 +43,6 @@ def correct_bounds(
     Both are taken from the footer, or from the data if that has none. Bounds of single-precision columns are moved
     outward, see `bounds.beyond`; columns with NaN have none.
 
-    Args:
-        session: an open lake.
-        name: of the table.
-        snapshot_id: of the commit.
-        before: the table's bounds before it.
-
     Raises:
         CatalogError: the catalog refuses, or a file cannot be read.
     """

@@ -138,13 +138,7 @@ def _size(file: Path) -> int:
 
 
 def table_files(session: LakeSession, table: TableName, keys: int) -> TableFiles:
-    """Return the data files of a table, and of the partition with most of them.
-
-    Args:
-        session: an open lake.
-        table: the table.
-        keys: the number of its partition columns.
-    """
+    """Return the data files of a table, and of the partition with most of them."""
     with catalog_tables(session) as database:
         table_id = find_table(database, table)
         live = "f.table_id = ? AND f.end_snapshot IS NULL"

@@ -177,16 +177,7 @@ def ask_whole_files(
     inlined: Sequence[str],
     version: spec.Version,
 ) -> Callable[[], dict[Key, list[PartitionFile]]]:
-    """Ask for what `whole_files_of` returns, or raises.
-
-    Args:
-        database: the catalog.
-        table: of the files.
-        partitioning: of the table.
-        wanted: the partitions.
-        inlined: the table's tables of inlined rows.
-        version: of the specification.
-    """
+    """Ask for what `whole_files_of` returns, or raises."""
     name = spec.inlined_deletes(table.table_id)
     of_others = database.ask(
         f"SELECT 1 FROM {spec.DATA_FILE} WHERE table_id = ? AND end_snapshot IS NULL "

@@ -278,13 +278,7 @@ class PastPartition:
         return int(rows), None if newest is None else int(newest)
 
     def changes(self, since: int, newest: int, known: Container[int] = ()) -> list[int]:
-        """Return the newest snapshots from `since` on that added or ended a file, or changed rows; the newest first.
-
-        Args:
-            since: the first.
-            newest: this many at most.
-            known: to be left out.
-        """
+        """Return the newest snapshots from `since` on that added or ended a file, or changed rows; the newest first."""
         entries: list[CatalogFile | Deletes] = [*self.files]
         entries += [entry for file in self.files for entry in self.table.deletes.get(file.file_id, ())]
         moments = {entry.begin_snapshot for entry in entries}
@@ -342,11 +336,6 @@ def past_table(
 
 def live_rows(session: LakeSession, name: TableName, columns: Sequence[PartitionColumn]) -> Mapping[Key, int] | None:
     """Return the number of rows that each partition has now, by its key; None if a row may be in no file of its own.
-
-    Args:
-        session: an open lake.
-        name: of the table.
-        columns: the partition columns.
 
     Raises:
         CatalogError: the catalog cannot be read.

@@ -46,11 +46,6 @@ def refuse_drift(session: LakeSession, changes: Sequence[Change], database: Cata
     So each object enters a partition once. Call it in the transaction of the commit, after the number of its snapshot
     is known. So it sees every commit before that snapshot, and the catalog refuses a commit that overlaps.
 
-    Args:
-        session: an open lake.
-        changes: what the transaction commits.
-        database: the open transaction, if it is not DuckDB's.
-
     Raises:
         PartitionMovedError: another writer added one of the objects, or replaced the partition.
         NotDirectError: only DuckLake can read the manifest.

@@ -182,15 +182,7 @@ def quarantined_objects(
 
 
 def objects_at(session: LakeSession, stream: str, root: str, rows: Sequence[LedgerRow], snapshot: int) -> Manifest:
-    """Return the landed objects of which a partition's rows in a snapshot were made, and those left out, by URI.
-
-    Args:
-        session: an open lake.
-        stream: of the partition.
-        root: URI of the landing zone.
-        rows: the partition's commits.
-        snapshot: the snapshot.
-    """
+    """Return the landed objects of which a partition's rows in a snapshot were made, and those left out, by URI."""
     before = [row for row in rows if row.snapshot_id is not None and row.snapshot_id <= snapshot]
     if not before or not session.exists(MANIFEST.name(session.config)):
         return Manifest(())

@@ -109,10 +109,6 @@ def ledger_asset(streams: Sequence[StreamSpecs], spec: dg.AssetSpec) -> dg.Asset
 
     It is never materialized, because the streams' own transactions write it. An observation reads the table; its data
     version is the number of rows.
-
-    Args:
-        streams: those of the lake.
-        spec: the attributes of the ledger's asset.
     """
     spec = spec.replace_attributes(deps=[*(each.table.key for each in streams), *spec.deps])
 

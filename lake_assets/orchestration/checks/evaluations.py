@@ -226,12 +226,7 @@ class Evaluator:
         yield self._evaluation(whole, is_blocking=False)
 
     def repeated(self, name: str, keys: Sequence[str | None]) -> Iterator[dg.AssetCheckEvaluation]:
-        """Yield the newest earlier results, for partitions that the run has no result of, and behind these the total.
-
-        Args:
-            name: of the check.
-            keys: of the partitions; None is the whole table.
-        """
+        """Yield the newest earlier results, for partitions without a result of the run, and behind these the total."""
         of_partitions = is_by_partition(self.stream, name)
         evaluations = list(self._repeated(name, [key for key in keys if key is not None] if of_partitions else keys))
         yield from evaluations

@@ -51,12 +51,7 @@ def _is_lost(pid: int | None, at: float, seconds: float) -> bool:
 
 
 def _is_alive(pid: int, at: float) -> bool:
-    """Return whether the process that had this number at a moment still executes.
-
-    Args:
-        pid: number of the process.
-        at: seconds since 1970.
-    """
+    """Return whether the process that had this number at a moment still executes."""
     try:
         process = psutil.Process(pid)
         return process.status() != psutil.STATUS_ZOMBIE and process.create_time() <= at + _CLOCK_SECONDS
