@@ -36,6 +36,7 @@ class AvroFile:
     Args:
         file: the landed file.
         origin: names it in errors.
+        known: as of `avro_types.columns`.
 
     Attributes:
         schema: its columns.
@@ -46,7 +47,7 @@ class AvroFile:
         SchemaError: a column cannot be one of a table.
     """
 
-    def __init__(self, file: pa.NativeFile, origin: str) -> None:
+    def __init__(self, file: pa.NativeFile, origin: str, known: pa.Schema) -> None:
         self._file = file
         self._size = int(file.size())
         self._window, self._at = b"", 0
@@ -64,7 +65,7 @@ class AvroFile:
         self._decompress = _CODECS[codec]
         try:
             schema = json.loads(self.metadata["avro.schema"])
-            self.schema, self._stored = avro_types.columns(schema, origin)
+            self.schema, self._stored = avro_types.columns(schema, origin, known)
         except (LookupError, ValueError, TypeError, AttributeError, RecursionError) as error:
             raise pa.ArrowInvalid(f"its schema is none of Avro's ({type(error).__name__}: {error})") from error
 

@@ -34,12 +34,13 @@ _MOST_DIGITS = 38  # of a decimal of a lake
 _MOST_TYPES = 10_000  # of a schema, whose named types may use each other many times
 
 
-def columns(schema: Any, origin: str) -> tuple[pa.Schema, dict[str, Any]]:  # noqa: ANN401 - of a file's JSON
+def columns(schema: Any, origin: str, known: pa.Schema) -> tuple[pa.Schema, dict[str, Any]]:  # noqa: ANN401 - of JSON
     """Return the columns of a record, and its schema without logical types, in which they are named by their numbers.
 
     Args:
         schema: of the file, from its JSON.
         origin: names the file in errors.
+        known: columns of which an unknown field may be one by its aliases, at any depth.
 
     Raises:
         SchemaError: a column cannot be one of a table, or there is none.
@@ -48,7 +49,8 @@ def columns(schema: Any, origin: str) -> tuple[pa.Schema, dict[str, Any]]:  # no
     if not (isinstance(schema, dict) and schema.get("type") == "record" and schema["fields"]):
         raise SchemaError(f"{origin} has rows that are no records with fields:", "land records.")
     types = _Types(origin)
-    found = [(field["name"], *types.of_column(field, schema)) for field in schema["fields"]]
+    kind = pa.struct(list(known))
+    found = [(name, *types.of_column(field, schema, of)) for name, field, of in _fields(schema["fields"], kind)]
     stored = [{"name": column_name(number), "type": kind} for number, (_, _, kind) in enumerate(found)]
     return pa.schema([(name, kind) for name, kind, _ in found]), {"type": "record", "name": "row", "fields": stored}
 
@@ -56,6 +58,22 @@ def columns(schema: Any, origin: str) -> tuple[pa.Schema, dict[str, Any]]:  # no
 def column_name(number: int) -> str:
     """Return the name of a column in the schema without logical types."""
     return f"c{number}"
+
+
+def _fields(
+    fields: Sequence[dict[str, Any]], known: pa.DataType | None
+) -> list[tuple[str, dict[str, Any], pa.DataType | None]]:
+    """Return the fields of a record with their names, which may be those of aliases, and the types of these."""
+    types = {field.name.lower(): field.type for field in known} if known and pa.types.is_struct(known) else {}
+    own = {field["name"].lower() for field in fields}
+
+    def name_of(field: dict[str, Any]) -> str:
+        others = [] if field["name"].lower() in types else field.get("aliases", [])
+        name: str = next((name for name in others if name.lower() in types and name.lower() not in own), field["name"])
+        own.add(name.lower())
+        return name
+
+    return [(name := name_of(field), field, types.get(name.lower())) for field in fields]
 
 
 class _Types:
@@ -73,21 +91,23 @@ class _Types:
         self._count = 0
         self._unheld = ""  # a type that no column of a lake holds
 
-    def of_column(self, field: dict[str, Any], record: dict[str, Any]) -> tuple[pa.DataType, Any]:
+    def of_column(
+        self, field: dict[str, Any], record: dict[str, Any], known: pa.DataType | None
+    ) -> tuple[pa.DataType, Any]:
         """Return the type of a column of a record, and how Avro stores its values."""
         self._column = field["name"]
         name, space = _full_name(record, "")
         self._within = (name,)
         self._unheld = ""
-        kind, stored = self._of(field["type"], space)
+        kind, stored = self._of(field["type"], space, known)
         return opaque(pa.null(), self._unheld) if self._unheld else kind, stored
 
-    def _of(self, schema: Any, space: str) -> tuple[pa.DataType, Any]:  # noqa: ANN401 - of a file's JSON
+    def _of(self, schema: Any, space: str, known: Any) -> tuple[pa.DataType, Any]:  # noqa: ANN401 - of a file's JSON
         self._count += 1
         if self._count > _MOST_TYPES:
             raise self._refused(f"is one of more than {_MOST_TYPES:,} types", "land it as another type.")
         if isinstance(schema, list):
-            return self._of_union(schema, space)
+            return self._of_union(schema, space, known)
         if isinstance(schema, str):
             if schema in _SIMPLE:
                 return _SIMPLE[schema], schema
@@ -98,26 +118,26 @@ class _Types:
                     f"has the type {name}, which is within itself, and DuckDB reads no Avro with such a type",
                     "let its writer leave the column out, or cast it to a text.",
                 )
-            return self._of_definition(*self._named[name])
-        return self._of_definition(schema, space)
+            return self._of_definition(*self._named[name], known)
+        return self._of_definition(schema, space, known)
 
-    def _of_union(self, branches: Sequence[Any], space: str) -> tuple[pa.DataType, Any]:
-        found = [self._of(branch, space) for branch in branches]
+    def _of_union(self, branches: Sequence[Any], space: str, known: pa.DataType | None) -> tuple[pa.DataType, Any]:
+        found = [self._of(branch, space, known) for branch in branches]
         kinds = [kind for kind, _ in found if not pa.types.is_null(kind)]
         if len(kinds) > 1:
             self._unheld = f"union of {' and '.join(map(str, kinds))}"
         return (kinds or [pa.null()])[0], [stored for _, stored in found]
 
-    def _of_definition(self, schema: dict[str, Any], space: str) -> tuple[pa.DataType, Any]:
+    def _of_definition(self, schema: dict[str, Any], space: str, known: pa.DataType | None) -> tuple[pa.DataType, Any]:
         kind = schema["type"]
         if kind == "array":
-            item, stored = self._of(schema["items"], space)
+            item, stored = self._of(schema["items"], space, getattr(known, "value_type", None))
             return pa.list_(item), {"type": "array", "items": stored}
         if kind == "map":
-            item, stored = self._of(schema["values"], space)
+            item, stored = self._of(schema["values"], space, getattr(known, "item_type", None))
             return pa.map_(pa.string(), item), {"type": "map", "values": stored}
         if kind not in {"record", "enum", "fixed"}:
-            found, stored = self._of(kind, space)
+            found, stored = self._of(kind, space, known)
             return self._logical(schema, kind, found), stored
         name, space = _full_name(schema, space)
         self._named[name] = schema, space
@@ -127,7 +147,7 @@ class _Types:
         if kind == "fixed":
             return self._logical(schema, kind, pa.binary()), {**named, "size": schema["size"]}
         around, self._within = self._within, (*self._within, name)
-        parts = [(field["name"], *self._of(field["type"], space)) for field in schema["fields"]]
+        parts = [(name, *self._of(field["type"], space, of)) for name, field, of in _fields(schema["fields"], known)]
         self._within = around
         if not parts:
             self._unheld = "record without fields"

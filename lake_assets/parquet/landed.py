@@ -86,18 +86,18 @@ class Landed:
             file: the object.
             form: its format.
             origin: names it in errors.
-            table: the columns of the table, as whose types a text is read; none if there is no table.
+            table: the columns of the table, as which a text is read, and aliases of Avro; none if there is no table.
 
         Raises:
             SourceError, SchemaError, pyarrow.ArrowInvalid, OSError: it is damaged, or cannot be read.
         """
         if isinstance(form, OrcFormat):
             return LandedOrc(file, origin)
-        if isinstance(form, AvroFormat):
-            return LandedAvro(file, origin)
         assert not isinstance(form, ParquetFormat)  # noqa: S101 - the caller opens it
         known = self.added.without(table) if self.added else table
         known = self.declared.known(known) if len(known) else known
+        if isinstance(form, AvroFormat):
+            return LandedAvro(file, origin, known)
         if isinstance(form, CsvFormat):
             return LandedCsv(file, form, origin, known, self.declared.rules)
         return LandedJson(file, form, origin, known, self.declared.rules, self.declared.omitted)

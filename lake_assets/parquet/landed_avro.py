@@ -35,12 +35,13 @@ class LandedAvro:
     Args:
         file: the open object.
         origin: names it in errors.
+        known: the columns of the table, which may have those of the object by their aliases.
     """
 
-    def __init__(self, file: pa.NativeFile, origin: str) -> None:
+    def __init__(self, file: pa.NativeFile, origin: str, known: pa.Schema) -> None:
         self._size = int(file.size())
         self._origin = origin
-        self._avro = AvroFile(file, origin)
+        self._avro = AvroFile(file, origin, known)
         self._calendar = Calendar.of({key.encode(): value for key, value in self._avro.metadata.items()})
         self.schema: pa.Schema = self._avro.schema
         self.count: int | None = None if self._avro.has_blocks else 0

@@ -299,6 +299,27 @@ def test_a_type_that_no_column_has_is_refused_by_its_name(local_world: World, ki
         load(of(local_world, "avro"), as_avro([], [field("id", "long"), field("x", kind)]))
 
 
+@pytest.mark.parametrize("policy", ["strict", *more(["evolve", "ignore_extra"])])
+def test_a_field_of_avro_is_the_known_one_of_its_aliases(local_world: World, policy: str) -> None:
+    of(local_world, "avro", schema_policy=policy)
+
+    def record(name: str, *fields: Any) -> dict[str, Any]:
+        return {"type": "record", "name": name, "fields": list(fields)}
+
+    def renamed(name: str, kind: Any) -> dict[str, Any]:
+        return {"name": f"new_{name}", "aliases": ["none", name.upper()], "type": kind}
+
+    for make, text in ((field, NW), (renamed, SW)):
+        place = make("place", record("place", make("x", "long")))
+        fields = [field("id", "long"), make("total", "long"), place, make("tags", {"type": "array", "items": "place"})]
+        names = [column["name"] for column in fields]
+        inner = place["type"]["fields"][0]["name"]
+        load(local_world, as_avro([dict(zip(names, (1, 2, {inner: 3}, [{inner: 4}]), strict=True))], fields), text)
+
+    assert columns_of(local_world, "id, total, place, tags") == [(1, 2, {"x": 3}, [{"x": 4}])] * 2
+    assert [*types(local_world)] == ["id", "total", "place", "tags"]
+
+
 def test_a_named_type_is_used_again(local_world: World) -> None:
     place = {"type": "record", "name": "place", "fields": [field("x", "int")]}
     rows = [{"here": {"x": 1}, "there": {"x": 2}, "all": [{"x": 3}]}]
