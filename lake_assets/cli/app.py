@@ -12,7 +12,6 @@ from lake_assets.cli.catalog import catalog
 from lake_assets.cli.changes import changes
 from lake_assets.cli.check import check
 from lake_assets.cli.common import Options, require_unicode
-from lake_assets.cli.completion import completion
 from lake_assets.cli.config import doctor, schema, validate
 from lake_assets.cli.dagster import dev, sync_dagster
 from lake_assets.cli.failure import print_error
@@ -129,7 +128,7 @@ GROUPS = {
     "Refresh": (plan, apply, ingest, index),
     "Read and check": (query, ledger, files, changes, history, diff, report_, check, metrics),
     "Correct and clean up": (restore, maintain, forget, catalog),
-    "More": (sync_dagster, schema, layout, import_, completion),
+    "More": (sync_dagster, schema, layout, import_),
 }
 for command in itertools.chain.from_iterable(GROUPS.values()):
     accept_verbosity(command)

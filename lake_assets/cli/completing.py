@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from click.shell_completion import CompletionItem
 
-from lake_assets.cli.shells import PART
 from lake_assets.errors import LakeAssetsError
 
 if TYPE_CHECKING:
@@ -55,11 +54,11 @@ def selections(ctx: "click.Context", parameter: "click.Parameter", incomplete: s
         if not equals:
             used = {part.partition("=")[0] for part in before.split(",")}
             names = (c.name for c in opened.config.columns if c.name not in used and c.name.startswith(column_name))
-            return _items((f"{head}{name}=" for name in names), PART)
+            return _items(f"{head}{name}=" for name in names)
         earlier, bar, value = text.rpartition("|")
         column = next((c for c in opened.config.columns if c.name == column_name), None)
         found = () if column is None else (v for v in _values(opened, column) if v.startswith(value))
-        return _items((f"{head}{column_name}={earlier}{bar}{v}" for v in islice(found, MOST)), PART)
+        return _items(f"{head}{column_name}={earlier}{bar}{v}" for v in islice(found, MOST))
     except LakeAssetsError:  # a shell has no place for the error; the command itself prints it
         return []
 
@@ -92,5 +91,5 @@ def _values(opened: "OpenStream", column: "PartitionColumn") -> Iterable[str]:
     return texts if column.type in TIME_TYPES else sorted(texts)
 
 
-def _items(texts: Iterable[str], type: str = "plain") -> list[CompletionItem]:  # noqa: A002 - click's word
-    return [CompletionItem(text, type) for text in texts]
+def _items(texts: Iterable[str]) -> list[CompletionItem]:
+    return [CompletionItem(text) for text in texts]
