@@ -8,12 +8,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as t
 
-from lake_assets.errors import SchemaError
+from lake_assets.errors import PartitionError, SchemaError
 from lake_assets.layout.derived import Derived
 from lake_assets.layout.partition import Partition, PartitionColumn, PartitionType, PartitionValue
+from lake_assets.layout.texts import value_text
+from lake_assets.layout.times import TIME_TYPES
 from lake_assets.parquet.casts import cast
 from lake_assets.parquet.type_fit import STRING_KINDS
 
+_DAY = r"^(\d{4})-?(\d{2})-?(\d{2})(?:[T ]00:00(?::00(?:\.0+)?)?)?$"  # also 20260211, and midnight
 _NUMBERS = (t.is_integer, t.is_floating, t.is_decimal)
 
 # The types, besides texts, of a column of the files whose values select the rows of a partition column.
@@ -77,7 +80,53 @@ def is_other(array: pa.Array, column: PartitionColumn, value: PartitionValue) ->
         # A date may be a timestamp at midnight and a number may be a float, with other texts.
         with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):  # types without a common type
             return pc.fill_null(pc.not_equal(array, typed_value(column, value)), True)
-    return pc.fill_null(pc.not_equal(cast(array, pa.string()), pa.scalar(str(value))), True)
+    return pc.fill_null(pc.not_equal(_texts(array, column), pa.scalar(str(value))), True)
+
+
+def _texts(array: pa.Array, column: PartitionColumn) -> pa.Array:
+    """Return the values as texts; a day has one text in each form that can be nothing else."""
+    if column.type != "date":
+        return cast(array, pa.string())
+    if t.is_uint16(array.type):  # as ClickHouse writes days since 1970
+        array = array.cast(pa.int32()).cast(pa.date32())
+    return pc.replace_substring_regex(cast(array, pa.string()), _DAY, r"\1-\2-\3")
+
+
+def _is_of(column: PartitionColumn, text: str) -> bool:
+    try:
+        column.parse(text)
+    except PartitionError:
+        return False
+    return True
+
+
+def other_value(array: pa.Array, name: str, column: PartitionColumn, value: PartitionValue) -> tuple[str, str] | None:
+    """Return a value of a partition column in the rows that differs from the partition's, with a fix.
+
+    Args:
+        array: the values.
+        name: of the column in the rows.
+        column: the partition column.
+        value: the partition's.
+    """
+    wrong = array.filter(is_other(array, column, value))
+    if not len(wrong):
+        return None
+    text = cast(wrong[:1], pa.string())[0].as_py()
+    fix = "land the row in its own partition."
+    if value is None:
+        fix = (
+            f"{fix} If the layout writes NULL as this value too, as OLake, give the partition column another name and "
+            f"from: {name}."
+        )
+    elif column.type in TIME_TYPES and str(text).startswith(str(value)):
+        fix = f"if the path holds a part of it, give the partition column another name and from: {name}."
+    elif text is not None and not _is_of(column, text):
+        fix = (
+            f"if it is the path's value in another form, name the partition column otherwise, such as {name}_of_path, "
+            f"and give the layout its folder: {name}={{{name}_of_path}}."
+        )
+    return f"{column.name}={value_text(text)}", fix
 
 
 def read_as(array: pa.Array, data_type: pa.DataType) -> pa.Array:

@@ -20,8 +20,6 @@ from lake_assets.formats.dialects import read_texts
 from lake_assets.formats.rescue import NOTHING, merged, taken
 from lake_assets.layout.derived import Derived
 from lake_assets.layout.partition import Partition
-from lake_assets.layout.texts import value_text
-from lake_assets.layout.times import TIME_TYPES
 from lake_assets.parquet.bad_rows import (
     NUMBER,
     BadRows,
@@ -40,7 +38,7 @@ from lake_assets.parquet.casts import cast
 from lake_assets.parquet.column_rules import STRICT, Rules
 from lake_assets.parquet.derived_columns import made_of
 from lake_assets.parquet.leaves import decoded, filterable, has_limits, has_nanoseconds, leaves, not_held
-from lake_assets.parquet.partition_values import chosen_values, is_other, read_as
+from lake_assets.parquet.partition_values import chosen_values, is_other, other_value, read_as
 from lake_assets.parquet.type_fit import Misfit, misfits, refuse_places
 
 
@@ -345,21 +343,10 @@ class Fitter:
             name = self._partition_names.get(column.name)
             if name is None or name in self.chosen:
                 continue
-            array = batch.column(name)
-            wrong = is_other(array, column, value)
-            if pc.any(wrong).as_py():
-                text = cast(array.filter(wrong)[:1], pa.string())[0].as_py()
-                is_landed = self._origin.startswith("the object")
-                hint = "land the row in its own partition." if is_landed else "correct the transform."
-                if value is None and is_landed:
-                    hint = (
-                        "land the row in its own partition. If the layout writes NULL as this value too, as OLake, "
-                        f"give the partition column another name and from: {name}."
-                    )
-                if column.type in TIME_TYPES and str(text).startswith(str(value)):
-                    hint = f"if the path holds a part of it, give the partition column another name and from: {name}."
-                row = f"{column.name}={value_text(text)}"
-                raise SchemaError(f"{self._origin} has a row with {row}, and belongs to {self._partition}:", hint)
+            if (hint := other_value(batch.column(name), name, column, value)) is not None:
+                row, fix = hint
+                fix = fix if self._origin.startswith("the object") else "correct the transform."
+                raise SchemaError(f"{self._origin} has a row with {row}, and belongs to {self._partition}:", fix)
         for made in self._checked:
             made.check(batch)
 

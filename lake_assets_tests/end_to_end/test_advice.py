@@ -20,6 +20,7 @@ from lake_assets.ingest.forget import forget
 from lake_assets.ingest.index.verify import repair_indexed
 from lake_assets.maintenance.compaction import compact
 from lake_assets_tests.faults.without_spark import sessions
+from lake_assets_tests.values.annotated import with_keys
 from lake_assets_tests.world import NW, STREAM, SW, World, plan, sales
 
 __all__ = ["sessions"]
@@ -119,6 +120,37 @@ def a_row_of_another_partition_is_landed_in_its_own(world: World) -> Steps:
     world.land(SW, pa.table({"total": [2.0], "region": ["SW"]}))
     world.ingest(SW)
     return [1, 2]
+
+
+@case
+def a_partition_column_that_the_file_has_in_another_form_gets_another_name(world: World) -> Steps:
+    parquet(world, total=[1.0], date=[20495])  # days, in a type that does not say so
+    yield partial(world.ingest, NW), "such as date_of_path, and give the layout its folder: date={date_of_path}"
+    columns = {"region": {}, "date_of_path": {"type": "date", "start": "2026-01-01"}}
+    world.options = {"partitions": columns, "layout": "region={region}/date={date_of_path}"}
+    world.ingest("region=NW,date_of_path=2026-02-11")
+    assert world.query("SELECT date, date_of_path::VARCHAR FROM lake.sales") == [(20495, "2026-02-11")]
+    return [1]
+
+
+@case
+def a_column_that_no_lake_holds_is_left_out(world: World) -> Steps:
+    parquet(
+        world, total=[1.0], x=pa.ExtensionArray.from_storage(pa.opaque(pa.int32(), "T", "V"), pa.array([1], pa.int32()))
+    )
+    yield "leave it out by omit: true in `columns`"
+    world.options = {"columns": {"x": {"omit": True}}}
+    return [1]
+
+
+@case
+def days_of_an_old_calendar_are_left_out(world: World) -> Steps:
+    days = pa.array([[-200_000]], pa.list_(pa.int32())).cast(pa.list_(pa.date32()))
+    keys = {"org.apache.spark.version": "2.4.8"}
+    world.land(NW, with_keys(pa.table({"total": [1.0], "x": days}), keys))
+    yield "or leave the column out: omit: true in `columns`"
+    world.options = {"columns": {"x": {"omit": True}}}
+    return [1]
 
 
 @case

@@ -20,11 +20,11 @@ from lake_assets.layout.derived import Derived
 from lake_assets.layout.hive import HIVE_NULL
 from lake_assets.layout.partition import Partition, PartitionColumn, PartitionValue
 from lake_assets.layout.template import Template
-from lake_assets.layout.texts import value_text
 from lake_assets.parquet.as_is import unread_form
 from lake_assets.parquet.derived_columns import Made, made_of
 from lake_assets.parquet.empty_columns import without_values
 from lake_assets.parquet.leaves import has_limits, has_nanoseconds, leaf_types, leaves, not_held, shown
+from lake_assets.parquet.partition_values import other_value
 from lake_assets.parquet.schema_fit import Fitter
 from lake_assets.parquet.type_fit import widens
 from lake_assets.storage.manifest import LandedObject
@@ -113,11 +113,14 @@ class FileChecker:
             if column.name.lower() in inside:
                 self._check_inside(landed, column, schema, name)
             text = None if value is None else str(value)
-            if name is not None and (wrong := self._other_value(landed, footer, name, text)) is not None:
-                raise SchemaError(
-                    f"the object {landed.shown} has a row with {name}={wrong}, and belongs to {partition}:",
-                    "land the row in its own partition.",
-                )
+            if name is None or (name in footer.chunks and footer.is_always(name, text)):
+                continue
+            for batch in self._read(landed, name):
+                if (wrong := other_value(batch.column(0), name, column, value)) is not None:
+                    row, fix = wrong
+                    raise SchemaError(
+                        f"the object {landed.shown} has a row with {row}, and belongs to {partition}:", fix
+                    )
         for made in made_of(self._derived, partition, names, f"the object {landed.shown}"):
             self._check_made(landed, made, schema, footer)
         return View(inside, folders, frozenset(names[name] for name in by_path if name in names))
@@ -182,17 +185,6 @@ class FileChecker:
                 f"the partition column {name!r} of the object {landed.shown} is {given}, and the table's is {wanted}:",
                 "land it with the table's type, or use mode: replace.",
             )
-
-    def _other_value(self, landed: LandedObject, footer: Footer, name: str, text: str | None) -> str | None:
-        """Return a value of a column beside this one; None if there is none, as mostly the footer proves."""
-        if name in footer.chunks and footer.is_always(name, text):
-            return None
-        wrong = self._session.rows(
-            f"SELECT {identifier(name)}::VARCHAR FROM read_parquet(?, hive_partitioning => false) "  # noqa: S608
-            f"WHERE {identifier(name)}::VARCHAR IS DISTINCT FROM ? LIMIT 1",
-            [glob_literal(landed.uri), text],
-        )
-        return value_text(wrong[0][0]) if wrong else None
 
     def _check_made(self, landed: LandedObject, made: Made, schema: pa.Schema, footer: Footer) -> None:
         """Check that every row belongs to the file's partition, by the column that its value is derived from."""
