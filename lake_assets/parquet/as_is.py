@@ -20,7 +20,7 @@ from lake_assets.parquet.job import Job
 from lake_assets.parquet.leaves import decoded, has_infinity, has_limits, leaf_types, leaves, not_held, plain, width
 from lake_assets.parquet.parquet_files import TAIL, ParquetRows
 from lake_assets.parquet.partition_values import is_other
-from lake_assets.parquet.row_groups import in_order
+from lake_assets.parquet.row_groups import in_order, miscounts
 from lake_assets.parquet.schema_fit import Fitter
 from lake_assets.parquet.type_fit import widens
 from lake_assets.parquet.write import parquet_schema
@@ -187,7 +187,7 @@ class Candidate:
         pairs = zip(self._partition.columns, self._partition.values, strict=True)
         column, value = next((c, v) for c, v in pairs if c.name.lower() == name.lower())
         statistics = group.column(self._names.index(name)).statistics
-        if statistics is None or not statistics.has_null_count:
+        if statistics is None or not statistics.has_null_count or miscounts(statistics):
             return False
         if value is None:
             return bool(statistics.null_count == group.num_rows)
@@ -248,6 +248,8 @@ def _proves(statistics: pq.Statistics | None, path: str, given: pa.DataType, wan
     """
     if statistics is None or not statistics.has_null_count:
         raise UnfitError(f"column {path!r} has no statistics")
+    if miscounts(statistics):
+        raise UnfitError(f"column {path!r} has bounds, and no value beside the NULLs that are counted")
     if statistics.num_values == 0:
         return True
     if not statistics.has_min_max:

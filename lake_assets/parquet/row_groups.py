@@ -62,6 +62,15 @@ def in_order(statistics: pq.Statistics) -> bool:
         return bool(statistics.min_raw <= statistics.max_raw)
 
 
+def miscounts(statistics: pq.Statistics) -> bool:
+    """Return whether there are bounds of values, and no value beside the NULLs that are counted.
+
+    Polars counted the NULLs of a column once for each page, and DuckDB finds no row of such a column by a condition.
+    """
+    values = statistics.num_values if statistics.has_null_count else 1
+    return bool(values < 0 or (values == 0 and statistics.has_min_max))
+
+
 def read_spans(file: pa.NativeFile, names: Sequence[str]) -> set[Box] | None:
     """Return the values of some columns in the row groups of an object, from its footer; None if it lacks a column.
 

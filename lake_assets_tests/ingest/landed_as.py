@@ -66,6 +66,16 @@ def in_signed_order(*numbers: int) -> bytes:
     return body[:begin] + footer
 
 
+def miscounted() -> bytes:
+    """A file with seven NULLs of thirteen in `x`, and a footer that counts them twice, as Polars did for two pages."""
+    sink = io.BytesIO()
+    table = pa.table({"x": [None] * 7 + ["a"] * 6})
+    pq.write_table(table, sink, use_dictionary=False, compression="none", store_schema=False)
+    seven, twice = b"\x36\x0e\x28", b"\x36\x1c\x28"  # in Thrift's form, before a bound
+    assert sink.getvalue().count(seven) == 2
+    return sink.getvalue().replace(seven, twice)
+
+
 def load(world: World, body: pa.Table | bytes, text: str = NW, name: str = "a", **options: Any) -> LedgerRow:
     """Land an object under a name and the suffix of the stream's format, ingest its partition, return its run's row."""
     form = world.options.get("format", "parquet")

@@ -15,7 +15,7 @@ import pytest
 
 from lake_assets.errors import SchemaError, SourceError
 from lake_assets.maintenance.compaction import compact
-from lake_assets_tests.ingest.landed_as import in_signed_order
+from lake_assets_tests.ingest.landed_as import in_signed_order, miscounted
 from lake_assets_tests.lake.commit.strategy_pair import SCHEMA, row
 from lake_assets_tests.tiers import more
 from lake_assets_tests.world import NW, SW, World, sales
@@ -217,6 +217,7 @@ def test_partition_columns_inside_a_file_whose_field_ids_are_those_of_another_ta
 UNFIT = {
     "a NaN": landed(sales(1, math.nan)),
     "swapped bounds": in_signed_order(1, 2**31 + 1, 7),
+    "miscounted": miscounted(),
     "no statistics": landed(sales(1), write_statistics=False),
     "an old list": landed(pa.table({"l": [[1]]}), use_compliant_nested_type=False),
     "INT96": landed(pa.table({"t": pa.array([1], pa.timestamp("us"))}), use_deprecated_int96_timestamps=True),

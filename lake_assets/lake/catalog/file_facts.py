@@ -84,6 +84,12 @@ class Chunk(NamedTuple):
     codec: str
     encodings: Sequence[str]
 
+    @property
+    def miscounts(self) -> bool:
+        """See `lake_assets.parquet.row_groups.miscounts`."""
+        values = 1 if self.nulls is None else self.values - self.nulls
+        return values < 0 or (values == 0 and self.least is not None)
+
 
 @dataclass(frozen=True, slots=True)
 class Footer:

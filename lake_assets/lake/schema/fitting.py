@@ -267,6 +267,12 @@ def _check_chunks(landed: LandedObject, footer: Footer) -> None:
                     f"column {path!r} of the object {landed.shown} is {form}, which DuckDB cannot read:",
                     "let its writer write it in another form, or use mode: replace, which rewrites it.",
                 )
+            if chunk.miscounts:
+                raise SchemaError(
+                    f"column {path!r} of the object {landed.shown} has {chunk.nulls:,} NULLs of {chunk.values:,} by "
+                    "its footer, which has bounds of other values too: DuckDB would not find these.",
+                    "Let its writer land it again, or use mode: replace, which rewrites it.",
+                )
 
 
 def _is_held(kind: pa.DataType, chunk: Chunk, *, are_few: bool) -> bool:

@@ -17,7 +17,7 @@ from lake_assets.ingest.index.verify import repair_indexed
 from lake_assets.landing.retail import Retail
 from lake_assets.landing.writer import LandingWriter
 from lake_assets_tests.ingest.index.indexing import index, with_partition
-from lake_assets_tests.ingest.landed_as import in_signed_order
+from lake_assets_tests.ingest.landed_as import in_signed_order, miscounted
 from lake_assets_tests.ingest.test_derived import ARRIVAL_CLOCK, FEB_18, FEB_19, LAYOUT, RECORDS, at, land, options
 from lake_assets_tests.ingest.test_in_rows import TWO_WORLDS, put
 from lake_assets_tests.tiers import more
@@ -149,6 +149,7 @@ MISREAD: dict[str, tuple[Any, bytes, str]] = {
     "old list": ([[1]], old_list(), r"old form \(x.bagg.element\).*writeLegacyFormat"),
     "split integer": ([1], split(pa.array([1])), "is INT64 encoded by BYTE_STREAM_SPLIT, which DuckDB"),
     "LZ4": (["a"], patched(5), "is compressed by LZ4, which DuckDB"),
+    "miscounted": (["a"], miscounted(), "has 14 NULLs of 13 by its footer, which has bounds of other val"),
 }
 MORE_MISREAD: dict[str, tuple[Any, bytes, str]] = {
     "no nanosecond inside": (
