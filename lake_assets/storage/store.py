@@ -1,6 +1,7 @@
 """The driver's access to one object store: listing with ETags, reading, writing, deleting; for folders and buckets."""
 
 import hashlib
+import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -444,8 +445,10 @@ class Store:
     def _open(self) -> Client:
         if self._client is None:
             if isinstance(self.storage, LocalStorage) and not Path(self.storage.path).is_dir():
+                path = Path(self.storage.path)
+                of_link = f", and {path} is a link to it" if path.is_symlink() else ""
                 raise AbsentStorageError(
-                    f"the folder {self.storage.path} does not exist:",
+                    f"the folder {os.path.realpath(path) if of_link else path} does not exist{of_link}:",
                     "create it, or correct it in the config (`source` of a stream).",
                 )
             self._client = _made(self.storage)

@@ -186,6 +186,15 @@ def test_a_fingerprint_of_an_older_version_is_that_of_its_objects(appended: Worl
     assert not stream.has_read(stream.manifest(appended.partition(NW)), older)
 
 
+@pytest.mark.parametrize("change", [restored, linked, dotted, moved])
+def test_a_partition_of_the_same_objects_is_not_replaced(local_world: World, change: Change) -> None:
+    local_world.commit(NW, 1, 2, name="a.parquet")
+    change(local_world, _file(local_world))
+
+    assert local_world.ingest(NW).row.status == "skipped"
+    assert scan_landing(local_world.stream).pending == {}
+
+
 @pytest.mark.parametrize("change", [restored, linked, dotted, below])
 def test_a_registered_object_is_registered_once(local_world: World, change: Change) -> None:
     local_world.options = {"mode": "index", "layout": "region={region}/date={date}"}

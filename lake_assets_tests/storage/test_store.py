@@ -109,6 +109,9 @@ def test_many_objects_are_deleted_though_some_are_gone(storage: AnyStorage) -> N
 def test_a_missing_folder_or_bucket_is_named_and_no_secret(tmp_path: Path, s3: S3Server) -> None:
     with pytest.raises(StorageError, match=r"the folder .*nowhere does not exist: create it"):
         Store(LocalStorage(path=str(tmp_path / "nowhere"))).list()
+    (tmp_path / "link").symlink_to("away")
+    with pytest.raises(StorageError, match=r"/away does not exist, and .*/link is a link to it: create it"):
+        Store(LocalStorage(path=str(tmp_path / "link"))).list()
     with pytest.raises(StorageError, match=r"the bucket 'not-there' does not exist"):
         Store(S3Storage.model_validate(bucket_on(s3) | {"bucket": "not-there"})).list()
     with pytest.raises(StorageError, match="refuses access: check key_id and secret") as raised:
