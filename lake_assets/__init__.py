@@ -4,13 +4,11 @@ The names below are the package's public interface. Each is imported when it is 
 does not load Dagster, Spark or DuckDB.
 """
 
-import warnings
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from lake_assets.api.connect import connect
-    from lake_assets.api.deprecated import *  # noqa: F403
     from lake_assets.api.stream import PartitionsFailedError, Stream, StreamPartition, open_stream
     from lake_assets.config.load import load_config
     from lake_assets.config.models import LakeConfig
@@ -53,35 +51,9 @@ _MODULES = {
 }
 _HOMES = {name: f"{__name__}.{module}" for module, names in _MODULES.items() for name in names}
 
-# They are in `api.deprecated` for one version.
-_DEPRECATED = {
-    "Difference": "lake_assets.api.stream.Difference",
-    "HistoryEntry": "lake_assets.api.stream.HistoryEntry",
-    "IngestResult": "lake_assets.api.stream.IngestResult",
-    "OpenStream": "lake_assets.Stream",
-    "Outcome": "lake_assets.api.stream.Outcome",
-    "Partition": "lake_assets.api.stream.Partition",
-    "PartitionLike": "lake_assets.api.stream.PartitionLike",
-    "Plan": "lake_assets.api.stream.Plan",
-    "Restored": "lake_assets.api.stream.Restored",
-    "diff_partition": "stream.partition(…).diff(…)",
-    "ingest_partition": "stream.partition(…).ingest()",
-    "ingest_partitions": "stream.ingest(…)",
-    "plan_partition": "stream.partition(…).plan()",
-    "read_changes": "stream.changes(…), or stream.partition(…).changes(…)",
-    "read_history": "stream.history(), or stream.partition(…).history()",
-    "read_partition": "stream.partition(…).read()",
-    "release_partition": "stream.partition(…).release()",
-    "restore_partition": "stream.partition(…).restore(…)",
-}
-
 if not TYPE_CHECKING:  # a type checker would take any name for an attribute
 
     def __getattr__(name: str) -> object:
-        if name in _DEPRECATED:
-            text = f"lake_assets.{name} will be removed in the next version: use {_DEPRECATED[name]}"
-            warnings.warn(text, DeprecationWarning, stacklevel=2)
-            return getattr(import_module(f"{__name__}.api.deprecated"), name)
         if name not in _HOMES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         return getattr(import_module(_HOMES[name]), name)

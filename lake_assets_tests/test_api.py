@@ -1,10 +1,8 @@
 """What a Python program imports from `lake_assets`, and nothing that it does not need."""
 
 import datetime as dt
-import re
 import subprocess
 import sys
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,8 +10,7 @@ import pyarrow as pa
 import pytest
 
 import lake_assets
-from lake_assets import LakeAssetsError, PartitionsFailedError, Stream, StreamPartition, open_stream
-from lake_assets.api import deprecated
+from lake_assets import LakeAssetsError, PartitionsFailedError, open_stream
 from lake_assets.errors import CatalogError, ConfigError, NoLakeError, OutsidePartitionError, PartitionError
 from lake_assets_tests.faults.without_spark import sessions
 from lake_assets_tests.world import NW, SW, World, sales
@@ -288,37 +285,14 @@ def test_a_stream_is_opened_by_path_or_config_and_named_among_several(tmp_path: 
         open_stream(several, "orders")
 
 
-def test_an_old_name_is_there_and_says_the_new_one() -> None:
-    for name, replacement in lake_assets._DEPRECATED.items():
-        assert name not in lake_assets.__all__
-        text = f"lake_assets.{name} will be removed in the next version: use {replacement}"
-        with pytest.warns(DeprecationWarning, match=re.escape(text)) as warned:
-            old = getattr(lake_assets, name)
-
-        assert Path(warned[0].filename) == Path(__file__)
-        if replacement.startswith("lake_assets."):
-            module, _, new = replacement.rpartition(".")
-            assert old is getattr(import_module(module), new)
-        else:
-            for verb in re.findall(r"(stream\.(?:partition\(…\)\.)?)(\w+)\(", replacement):
-                assert callable(getattr(StreamPartition if "partition" in verb[0] else Stream, verb[1]))
-
-
-def test_the_old_functions_do_what_the_verbs_do(local_world: World) -> None:
-    stream, spark = local_world.stream, local_world.sessions()
+def test_changes_and_a_release_are_those_of_a_stream_or_a_partition(local_world: World) -> None:
+    stream, partition = local_world.stream, local_world.stream.partition(NW)
     for totals in ([1.5, 2], [3]):
         local_world.land(NW, sales(*totals))
-        deprecated.ingest_partition(stream, NW, spark=spark)
-    newest, first = deprecated.read_history(stream, NW)
-    with deprecated.read_changes(stream, newest.snapshot, partition=NW) as reader:
-        assert reader.read_all().num_rows == 3
-
-    assert deprecated.diff_partition(stream, NW, first.snapshot, keys=["id"]).updated == 1
-    assert deprecated.restore_partition(stream, NW, first.snapshot, hold=True).row is not None
-    assert deprecated.read_partition(stream, NW, columns=["total"]).num_rows == 2
-    assert deprecated.release_partition(stream, NW).mode == "release"
-    assert deprecated.plan_partition(stream, partition=NW, force=True).action == "replace the partition"  # type: ignore[call-arg]
-    outcomes = deprecated.ingest_partitions(stream, partitions=[NW, SW], landed_only=True)
-    assert [outcome.error for outcome in outcomes] == [None, None]
-    with pytest.raises(PartitionError, match="can select several"):
-        deprecated.ingest_partitions(stream, ["region=NW|SW,date=2026-02-11"])
+        partition.ingest(spark=local_world.sessions())
+    newest, first = stream.history(limit=2)
+    for of_either in (stream, partition):
+        with of_either.changes(newest.snapshot) as reader:
+            assert reader.read_all().num_rows == 3
+    partition.restore(first.snapshot, hold=True)
+    assert partition.release().mode == "release"

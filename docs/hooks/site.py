@@ -49,7 +49,7 @@ These names are the public interface of the package. [From Python](../python.md)
 
 ## Arguments and results
 
-    from lake_assets.api.stream import IngestResult
+    from lake_assets.api.stream import Outcome
 
 ::: lake_assets.api.stream
     options:

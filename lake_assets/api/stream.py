@@ -20,7 +20,7 @@ from lake_assets.history.history_entries import HistoryEntry, history
 from lake_assets.history.restore import Restored, release, restore
 from lake_assets.ingest.dry_run import Plan, StreamPlan, plan_stream
 from lake_assets.ingest.options import IngestOptions
-from lake_assets.ingest.outcome import IngestResult, Outcome
+from lake_assets.ingest.outcome import Outcome
 from lake_assets.lake.changes.feed import read_changes
 from lake_assets.lake.ducklake import DuckLake
 from lake_assets.lake.ledger.tables import LedgerRow
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 __all__ = [
     "Difference",
     "HistoryEntry",
-    "IngestResult",
     "LedgerRow",
     "Outcome",
     "Partition",

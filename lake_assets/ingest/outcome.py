@@ -68,9 +68,6 @@ class Outcome:
         return "left_out" if self.error is None else self.row.status
 
 
-IngestResult = Outcome  # a name that programs import
-
-
 def blank_row(stream: OpenStream, partition: Partition, options: IngestOptions) -> LedgerRow:
     """Return the ledger row of a partition in a run of which nothing is known yet."""
     return LedgerRow(
