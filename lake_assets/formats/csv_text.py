@@ -3,6 +3,7 @@
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from functools import cached_property, partial
 
 import numpy as np
@@ -16,6 +17,7 @@ from lake_assets.formats.blocks import TextBlock
 from lake_assets.formats.csv_header import quotes_of, read_header, with_separator
 from lake_assets.formats.decoding import PEEKED
 from lake_assets.formats.dialects import DialectTypes, UnevenRecords, with_plain_escapes
+from lake_assets.formats.numbers import exact, has_large, is_checked, is_number
 from lake_assets.formats.record_ends import Positions, Quotes, line_breaks
 from lake_assets.formats.records import NOT_ONE_RECORD, Block, Lines, reason_of
 from lake_assets.formats.rescue import converted, merged
@@ -25,6 +27,7 @@ from lake_assets.formats.text import FixSchema, Text
 _LANDED = CsvFormat()
 _BEHIND = "it has a value behind the last column that has a name"
 _MISREAD = re.compile(r"In CSV column #(\d+): (?:Row #\d+: )?(?:CSV conversion error to ([^:]+): )?(.*)")
+_WHOLE = re.compile(r"conversion error to u?int\d+: invalid value '[^']*(\D0*|[eE]\+?\d+) *'")
 _MISCOUNTED = re.compile(r"CSV parse error: (?:Row #\d+: )?Expected (\d+) columns, got (\d+)")
 
 
@@ -101,15 +104,41 @@ class CsvText(Text):
         schema = self._schema or pa.schema([])
         try:
             rows = self._types.read(self._parse(text, self._types.parsed(schema)), schema)
+            if any(map(has_large, rows.columns)):
+                rows = self._exact(text, schema)
             return (
                 rows
                 if self._rescue is None
                 else fit(rows, pa.schema([schema.field(name) for name in rows.column_names]))
             )
-        except pa.ArrowInvalid:
+        except pa.ArrowInvalid as error:
+            if _WHOLE.search(str(error)):  # such as 10.0 of pandas for a column of whole numbers
+                with suppress(pa.ArrowInvalid):
+                    return self._exact(text, schema)
             if self._rescue is None:
                 raise
         return self._rescued(self._parse(text, pa.schema([field.with_type(pa.string()) for field in schema])), schema)
+
+    def _exact(self, text: memoryview, schema: pa.Schema) -> pa.Table:
+        """Return the rows with numbers by their digits, which takes longer."""
+        parsed = self._types.parsed(schema)
+        fields = [f.with_type(pa.string()) if is_checked(pa.string(), f.type) else f for f in parsed]
+        rows = self._types.read(self._parse(text, pa.schema(fields)), schema)
+        columns = []
+        for name, column in zip(rows.column_names, rows.columns, strict=True):
+            kind = schema.field(name).type
+            is_text = pa.types.is_string(column.type) and is_checked(column.type, kind)
+            columns.append(self._number(column.combine_chunks(), kind, name) if is_text else column)
+        return pa.table(columns, rows.column_names)
+
+    def _number(self, texts: pa.Array, kind: pa.DataType, name: str) -> pa.Array:
+        texts, decimal = compute.utf8_trim(texts, BLANKS), self._dialect.decimal
+        if decimal != ".":
+            texts = compute.replace_substring(compute.replace_substring(texts, ".", "?"), decimal, ".")
+        try:
+            return exact(texts, kind)
+        except pa.ArrowInvalid as error:
+            raise pa.ArrowInvalid(f"{name}: {error}") from error
 
     def _rescued(self, texts: pa.Table, schema: pa.Schema) -> pa.Table:
         """Return the rows of texts, with the values that do not fit in the column `rescue`."""
@@ -127,8 +156,9 @@ class CsvText(Text):
 
     def _of_texts(self, field: pa.Field, values: pa.Array, start: int, stop: int) -> pa.Array:
         schema, part = pa.schema([field]), values.slice(start, stop - start)
-        is_number = any(kind(field.type) for kind in (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal))
-        if is_number:
+        if is_checked(part.type, field.type) and self._types.parsed(schema).equals(schema):
+            return self._number(part, field.type, field.name)
+        if is_number(field.type):
             part = compute.utf8_trim(part, BLANKS)
         rows = self._types.read(pa.table([part], schema=pa.schema([field.with_type(part.type)])), schema)
         return fit(rows, schema).column(0).combine_chunks()

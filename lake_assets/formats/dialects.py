@@ -12,6 +12,7 @@ from pyarrow import types as t
 
 from lake_assets.config.column_types import DIRECTIVES, NumberFormat, number_format, time_format
 from lake_assets.config.formats import CsvFormat
+from lake_assets.formats.numbers import exact, is_checked
 from lake_assets.formats.schema import as_text
 
 Texts = TypeVar("Texts", pa.Array, pa.ChunkedArray)
@@ -101,7 +102,10 @@ def read_numbers(texts: Texts, form: NumberFormat, kind: pa.DataType) -> Texts:
     sign, digits = (pc.struct_field(parts, name) for name in ("sign", "digits"))
     if form.thousands is not None:
         digits = pc.replace_substring(digits, form.thousands, "")
-    return pc.binary_join_element_wise(sign, pc.replace_substring(digits, form.decimal, "."), "").cast(kind)
+    numbers = pc.binary_join_element_wise(sign, pc.replace_substring(digits, form.decimal, "."), "")
+    if isinstance(numbers, pa.ChunkedArray):
+        numbers = numbers.combine_chunks()
+    return exact(numbers, kind) if is_checked(numbers.type, kind) else numbers.cast(kind)
 
 
 def _matched(texts: Texts, pattern: str) -> Texts:

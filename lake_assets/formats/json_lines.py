@@ -1,6 +1,7 @@
 """JSON, objects one behind the other."""
 
 import json
+import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -11,17 +12,32 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.json as pj
 
+from lake_assets.errors import SchemaError
 from lake_assets.formats.blocks import TextBlock
 from lake_assets.formats.json_documents import parts_of
+from lake_assets.formats.numbers import has_large, rounded
 from lake_assets.formats.record_ends import FindEnds, Positions, line_breaks, object_breaks
 from lake_assets.formats.records import NOT_ONE_RECORD, Block, Rejected, reason_of
-from lake_assets.formats.rescue import NOTHING, NumberText, converted, dumped, exact_float, matched, path_of, taken
-from lake_assets.formats.schema import as_text, fit, inferred, too_wide, wide_integer
+from lake_assets.formats.rescue import (
+    NOTHING,
+    UNFIT,
+    NumberText,
+    converted,
+    dumped,
+    exact_float,
+    matched,
+    path_of,
+    taken,
+)
+from lake_assets.formats.schema import allowed_mistakes, as_text, fit, inferred, replaced, too_wide, wide_integer
 from lake_assets.formats.text import FixSchema, Text
 
 _MANY = re.compile(rb"\n|\}[ \t\r]*\{")  # of a text that may have several objects
 _WIDE, _WIDEST = pa.decimal128(38, 0), 10**38
 _UNKNOWN = "unknown field"
+_NO_TEXT = re.compile(r"changed from string to |changed from \w+ to string")
+_SHOWN = 200  # characters of a value
+_WHOLE = re.compile(r"to u?int\d+, couldn't parse: ?-?\d+(\.0*|(\.\d*)?[eE]\+?\d+)$")
 _KEY = re.compile(rb'"((?:[^"\\]|\\.)*+)"[ \t\r\n]*:')
 
 Unknown = Literal["error", "ignore", "infer"]
@@ -106,11 +122,11 @@ class JsonText(Text):
         rows = None
         try:
             if self._unknown != "ignore" or not self.folds(text):
-                rows = _parse_json(text, self._options)
+                rows = self._parsed(text, ends)
                 if (known := self._known(rows)) is not None:
                     return known
-        except pa.ArrowInvalid:
-            if self._rescue is None and not self.folds(text):
+        except pa.ArrowInvalid as error:
+            if self._rescue is None and not _NO_TEXT.search(str(error)) and not self.folds(text):
                 raise
         return self._by_records(text, ends, rows)
 
@@ -138,6 +154,39 @@ class JsonText(Text):
             found[name.lower()].add(name)
         return found
 
+    def _parsed(self, text: memoryview, ends: Positions) -> pa.Table:
+        """Return the rows by Arrow's reader, and whole numbers such as 10.0 for columns of these.
+
+        Raises:
+            ArrowInvalid: a value does not fit, or a whole number would be rounded.
+        """
+        try:
+            rows = _parse_json(text, self._options)
+        except pa.ArrowInvalid as error:
+            if not _WHOLE.search(str(error)):
+                raise
+            doubles = [field.with_type(replaced(field.type, _with_fraction)) for field in self._texts]
+            behavior = self._options.unexpected_field_behavior
+            options = pj.ParseOptions(explicit_schema=pa.schema(doubles), unexpected_field_behavior=behavior)
+            rows = _parse_json(text, options)
+            if any(map(has_large, rows.columns)):
+                raise
+            kinds = [
+                kind if name not in self._texts.names else self._texts.field(name).type
+                for name, kind in zip(rows.column_names, rows.schema.types, strict=True)
+            ]
+            rows = rows.cast(pa.schema(list(zip(rows.column_names, kinds, strict=True))))
+        if any(map(has_large, rows.columns)):
+            for record in self._objects(text, ends):
+                for field in self._schema or ():
+                    if (number := rounded(record.get(field.name), field.type)) is not None:
+                        raise pa.ArrowInvalid(f"{field.name}: {number} would be rounded to {field.type}")
+        return rows
+
+    def _objects(self, text: memoryview, ends: Positions) -> Iterator[dict[str, object]]:
+        starts = np.append(0, ends[:-1] + 1).tolist()
+        return (_object_of(bytes(text[start:end])) for start, end in zip(starts, ends.tolist(), strict=True))
+
     def _by_records(self, text: memoryview, ends: Positions, rows: pa.Table | None) -> pa.Table:
         """Return the rows, with the fields and values that do not fit in the column `rescue`; it takes some time.
 
@@ -150,11 +199,11 @@ class JsonText(Text):
             ArrowInvalid: a record is no object, has a field twice, or one that is to be refused.
         """
         assert self._schema is not None  # noqa: S101 - the caller checks
-        starts, keeps = np.append(0, ends[:-1] + 1).tolist(), self._unknown == "infer"
+        keeps = self._unknown == "infer"
         kept: list[dict[str, object]] = []
         records = []
-        for start, end in zip(starts, ends.tolist(), strict=True):
-            known, others = matched(_object_of(bytes(text[start:end])), self._schema.names, keeps=keeps)
+        for record in self._objects(text, ends):
+            known, others = matched(record, self._schema.names, keeps=keeps)
             others = {
                 name: one for name, one in others.items() if one is not None and name.lower() not in self._omitted
             }
@@ -174,8 +223,9 @@ class JsonText(Text):
                 except pa.ArrowInvalid:
                     pass
             parts = [taken(value, field.type, keeps=keeps) for value in values]
-            wrong = [row for row, value in enumerate(values) if not _may_be(value, field.type)]
-            fitting = [part if _may_be(part, field.type) else None for part, _ in parts]
+            known_parts = [_with_texts(part, field.type) for part, _ in parts]
+            wrong = [row for row, part in enumerate(known_parts) if not _may_be(part, field.type)]
+            fitting = [part if _may_be(part, field.type) else None for part in known_parts]
             column, unfit = converted(len(values), partial(_of_values, field, fitting), field.type)
             unfit += wrong
             columns.append(column)
@@ -204,10 +254,23 @@ class JsonText(Text):
         if not isinstance(found, dict):
             return f"a JSON {type(found).__name__}, and not an object"
         reason, whole = reason_of(error), pa.struct(list(self._schema or ()))
-        if self._unknown != "error" or not reason.startswith((_UNKNOWN, "unexpected field")):
-            return reason
-        _, rest = taken({name: one for name, one in found.items() if name.lower() not in self._omitted}, whole)
-        return f"{_UNKNOWN} {path_of(rest, whole)!r}" if isinstance(rest, dict) else reason
+        if self._unknown == "error" and reason.startswith((_UNKNOWN, "unexpected field")):
+            _, rest = taken({name: one for name, one in found.items() if name.lower() not in self._omitted}, whole)
+            return f"{_UNKNOWN} {path_of(rest, whole)!r}" if isinstance(rest, dict) else reason
+        try:
+            found, _ = matched(_object_of(record), whole.names, keeps=False)  # with its numbers as they are
+        except pa.ArrowInvalid as problem:
+            return str(problem)
+        for field in whole:
+            try:
+                value = _with_texts(found.get(field.name), field.type)
+                if value is None or _may_be(value, field.type):
+                    _of_values(field, [value], 0, 1)
+                    continue
+            except UNFIT:
+                pass
+            return f"field {field.name!r} has the value {json.dumps(value)[:_SHOWN]}, which {field.type} cannot hold"
+        return reason
 
     def _infer_all(self, lines: Sequence[bytes]) -> pa.Schema:
         text = b"\n".join(lines)
@@ -220,32 +283,44 @@ class JsonText(Text):
     def _admitted(self, records: Sequence[bytes]) -> Sequence[bytes]:
         """Return the lines that are JSON objects, without values of another kind than most of their field.
 
+        A field, at any depth, of which more values have other kinds is one of texts: these are its JSON.
         Arrow's reader overflows its stack at deeply nested arrays; Python's raises an error.
 
         Raises:
-            SchemaError: one has a whole number that no inferred type can hold.
+            SchemaError: each has a whole number that no inferred type can hold.
         """
         objects: list[tuple[bytes, dict[str, object]]] = []
-        kinds: defaultdict[str, Counter[type]] = defaultdict(Counter)
+        kinds: _Kinds = defaultdict(Counter)
         names: dict[str, Any] = {}
+        wide: SchemaError | None = None
         for line in records:
             try:
                 landed = json.loads(line)
                 record = _folded(landed, names)
-            except (ValueError, RecursionError):
-                continue
-            if isinstance(record, dict) and (wide := _wide_of(record)) is not None:
-                for name, number in wide.items():
-                    value = record[name]
+                if not isinstance(record, dict):
+                    continue
+                for name, value in record.items():
+                    if (number := wide_integer(value)) is None:
+                        continue
                     if not (self._for_table and isinstance(value, int) and abs(value) < _WIDEST):
                         raise too_wide(name, self.source, number)
                     self._wide.add(name)
-                for name, value in record.items():
-                    kinds[name][_kind(value)] += value is not None
-                objects.append((line if landed == record else json.dumps(record).encode(), record))
-        # Of as many texts as others, the texts are the mistakes, such as `n/a`.
-        usual = {name: max(counts, key=lambda kind: (counts[kind], kind is not str)) for name, counts in kinds.items()}
-        return [_without_unusual(line, record, usual) for line, record in objects]
+                if _has_infinity(record):
+                    continue
+                _count(record, (), kinds)
+            except (ValueError, RecursionError):
+                continue
+            except SchemaError as error:
+                if not self._for_table:
+                    raise
+                wide = error  # a record with it is a bad row, and says nothing about the others
+                continue
+            objects.append((line if landed == record else json.dumps(record).encode(), record))
+        if wide is not None and not objects:
+            raise wide
+        usual = {path: _usual(counts) for path, counts in kinds.items()}
+        admitted = ((line, record, _of_kinds(record, (), usual)) for line, record in objects)
+        return [line if kept == record else json.dumps(kept).encode() for line, record, kept in admitted]
 
 
 def is_of_unknown(rejected: Rejected) -> bool:
@@ -275,26 +350,85 @@ def _names_in(kind: pa.DataType) -> Iterator[str]:
         yield from _names_in(field.type)
 
 
-def _wide_of(record: Mapping[str, object]) -> dict[str, int] | None:
-    """Return the whole numbers beyond 64 bits, by their field; None if the record is nested too deeply to be read."""
-    try:
-        return {name: number for name, value in record.items() if (number := wide_integer(value)) is not None}
-    except RecursionError:
-        return None
+def _has_infinity(value: object) -> bool:
+    """Return whether a number in a value of JSON, such as 1e999, is beyond all types."""
+    if isinstance(value, float):
+        return math.isinf(value)
+    return isinstance(value, dict | list) and any(
+        map(_has_infinity, value.values() if isinstance(value, dict) else value)
+    )
+
+
+def _with_fraction(kind: pa.DataType) -> pa.DataType:
+    return pa.float64() if pa.types.is_integer(kind) else kind
 
 
 def _kind(value: object) -> type:
     return float if type(value) is int else type(value)
 
 
-def _without_unusual(line: bytes, record: Mapping[str, object], usual: Mapping[str, type]) -> bytes:
-    """Return the line of a record without its values that are not of these kinds."""
-    kept = {name: value for name, value in record.items() if value is None or _kind(value) is usual[name]}
-    return line if len(kept) == len(record) else json.dumps(kept).encode()
+_Path = tuple[str | None, ...]
+"""The names of fields around a value; None is for the elements of a list."""
+_Kinds = defaultdict[_Path, Counter[type]]
+
+
+def _count(value: object, path: _Path, kinds: _Kinds) -> None:
+    """Count the kinds of a value and its parts, by their paths."""
+    if value is not None:
+        kinds[path][_kind(value)] += 1
+    parts = (
+        value.items() if isinstance(value, dict) else ((None, one) for one in value) if isinstance(value, list) else ()
+    )
+    for name, part in parts:
+        _count(part, (*path, name), kinds)
+
+
+def _usual(counts: Counter[type]) -> type | None:
+    """Return the kind that most values have; None if too many have others for these to be mistakes."""
+    total = sum(counts.values())
+    # Of as many texts as numbers or booleans, the texts are the mistakes, such as `n/a`.
+    usual = max(counts, key=lambda kind: (counts[kind], kind is not str))
+    texts = counts[str] if usual in (float, bool) else 0
+    return usual if total - counts[usual] - texts <= allowed_mistakes(total) else None
+
+
+def _of_kinds(value: object, path: _Path, usual: Mapping[_Path, type | None]) -> object:
+    """Return a value without its parts of other kinds than the usual ones; those of a mixed field are texts."""
+    if value is None:
+        return None
+    if (kind := usual[path]) is None:
+        return value if isinstance(value, str) else json.dumps(value)
+    if _kind(value) is not kind:
+        return None
+    if isinstance(value, dict):
+        return {name: _of_kinds(part, (*path, name), usual) for name, part in value.items()}
+    return [_of_kinds(part, (*path, None), usual) for part in value] if isinstance(value, list) else value
+
+
+def _with_texts(value: object, kind: pa.DataType) -> object:
+    """Return a value of JSON with the JSON of each part, in place of it, that is no text where the type has texts."""
+    if value is None:
+        return None
+    if pa.types.is_string(kind):
+        return value if isinstance(value, str) and not isinstance(value, NumberText) else _json_of(value)
+    if isinstance(value, dict) and pa.types.is_struct(kind):
+        types = {field.name: field.type for field in kind}
+        return {name: _with_texts(part, types[name]) if name in types else part for name, part in value.items()}
+    if isinstance(value, dict) and pa.types.is_map(kind):
+        return {name: _with_texts(part, kind.item_type) for name, part in value.items()}
+    if isinstance(value, list) and pa.types.is_list(kind):
+        return [_with_texts(part, kind.value_type) for part in value]
+    return value
+
+
+def _json_of(value: object) -> str:
+    return str(value) if isinstance(value, NumberText) else json.dumps(value, ensure_ascii=False)
 
 
 def _may_be(value: object, kind: pa.DataType) -> bool:
     """Return whether a value of JSON may be one of a type, by what it is."""
+    if rounded(value, kind) is not None:
+        return False
     if value is None or pa.types.is_nested(kind):
         return True
     if isinstance(value, bool) or pa.types.is_boolean(kind):
@@ -316,6 +450,8 @@ def _of_values(field: pa.Field, values: Sequence[object], start: int, stop: int)
         return _nested(field.type, values)
     if pa.types.is_floating(field.type):
         values = [float(value) if isinstance(value, NumberText) else value for value in values]
+    if pa.types.is_integer(field.type):
+        values = [int(value) if isinstance(value, float) and value.is_integer() else value for value in values]
     schema = pa.schema([field])
     lines = "".join(json.dumps({field.name: value}) + "\n" for value in values).encode()
     options = pj.ParseOptions(explicit_schema=as_text(schema), unexpected_field_behavior="ignore")

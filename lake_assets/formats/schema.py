@@ -10,6 +10,7 @@ from pyarrow import types
 
 from lake_assets.config.column_types import arrow_type
 from lake_assets.errors import SchemaError
+from lake_assets.formats.numbers import exact, is_checked
 
 # The types that texts may have, the narrowest first; every value of the sample must fit.
 _TEXTS = (pa.date32(), pa.timestamp("us", "UTC"), pa.timestamp("us"))
@@ -51,12 +52,10 @@ def inferred(sample: pa.Table, *, texts: bool, numbers: bool = False, nulls: boo
         texts: the records come from a text, which writes dates and timestamps as strings. A column whose strings are
             dates, timestamps with a zone, or timestamps without one gets that type.
         numbers: strings may be numbers too, because the text does not tell them from strings, as in CSV.
-        nulls: a column without values keeps no type.
+        nulls: a column, field or element without values keeps no type, and neither has a struct without fields.
     """
-    kinds = [
-        f.type if nulls and types.is_null(f.type) else _replaced(f.type, lambda kind: _LANDED_AS.get(kind, kind))
-        for f in sample.schema
-    ]
+    landed_as = _LANDED_AS | ({pa.null(): pa.null(), pa.struct([]): pa.null()} if nulls else {})
+    kinds = [replaced(f.type, lambda kind: landed_as.get(kind, kind)) for f in sample.schema]
     if texts:
         forms = _TIME_FORMS | (_NUMBER_FORMS if numbers else {})
         kinds = [
@@ -137,12 +136,17 @@ def _temporal(column: pa.ChunkedArray) -> pa.DataType | None:
     return None
 
 
+def allowed_mistakes(count: int) -> int:
+    """Return how many of so many values may be of another form than the type of their column."""
+    return max(count // 10, int(count >= _SURE))
+
+
 def _mostly(column: pa.ChunkedArray, forms: Mapping[pa.DataType, str]) -> pa.DataType | None:
     """Return the first type whose form most strings of a column have; None if too many have another."""
     if not types.is_string(column.type):
         return None
     values = column.filter(pc.not_equal(column, ""))
-    mistakes = max(len(values) // 10, int(len(values) >= _SURE))
+    mistakes = allowed_mistakes(len(values))
     is_text, numbers = has_codes(values, long=True), pc.utf8_trim(values, BLANKS)
     for kind, form in forms.items():
         if is_text and kind in _NUMBER_FORMS:
@@ -160,18 +164,18 @@ def as_text(schema: pa.Schema) -> pa.Schema:
     Arrow's JSON reader takes a timestamp with or without a zone for either, and a date only as a number of days.
     """
     return pa.schema(
-        [(f.name, _replaced(f.type, lambda kind: pa.string() if types.is_temporal(kind) else kind)) for f in schema]
+        [(f.name, replaced(f.type, lambda kind: pa.string() if types.is_temporal(kind) else kind)) for f in schema]
     )
 
 
-def _replaced(kind: pa.DataType, leaf: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
+def replaced(kind: pa.DataType, leaf: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
     """Return the type with `leaf` applied to each type in it that is not nested."""
     if types.is_dictionary(kind):
-        return _replaced(kind.value_type, leaf)
+        return replaced(kind.value_type, leaf)
     if types.is_list(kind):
-        return pa.list_(_replaced(kind.value_type, leaf))
-    if types.is_struct(kind):
-        return pa.struct([(field.name, _replaced(field.type, leaf)) for field in kind])
+        return pa.list_(replaced(kind.value_type, leaf))
+    if types.is_struct(kind) and kind.num_fields:
+        return pa.struct([(field.name, replaced(field.type, leaf)) for field in kind])
     return leaf(kind)
 
 
@@ -217,6 +221,8 @@ def _cast(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
     """
     if _differ(column.type, kind):
         raise pa.ArrowTypeError(f"{column.type} is not {kind}")
+    if is_checked(column.type, kind) and types.is_string(column.type):
+        return pa.chunked_array([exact(column.combine_chunks(), kind)])
     result = column.cast(kind)
     if _loses(column.type, kind) and not result.cast(column.type).equals(column):
         raise pa.ArrowInvalid(f"a value of type {column.type} does not fit {kind}")

@@ -11,6 +11,7 @@ from lake_assets.formats.record_ends import FindEnds, Positions, Quotes, line_br
 from lake_assets.formats.records import Block, Lines, reason_of
 
 _SAMPLE = 2**20  # bytes from which a schema is inferred
+_TRIED = 8  # records that may be unreadable before the first one from which it is
 
 FixSchema = Callable[[Callable[[], pa.Schema]], pa.Schema]
 """Takes a function that infers a schema from the first records, and returns the schema of all records."""
@@ -105,10 +106,12 @@ class Text(ABC):
         """Return the schema of these lines; raises ArrowInvalid if two of them disagree."""
 
     def _infer_first(self, lines: Sequence[bytes]) -> pa.Schema | None:
-        """Return the schema of the first of these lines that agree; None if there is no line."""
-        while lines:
-            try:
-                return self._infer_all(lines)
-            except pa.ArrowInvalid:
-                lines = lines[: len(lines) // 2]
+        """Return the schema of the first of these lines that agree; None if none of the first can be read."""
+        for start in range(min(len(lines), _TRIED)):
+            some = lines[start:]
+            while some:
+                try:
+                    return self._infer_all(some)
+                except pa.ArrowInvalid:
+                    some = some[: len(some) // 2]
         return None

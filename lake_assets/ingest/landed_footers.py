@@ -191,7 +191,7 @@ class Columns:
                 partition,
                 origin,
                 rules=self.rules,
-                narrows=self.stream.letters is not None,
+                by_value=True,
                 selects=config.selects_rows,
                 derived=config.derived,
             )

@@ -8,9 +8,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as t
 
+from lake_assets.formats.numbers import differs, is_number
 from lake_assets.formats.rescue import UNFIT
 from lake_assets.parquet.casts import cast
-from lake_assets.parquet.leaves import decoded, filterable, is_list, leaf_types, leaves, not_held, plain
+from lake_assets.parquet.leaves import decoded, filterable, is_list, leaves, not_held, plain
 from lake_assets.parquet.type_fit import STRING_KINDS, Misfit, wider
 
 NUMBER = "_row"
@@ -19,8 +20,6 @@ NUMBER = "_row"
 Convert = Callable[[pa.Array, pa.DataType], pa.Array]
 
 _SHOWN = 200  # characters of a value
-
-_SAME_KINDS = (t.is_integer, t.is_floating, t.is_decimal)
 
 
 class BadRows(NamedTuple):
@@ -31,51 +30,31 @@ class BadRows(NamedTuple):
 
 
 def may_fit(misfit: Misfit, *, evolves: bool) -> bool:
-    """Return whether values of a column decide if it fits: the known type is a narrower number of the same kind.
+    """Return whether values of a column decide if it fits: both types are numbers.
 
     A type that the table's column can be widened to is not such a type if the table evolves.
     """
     given, known = misfit.given, misfit.known
     if given is None or known is None or (evolves and wider(known, given) is not None):
         return False
-    return any(is_kind(given) and is_kind(known) for is_kind in _SAME_KINDS)
-
-
-def is_rounded(given: pa.DataType, known: pa.DataType) -> bool:
-    """Return whether a cast may round numbers without an error, as from DOUBLE to FLOAT."""
-    return any(map(t.is_floating, leaf_types(plain(given)))) and not plain(given).equals(known)
-
-
-def is_exact(values: pa.Array, converted: pa.Array) -> bool:
-    """Return whether a cast has kept all floating-point numbers."""
-    back = cast(converted, plain(values.type))
-    pairs = zip(leaves(decoded(values)), leaves(back), strict=True)
-    return not any(pc.any(_differs(*pair)).as_py() for pair in pairs if t.is_floating(pair[0].type))
+    return is_number(given) and is_number(known)
 
 
 def is_alike(given: pa.DataType, known: pa.DataType) -> bool:
     """Return whether single values of a type may be some of another one: texts and what they show, and numbers."""
     given = plain(given)
-    kinds = (*_SAME_KINDS, t.is_boolean, t.is_temporal)
+    kinds = (is_number, t.is_boolean, t.is_temporal)
     if any(is_text(given) for is_text in STRING_KINDS):
         return any(is_kind(known) for is_kind in (*kinds, *STRING_KINDS)) or known.equals(pa.uuid())
     if any(is_text(known) for is_text in STRING_KINDS):
         return any(is_kind(given) for is_kind in kinds)
     is_nested = (t.is_struct, is_list, t.is_map)
-    return any(is_kind(given) and is_kind(known) for is_kind in is_nested) or (
-        any(is_kind(given) for is_kind in _SAME_KINDS) and any(is_kind(known) for is_kind in _SAME_KINDS)
-    )
+    return any(is_kind(given) and is_kind(known) for is_kind in is_nested) or (is_number(given) and is_number(known))
 
 
 def is_changed(values: pa.Array, others: pa.Array) -> bool:
-    """Return whether a cast between numbers, or of nested values, has changed one; fields may be left out."""
-    values = decoded(values)
-    if t.is_nested(others.type):
-        return not all(map(_is_same, python_values(values), python_values(others)))
-    if not all(any(is_kind(kind) for is_kind in _SAME_KINDS) for kind in (values.type, others.type)):
-        return False
-    back = cast(others, values.type)
-    return not back.equals(values) and (not t.is_floating(values.type) or bool(pc.any(_differs(values, back)).as_py()))
+    """Return whether a cast of nested values has changed one; fields may be left out."""
+    return t.is_nested(others.type) and not all(map(_is_same, python_values(decoded(values)), python_values(others)))
 
 
 def _is_same(value: object, other: object) -> bool:
@@ -109,15 +88,14 @@ def misfitting(values: pa.Array, data_type: pa.DataType, convert: Convert = cast
     if t.is_integer(given) and t.is_integer(data_type):
         return positions(_outside(values, data_type))
     if t.is_floating(given) and t.is_floating(data_type):
-        return positions(_differs(values, cast(cast(values, data_type), given)))
-    rounds = is_rounded(given, data_type)
+        return positions(differs(values, values.cast(data_type, safe=False).cast(given)))
 
     def fits(part: pa.Array) -> bool:
         try:
             converted = convert(part, data_type)
         except UNFIT:
             return False
-        return not any(map(not_held, leaves(converted))) and (not rounds or is_exact(part, converted))
+        return not any(map(not_held, leaves(converted)))
 
     return list(halved(values, fits))
 
@@ -178,11 +156,6 @@ def _outside(values: pa.Array, data_type: pa.DataType) -> pa.Array:
 def _range(data_type: pa.DataType) -> tuple[int, int]:
     bits = data_type.bit_width
     return (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if t.is_signed_integer(data_type) else (0, 2**bits - 1)
-
-
-def _differs(values: pa.Array, others: pa.Array) -> pa.Array:
-    """Return whether floating-point numbers differ; NaN is NaN."""
-    return pc.and_(pc.not_equal(values, others), pc.invert(pc.and_(pc.is_nan(values), pc.is_nan(others))))
 
 
 def positions(mask: pa.Array) -> list[int]:

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as t
 
+from lake_assets.formats.numbers import exact, is_checked
 from lake_assets.parquet.leaves import is_list
 
 
@@ -19,7 +20,7 @@ def cast(array: pa.Array, data_type: pa.DataType) -> pa.Array:
     Fields of structs are matched by name; upper and lower case are the same.
 
     Raises:
-        ArrowInvalid: the type cannot hold a value.
+        ArrowInvalid: the type cannot hold a value, or a number would be another one.
     """
     if isinstance(array, pa.ExtensionArray) and not isinstance(data_type, pa.BaseExtensionType):
         array = array.storage
@@ -31,6 +32,8 @@ def cast(array: pa.Array, data_type: pa.DataType) -> pa.Array:
         return _decimals(array, data_type)
     if _is_uuid(array.type, data_type):
         return _uuids(array)
+    if is_checked(array.type, data_type):
+        return exact(array, data_type)
     if t.is_null(array.type) or _is_cast_by_arrow(array.type, data_type):
         return array.cast(data_type)
     if t.is_dictionary(array.type):
@@ -85,7 +88,8 @@ def _is_cast_by_arrow(given: pa.DataType, wanted: pa.DataType) -> bool:
         return _is_cast_by_arrow(given.value_type, wanted.value_type)
     if t.is_dictionary(given):
         return _is_cast_by_arrow(given.value_type, wanted)
-    return not (t.is_null(wanted) or _is_decimal(given, wanted) or _is_uuid(given, wanted))
+    is_own = _is_decimal(given, wanted) or _is_uuid(given, wanted) or is_checked(given, wanted)
+    return not (t.is_null(wanted) or is_own)
 
 
 def _is_decimal(given: pa.DataType, wanted: pa.DataType) -> bool:

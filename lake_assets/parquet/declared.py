@@ -13,7 +13,7 @@ from lake_assets.parquet.bad_rows import BadRows
 from lake_assets.parquet.column_rules import STRICT, Rules
 from lake_assets.parquet.landed_rows import LandedRows, Rows, Share
 from lake_assets.parquet.schema_fit import Fitter
-from lake_assets.parquet.type_fit import Misfit, widens
+from lake_assets.parquet.type_fit import Misfit, widens, wider
 
 if TYPE_CHECKING:
     from lake_assets.config.streams import Stream
@@ -126,7 +126,7 @@ class Declared:
         for landed in schema:
             kind = declared.get(landed.name.lower(), landed).type
             is_held = widens(landed.type, kind)
-            if not is_held and refuses:
+            if not is_held and refuses and wider(kind, landed.type, by_value=True) != kind:
                 raise Misfit((landed.name,), landed.type, kind).refused(origin, "the declared type")
             fields.append(landed.with_type(kind if is_held else landed.type))
         return pa.schema(fields)

@@ -178,8 +178,6 @@ class Landed:
         try:
             columns = united(schemas) if self.has_types else generalized(schemas)
         except SchemaError:
-            if not self.has_types:
-                raise
             return first  # the others are refused by their names, or put into quarantine
         if self.declared.rules.policy == "evolve" or isinstance(self.form, JsonFormat):
             return columns
@@ -217,28 +215,29 @@ def generalized(schemas: Sequence[tuple[str, pa.Schema]]) -> pa.Schema:
     Whole numbers and others are doubles, dates and timestamps are timestamps, and what differs else are strings.
 
     Args:
-        schemas: the inferred schemas, each with its origin for errors.
-
-    Raises:
-        SchemaError: the types of a column are nested, and differ.
+        schemas: the inferred schemas, each with its origin.
     """
     columns: dict[str, pa.Field] = {}
-    for origin, schema in schemas:
+    for _, schema in schemas:
         for field in schema:
             known = columns.setdefault(field.name.lower(), field)
-            if (kind := wider(known.type, field.type) or _common(known.type, field.type)) is None:
-                raise SchemaError(
-                    f"column {field.name!r} of {origin} is {field.type}, and that of another object is {known.type}:",
-                    "declare the column with its type in `columns`.",
-                )
-            columns[field.name.lower()] = known.with_type(kind)
+            columns[field.name.lower()] = known.with_type(_general(known.type, field.type))
     return pa.schema(list(columns.values()))
 
 
-def _common(kind: pa.DataType, other: pa.DataType) -> pa.DataType | None:
+def _general(kind: pa.DataType, other: pa.DataType) -> pa.DataType:
+    """Return the first type that holds the values of both."""
+    if (widest := wider(kind, other)) is not None:
+        return widest
+    if t.is_struct(kind) and t.is_struct(other):
+        fields = {field.name.lower(): field for field in kind}
+        for field in other:
+            mine = fields.setdefault(field.name.lower(), field)
+            fields[field.name.lower()] = mine.with_type(_general(mine.type, field.type))
+        return pa.struct(list(fields.values()))
+    if t.is_list(kind) and t.is_list(other):
+        return pa.list_(_general(kind.value_type, other.value_type))
     kinds = (kind, other)
-    if any(map(t.is_nested, kinds)):
-        return None
     if all(t.is_integer(one) or t.is_floating(one) for one in kinds):
         return pa.float64()
     if all(t.is_date(one) or (t.is_timestamp(one) and one.tz is None) for one in kinds):

@@ -26,8 +26,6 @@ from lake_assets.parquet.bad_rows import (
     described,
     is_alike,
     is_changed,
-    is_exact,
-    is_rounded,
     may_fit,
     misfitting,
     positions,
@@ -51,7 +49,7 @@ class Fitter:
         partition: the partition of the rows.
         origin: the object or result with the rows, for errors.
         rules: of the target's columns.
-        narrows: a number of the same kind may have a narrower type in the table; its values decide.
+        by_value: a number may have another type of numbers in the table; its values decide.
         selects: keep only the rows with the partition's values, by the partition columns in the rows.
         derived: the partition columns that are derived from another column of the rows. By the derived value, each row
             is checked, or with `selects` kept or dropped.
@@ -70,7 +68,7 @@ class Fitter:
         origin: str,
         *,
         rules: Rules = STRICT,
-        narrows: bool = False,
+        by_value: bool = False,
         selects: bool = False,
         derived: Sequence[Derived] = (),
     ) -> None:
@@ -119,10 +117,10 @@ class Fitter:
         self._extras = [misfit.name for misfit in kept if misfit.known is None and len(misfit.path) == 1]
         """The columns of the source that only the column of what does not fit takes."""
         self._loose = {by_name[misfit.path[0].lower()] for misfit in kept}
-        by_value = [misfit for misfit in found if narrows and may_fit(misfit, evolves=rules.policy == "evolve")]
-        if others := [misfit for misfit in found if misfit not in by_value]:
+        numbers = [misfit for misfit in found if by_value and may_fit(misfit, evolves=rules.policy == "evolve")]
+        if others := [misfit for misfit in found if misfit not in numbers]:
             refuse_places(pa.schema(given), target.names, origin)
-            narrow = {misfit.path[0] for misfit in (*by_value, *kept)}
+            narrow = {misfit.path[0] for misfit in kept}
             raise _misfitting(others, pa.schema([f for f in source if f.name not in narrow]), origin, rules)
         self._names = [by_name.get(name.lower()) for name in target.names]
         self.columns = [name for name in self._names if name is not None]
@@ -130,11 +128,7 @@ class Fitter:
         self.nanos = {name for name, f in zip(self._names, target, strict=True) if name and has_nanoseconds(f.type)}
         """The columns to read that the target has in nanoseconds."""
         self._bounded = {name for name, f in zip(self._names, target, strict=True) if name and has_limits(f.type)}
-        self._rounded = {
-            name
-            for name, f in zip(self._names, target, strict=True)
-            if name and by_value and name not in self._forms and is_rounded(source.field(name).type, f.type)
-        }
+        self._hints = {by_name[m.path[0].lower()]: hint for m in numbers if (hint := m.widening)}
         names = dict.fromkeys(
             [*self._partition_names.values(), *(value.name for value in made), *self.chosen, *self._extras]
         )
@@ -196,7 +190,7 @@ class Fitter:
             except pa.ArrowInvalid as error:
                 raise SchemaError(
                     f"column {name!r} of {self._origin} has a value that {field.type} cannot hold: {error}:",
-                    "correct the value, or round it in a transform.",
+                    self._hints.get(name, "correct the value, or round it in a transform."),
                 ) from error
             if array.null_count and (why := self._rules.why_required(field.name)) is not None:
                 raise SchemaError(
@@ -218,10 +212,7 @@ class Fitter:
         form = self._forms.get(name)
         if form is not None:
             return read_texts(decoded(values).cast(pa.string()), form, kind)
-        array = cast(values, kind)
-        if name in self._rounded and not is_exact(values, array):
-            raise pa.ArrowInvalid("it would be rounded")
-        return array
+        return cast(values, kind)
 
     def _rescued(
         self, name: str, values: pa.Array, kind: pa.DataType, kept: defaultdict[int, dict[str, object]]

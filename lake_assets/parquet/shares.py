@@ -187,7 +187,7 @@ class Reader:
             partition,
             origin,
             rules=declared.rules if declared.is_landed else declared.rules.before_transform,
-            narrows=job.letters is not None,
+            by_value=True,
             selects=job.selects,
             derived=job.derived,
         )

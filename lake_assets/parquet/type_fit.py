@@ -6,12 +6,14 @@ Columns and fields of structs are matched by name; upper and lower case are the 
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 from pyarrow import types as t
 
 from lake_assets.config.modes import SchemaPolicy
 from lake_assets.errors import SchemaError
+from lake_assets.formats.numbers import is_number
 from lake_assets.parquet.leaves import is_list, shown
 
 STRING_KINDS = (t.is_string, t.is_large_string, t.is_string_view)
@@ -35,6 +37,13 @@ class Misfit:
         """Its name with those around it: `shape.corner.x`, `tags.element`, `counts.value.n`."""
         return ".".join(self.path)
 
+    @property
+    def widening(self) -> str | None:
+        """How the table's column becomes wide enough; None if DuckLake cannot widen it."""
+        if self.given is None or self.known is None or wider(self.known, self.given) is None:
+            return None
+        return "set schema_policy: evolve, which widens the table's column, or cast it in a transform."
+
     def refused(self, origin: str, whose: str = "the table's") -> SchemaError:
         """Return the error for a column or a field whose type does not fit the known type."""
         assert self.given is not None  # noqa: S101 - the caller checks
@@ -42,7 +51,7 @@ class Misfit:
         return SchemaError(
             f"{'column' if len(self.path) == 1 else 'field'} {self.name!r} of {origin} is {shown(self.given)}, and "
             f"{whose} is {shown(self.known)}, which cannot hold all of it:",
-            _hint(self.given, self.known),
+            self.widening or _hint(self.given, self.known),
         )
 
 
@@ -117,7 +126,9 @@ def widens(source: pa.DataType, target: pa.DataType) -> bool:
     return not any(_parts(source, target, "strict", ()))
 
 
-def wider(known: pa.DataType, other: pa.DataType, *, with_empty: bool = True) -> pa.DataType | None:
+def wider(
+    known: pa.DataType, other: pa.DataType, *, with_empty: bool = True, by_value: bool = False
+) -> pa.DataType | None:
     """Return the type that holds the values of both, if DuckLake can widen a column of the known one to it.
 
     DuckLake widens integers, floats, and decimals of the same scale, adds fields to structs, and does both at any depth
@@ -127,7 +138,9 @@ def wider(known: pa.DataType, other: pa.DataType, *, with_empty: bool = True) ->
         known: the type of the column; its fields keep their names and their order.
         other: the type to hold too.
         with_empty: add fields that are NULL in all rows of a file, so that their type is unknown.
+        by_value: numbers that no type holds keep the known one, and the values decide whether they fit.
     """
+    further = partial(wider, with_empty=with_empty, by_value=by_value)
     other = _plain(other, known)
     if t.is_null(known):
         return other
@@ -138,24 +151,26 @@ def wider(known: pa.DataType, other: pa.DataType, *, with_empty: bool = True) ->
                 if with_empty or not t.is_null(field.type):
                     fields[field.name.lower()] = pa.field(field.name, field.type)
                 continue
-            data_type = wider(mine.type, field.type, with_empty=with_empty)
+            data_type = further(mine.type, field.type)
             if data_type is None:
                 return None
             fields[field.name.lower()] = mine.with_type(data_type)
         return pa.struct(list(fields.values()))
     if t.is_map(known) and t.is_map(other):
-        key = wider(known.key_type, other.key_type, with_empty=with_empty)
-        item = wider(known.item_type, other.item_type, with_empty=with_empty)
+        key = further(known.key_type, other.key_type)
+        item = further(known.item_type, other.item_type)
         return None if key is None or item is None else pa.map_(key, item)
     if is_list(known) and is_list(other):
-        value = wider(known.value_type, other.value_type, with_empty=with_empty)
+        value = further(known.value_type, other.value_type)
         return None if value is None else pa.list_(value)
     if widens(other, known):
         return known
     numbers = any(is_kind(known) and is_kind(other) for is_kind in (t.is_integer, t.is_floating)) or (
         t.is_decimal(known) and t.is_decimal(other) and known.scale == other.scale
     )
-    return other if numbers and widens(known, other) else None
+    if numbers and widens(known, other):
+        return other
+    return known if by_value and is_number(known) and is_number(other) else None
 
 
 def widened(known: pa.Field, given: pa.Field, origin: str, whose: str = "the table's", **options: bool) -> pa.Field:
@@ -170,7 +185,9 @@ def widened(known: pa.Field, given: pa.Field, origin: str, whose: str = "the tab
         raise next(
             misfit
             for misfit in found
-            if misfit.given is not None and misfit.known is not None and wider(misfit.known, misfit.given) is None
+            if misfit.given is not None
+            and misfit.known is not None
+            and wider(misfit.known, misfit.given, **options) is None
         ).refused(origin, whose)
     return known.with_type(data_type)
 
@@ -219,8 +236,6 @@ def _shared_type(data_type: pa.DataType, other: pa.DataType) -> pa.DataType:
 def _hint(given: pa.DataType, known: pa.DataType) -> str:
     if isinstance(given, pa.OpaqueType):
         return LAND_AS_ANOTHER
-    if wider(known, given) is not None:
-        return "set schema_policy: evolve, which widens the table's column, or cast it in a transform."
     # DuckLake has this type for a column that was NULL in all rows when its table was created.
     empty = " If the column had no values until now, drop it from the table: schema_policy: evolve adds it again."
     return f"cast it in a transform, or change the table's column.{empty if known.equals(pa.int32()) else ''}"

@@ -46,7 +46,8 @@ def transformed(job: Job, frame: DataFrame, transform: Transform) -> JobResult:
     schema = result_schema(frame)
 
     def fitted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        fitter = Fitter(schema, job.schema, partition.partition, RESULT, rules=job.landed.declared.rules.of_results)
+        rules = job.landed.declared.rules.of_results
+        fitter = Fitter(schema, job.schema, partition.partition, RESULT, rules=rules, by_value=True)
         columns = [*fitter.columns, *fitter.partition_columns]
         for batch in batches:
             yield fitter.fit(batch.rename_columns(names).select(columns))

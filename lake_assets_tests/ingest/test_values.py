@@ -1,6 +1,8 @@
 """Which values enter a column: those that are the same afterwards; and what has no value decides nothing."""
 
 import io
+import json
+from decimal import Decimal
 from typing import Any
 
 import pandas as pd
@@ -8,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lake_assets.errors import SourceError
-from lake_assets_tests.ingest.landed_as import as_avro, as_orc, columns_of, landed, load
+from lake_assets.errors import SchemaError, SourceError
+from lake_assets_tests.ingest.landed_as import as_avro, as_orc, columns_of, landed, load, types
 from lake_assets_tests.tiers import more
 from lake_assets_tests.world import NW, SW, World, plan
 
@@ -71,3 +73,196 @@ def test_an_object_of_no_bytes_is_refused_for_that_and_quarantine_leaves_it_out(
         load(local_world, landed(form, GOOD))
     local_world.options["on_bad_object"] = "quarantine"
     assert local_world.ingest(NW).row.row_count == 1
+
+
+PRICE = pa.decimal128(4, 2)
+# The column's first value, a value that enters though its type is another one, as what, and one that does not enter.
+NUMBERS: dict[str, tuple[pa.Array, pa.Array, object, pa.Array]] = {
+    "int32 in double": (pa.array([0.5]), pa.array([7], pa.int32()), 7.0, pa.array([2**53 + 1])),
+    "int64 in double": (pa.array([0.5]), pa.array([2**53]), 2.0**53, pa.array([2**53 + 1])),
+    "double in int64": (pa.array([1]), pa.array([7.0]), 7, pa.array([7.5])),
+    "int8 in decimal": (
+        pa.array([Decimal(1)], PRICE),
+        pa.array([7], pa.int8()),
+        Decimal(7),
+        pa.array([100], pa.int8()),
+    ),
+    "int64 in decimal": (pa.array([Decimal(1)], PRICE), pa.array([7]), Decimal(7), pa.array([10**15])),
+    "double in decimal": (pa.array([Decimal(1)], PRICE), pa.array([0.25]), Decimal("0.25"), pa.array([0.125])),
+    "decimal in double": (
+        pa.array([0.5]),
+        pa.array([Decimal("12.25")], pa.decimal128(20, 2)),
+        12.25,
+        pa.array([Decimal("9007199254740993.25")], pa.decimal128(20, 2)),
+    ),
+    "int64 in int32": (pa.array([1], pa.int32()), pa.array([7]), 7, pa.array([2**40])),
+    "double in float": (pa.array([1], pa.float32()), pa.array([0.5]), 0.5, pa.array([0.1])),
+    "within": (pa.array([[{"a": 1}]]), pa.array([[{"a": 7.0}]]), [{"a": 7}], pa.array([[{"a": 7.5}]])),
+}
+
+
+def in_a_column(values: pa.Array, number: int = 0) -> bytes:
+    return parquet(pa.table({"id": pa.array([number]), "value": values}))
+
+
+@pytest.mark.parametrize("kind", NUMBERS)
+def test_a_number_of_another_type_enters_if_it_is_the_same_there(local_world: World, kind: str) -> None:
+    first, fits, as_what, other = NUMBERS[kind]
+    load(of(local_world), in_a_column(first))
+    load(local_world, in_a_column(fits), SW)
+    assert columns_of(local_world, "value", "region = 'SW'") == [(as_what,)]
+    with pytest.raises(SchemaError, match=r"column 'value' of .* has a value that .* cannot hold"):
+        load(local_world, in_a_column(other), SW)
+
+    local_world.options |= {"on_bad_row": "dead_letter"}
+    assert load(local_world, in_a_column(other, 1), SW, name="b").rows_dead_lettered == 2
+
+
+@pytest.mark.parametrize("kind", ["int8 in decimal", *more([kind for kind in NUMBERS if kind != "int8 in decimal"])])
+def test_rescue_keeps_only_numbers_that_would_be_others(local_world: World, kind: str) -> None:
+    first, fits, as_what, other = NUMBERS[kind]
+    load(of(local_world, rescue="_r"), in_a_column(first))
+    local_world.land(SW, in_a_column(fits), "a.parquet")
+    load(local_world, in_a_column(other, 1), SW, name="b")
+    fitting, rest = columns_of(local_world, "value, _r", "region = 'SW' ORDER BY id --")
+    assert fitting == (as_what, None)
+    assert rest[0] is None
+    assert list(json.loads(rest[1])) == ["value"]
+
+
+LARGE = 2**53 + 1
+TEXTS: dict[str, tuple[Any, bytes, bytes]] = {
+    "csv": ("csv", b"id,value\n1,10.5\n", b"id,value\n2,%d\n3,0.5\n" % LARGE),
+    "comma": (
+        {"type": "csv", "delimiter": ";", "decimal": ","},
+        b"id;value\n1;10,5\n",
+        b"id;value\n2;%d\n3;0,5\n" % LARGE,
+    ),
+    "thousands": (
+        {"type": "csv", "thousands": " "},
+        b"id,value\n1,1 000.5\n",
+        b"id,value\n2,9 007 199 254 740 993\n3,0.5\n",
+    ),
+    "json": ("json", b'{"id":1,"value":10.5}\n', b'{"id":2,"value":%d}\n{"id":3,"value":0.5}\n' % LARGE),
+    "within": (
+        "json",
+        b'{"id":1,"value":[{"a":10.5}]}\n',
+        b'{"id":2,"value":[{"a":%d}]}\n{"id":3,"value":[{"a":0.5}]}\n' % LARGE,
+    ),
+}
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_a_whole_number_of_a_text_is_never_rounded(local_world: World, text: str) -> None:
+    form, first, later = TEXTS[text]
+    load(of(local_world, form), first)
+    with pytest.raises(SchemaError, match=str(LARGE)):
+        load(local_world, later, SW)
+    local_world.options |= {"on_bad_row": "dead_letter"}
+    row = local_world.ingest(SW).row
+    assert (row.row_count, row.rows_dead_lettered) == (1, 1)
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_rescue_keeps_a_whole_number_that_would_be_rounded(local_world: World, text: str) -> None:
+    form, first, later = TEXTS[text]
+    load(of(local_world, form, rescue="_r"), first)
+    load(local_world, later, SW)
+    rescued, plain = columns_of(local_world, "id, value IS NULL, _r", "region = 'SW'")
+    assert rescued[:2] == (2, True)
+    assert str(LARGE) in rescued[2].replace(" ", "")
+    assert plain == (3, False, None)
+
+
+WHOLE: dict[str, tuple[Any, bytes, bytes, bytes]] = {
+    "csv": ("csv", b"id,value\n1,10\n", b"id,value\n2,11.0\n3,\n4,1e+02\n", b"id,value\n5,10.5\n"),
+    "comma": (
+        {"type": "csv", "delimiter": ";", "decimal": ","},
+        b"id;value\n1;10\n",
+        b"id;value\n2;11,0\n3;\n4;1e+02\n",
+        b"id;value\n5;10.0\n",
+    ),
+    "json": (
+        "json",
+        b'{"id":1,"value":10}\n',
+        b'{"id":2,"value":11.0}\n{"id":3}\n{"id":4,"value":1e+02}\n',
+        b'{"id":5,"value":10.5}\n',
+    ),
+    "parquet": (
+        "parquet",
+        landed("parquet", {"id": 1, "value": 10}),
+        of_pandas(pd.DataFrame({"id": [2, 3, 4], "value": [11, None, 100]})),
+        landed("parquet", {"id": 5, "value": 10.5}),
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    "options", [{}, *more([{"schema_policy": "evolve"}, {"columns": {"value": {"type": "BIGINT"}}}])]
+)
+@pytest.mark.parametrize("form", WHOLE)
+def test_whole_numbers_beside_a_missing_one_enter_a_column_of_whole_numbers(
+    local_world: World, form: str, options: dict[str, Any]
+) -> None:
+    kind, first, doubles, other = WHOLE[form]
+    load(of(local_world, kind, **options), first)
+    load(local_world, doubles, SW)
+    assert columns_of(local_world, "id, value") == [(1, 10), (2, 11), (3, None), (4, 100)]
+    with pytest.raises(SchemaError, match="value"):
+        load(local_world, other, SW)
+
+
+BEYOND = {
+    "infinite": b'{"id":99,"total":1e999}',
+    "within": b'{"id":99,"total":1.5,"within":{"x":1e999}}',
+    "digits": b'{"id":99,"total":1%s}' % (b"0" * 400),
+    "digits within": b'{"id":99,"total":1.5,"within":[1%s]}' % (b"0" * 400),
+}
+
+
+@pytest.mark.parametrize("what", BEYOND)
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_number_beyond_all_types_is_one_bad_row_wherever_it_is(local_world: World, what: str, place: int) -> None:
+    lines = [b'{"id":%d,"total":%d.5}' % (number, number) for number in range(5)]
+    body = b"\n".join([*lines[:place], BEYOND[what], *lines[place:]])
+    of(local_world, "json", on_bad_row="dead_letter")
+    for text in (NW, SW):  # of a new table, and of a table
+        row = load(local_world, body, text)
+        assert (row.row_count, row.rows_dead_lettered) == (5, 1)
+    assert columns_of(local_world, "count(*), sum(total)") == [(10, 25.0)]
+
+
+MIXED: dict[str, tuple[bytes, str, list[Any]]] = {
+    "scalars": (b'{"v":false}\n{"v":"false"}\n{"v":0}\n', "VARCHAR", ["0", "false", "false"]),
+    "list": (b'{"v":"a"}\n{"v":["a"]}\n', "VARCHAR", ['["a"]', "a"]),
+    "elements": (b'{"v":[42,[]]}\n', "VARCHAR[]", [["42", "[]"]]),
+    "within": (
+        b'{"v":{"a":1}}\n{"v":{"a":{"b":"\xc3\xa9"}}}\n',
+        "STRUCT(a VARCHAR)",
+        [{"a": "1"}, {"a": '{"b": "é"}'}],
+    ),
+}
+
+
+@pytest.mark.parametrize("options", [{}, *more([{"rescue": "_r"}, {"schema_policy": "evolve"}])])
+@pytest.mark.parametrize("what", MIXED)
+def test_a_field_of_mixed_kinds_is_its_json(local_world: World, what: str, options: dict[str, Any]) -> None:
+    body, kind, values = MIXED[what]
+    load(of(local_world, "json", **options), body)
+    assert types(local_world)["v"] == kind
+    assert [value for (value,) in columns_of(local_world, "v")] == values
+
+
+@pytest.mark.parametrize("what", ["elements", *more(["scalars", "list", "within"])])
+def test_a_field_that_is_declared_a_text_is_its_json(local_world: World, what: str) -> None:
+    load(of(local_world, "json", columns={"v": {"type": "VARCHAR"}}), MIXED[what][0])
+    texts = [json.loads(line)["v"] for line in MIXED[what][0].splitlines()]
+    assert {value for (value,) in columns_of(local_world, "v")} == {
+        text if isinstance(text, str) else json.dumps(text, ensure_ascii=False) for text in texts
+    }
+
+
+def test_objects_of_which_one_has_an_empty_list_have_one_type(local_world: World) -> None:
+    of(local_world, "json").land(NW, b'{"v":[]}', "a.json")
+    load(local_world, b'{"v":[{"x":"1"}]}', name="b")
+    assert columns_of(local_world, "v") == [([],), ([{"x": "1"}],)]

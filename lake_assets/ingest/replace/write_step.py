@@ -34,7 +34,7 @@ from lake_assets.parquet.attempt import discard
 from lake_assets.parquet.empty_columns import filled, with_values, without_values
 from lake_assets.parquet.file_names import MARK
 from lake_assets.parquet.job import Job, JobResult, PartitionJob, StagingKey
-from lake_assets.parquet.landed import NOTHING
+from lake_assets.parquet.landed import NOTHING, SAMPLE
 from lake_assets.parquet.schema_fit import Fitter
 from lake_assets.parquet.type_fit import shared, united
 from lake_assets.spark.cleanup import discard_failed
@@ -246,7 +246,9 @@ class Writer:
         job = self._job([run])
         rules = job.landed.declared.rules.of_results
         if rules.policy == "evolve":
-            Fitter(schema, job.schema, run.partition, RESULT, rules=rules)  # refuses the schema before Spark runs
+            Fitter(
+                schema, job.schema, run.partition, RESULT, rules=rules, by_value=True
+            )  # refuses the schema before Spark runs
         if job.letters is None:
             return transformed(job, result, transform)
         # Spark may run the tasks that read several times, so others write the rows that these leave out.
@@ -271,7 +273,10 @@ class Writer:
         """
         keys = [obj.key for obj in run.reads.read]
         if self.stream.config.schema_policy == "strict":
-            return self._without_partition(self._filled(self._landed.sampled(keys), run))
+            (_, first), *_ = self._landed.schemas(keys[:SAMPLE])
+            return self._without_partition(
+                self._filled(first if self._landed.has_types else self._landed.sampled(keys), run)
+            )
         if not self._landed.has_types:
             return self._without_partition(self._landed.sampled(keys))
         schemas = self._landed.schemas(keys)

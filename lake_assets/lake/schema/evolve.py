@@ -61,7 +61,7 @@ def evolved(
             if key in by_path or (key not in columns and t.is_null(field.type)):
                 continue  # a column without a value has no type yet
             known = columns.setdefault(key, field.with_type(typed(field.type)))
-            columns[key] = widened(known, field, origin, with_empty=False)
+            columns[key] = widened(known, field, origin, with_empty=False, by_value=True)
     return pa.schema(list(columns.values()))
 
 

@@ -1,0 +1,101 @@
+"""The rule for numbers: one enters a column if it is the same number there; otherwise it is refused, and never rounded.
+
+A number of a text is that of its digits. One with a fraction is the nearest DOUBLE or FLOAT, as 0.1 is.
+"""
+
+import re
+from decimal import Decimal
+from math import isinf
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types as t
+
+_EXACT = {pa.float16(): 2**11, pa.float32(): 2**24, pa.float64(): 2**53}  # below this, each whole number is exact
+_WHOLE = re.compile(r"([+-]?[0-9]+)(\.0*)?")
+_POWER = r"^-?[0-9]+(\.[0-9]*)?[eE][+-]?[0-9]{1,2}$"
+
+
+def is_number(data_type: pa.DataType) -> bool:
+    """Return whether a type is one of numbers."""
+    return bool(t.is_integer(data_type) or t.is_floating(data_type) or t.is_decimal(data_type))
+
+
+def is_checked(given: pa.DataType, wanted: pa.DataType) -> bool:
+    """Return whether `exact` decides about numbers of a type, or texts, as another type, and not Arrow's cast."""
+    if t.is_string(given) or t.is_large_string(given):
+        return bool(t.is_integer(wanted) or t.is_floating(wanted))
+    if t.is_floating(given):
+        return bool(t.is_decimal(wanted) or (t.is_floating(wanted) and wanted.bit_width < given.bit_width))
+    return bool((t.is_decimal(wanted) and t.is_integer(given)) or (t.is_floating(wanted) and t.is_decimal(given)))
+
+
+def exact(values: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """Return numbers, or texts of numbers, as another type; `is_checked` holds of the types.
+
+    Raises:
+        ArrowInvalid: one of them is another number there, or none.
+    """
+    if t.is_integer(wanted):
+        return _whole(values).cast(wanted)
+    if t.is_decimal(wanted) and t.is_integer(values.type):
+        # Arrow wants room for all digits that such integers may have.
+        return values.cast(pa.decimal256(20 + wanted.scale, wanted.scale)).cast(wanted)
+    made = values.cast(wanted)
+    if t.is_string(values.type) or t.is_large_string(values.type):
+        large = pc.fill_null(pc.greater_equal(pc.abs(made), _EXACT[wanted]), fill_value=False)
+        for text, number in zip(values.filter(large).to_pylist(), made.filter(large).to_pylist(), strict=True):
+            whole = _WHOLE.fullmatch(text)
+            if isinf(number) and "inf" not in text.lower():
+                raise pa.ArrowInvalid(f"{text} is too large for {wanted}")
+            if whole and int(whole[1]) != number:
+                raise pa.ArrowInvalid(f"{text} would be rounded to {wanted}")
+    elif pc.any(differs(values, made.cast(values.type))).as_py():
+        raise pa.ArrowInvalid(f"a number would be rounded to {wanted}")
+    return made
+
+
+def differs(values: pa.Array, others: pa.Array) -> pa.Array:
+    """Return whether numbers of one type differ; NaN is NaN."""
+    other = pc.not_equal(values, others)
+    return (
+        pc.and_(other, pc.invert(pc.and_(pc.is_nan(values), pc.is_nan(others))))
+        if t.is_floating(values.type)
+        else other
+    )
+
+
+def has_large(column: pa.ChunkedArray | pa.Array) -> bool:
+    """Return whether a floating-point number, at any depth, may be a whole one that has been rounded."""
+    if t.is_struct(column.type):
+        return any(map(has_large, column.flatten()))
+    if t.is_list(column.type):
+        return has_large(pc.list_flatten(column))
+    return t.is_floating(column.type) and bool(pc.any(pc.greater_equal(pc.abs(column), _EXACT[column.type])).as_py())
+
+
+def rounded(value: object, data_type: pa.DataType) -> int | None:
+    """Return a whole number in a value of JSON that a type, or the part of it for this number, does not hold."""
+    if isinstance(value, int) and t.is_floating(data_type):
+        try:
+            return None if int(data_type.to_pandas_dtype()(value)) == value else value
+        except OverflowError:
+            return value
+    parts: list[tuple[object, pa.DataType]] = []
+    if isinstance(value, dict) and t.is_struct(data_type):
+        parts = [(value.get(field.name), field.type) for field in data_type]
+    elif isinstance(value, dict) and t.is_map(data_type):
+        parts = [(item, data_type.item_type) for item in value.values()]
+    elif isinstance(value, list) and t.is_list(data_type):
+        parts = [(item, data_type.value_type) for item in value]
+    return next((number for part in parts if (number := rounded(*part)) is not None), None)
+
+
+def _whole(texts: pa.Array) -> pa.Array:
+    """Return texts of whole numbers without the zeros of their fraction, and their exponents."""
+    texts = pc.replace_substring_regex(texts, r"^(-?[0-9]+)\.0*$", r"\1")
+    if not pc.any(has_power := pc.match_substring_regex(texts, _POWER)).as_py():
+        return texts
+    numbers = [Decimal(text) for text in texts.filter(has_power).to_pylist()]
+    wholes = [str(int(number)) if number == int(number) else str(number) for number in numbers]
+    return pc.replace_with_mask(texts, pc.fill_null(has_power, fill_value=False), pa.array(wholes, texts.type))
