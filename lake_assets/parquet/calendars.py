@@ -1,9 +1,10 @@
-"""Days and times that Spark has written by its old calendar.
+"""Days and times that Spark and Hive have written by the old calendar.
 
 Spark 2, and later ones in mode LEGACY, count days before 1582-10-15 by the Julian calendar, and say so in the file's
-metadata. All others count by the Gregorian one. The same day has another number, so it is converted, as Spark reads it:
-https://spark.apache.org/docs/latest/sql-data-sources-parquet.html#configuration. Before 1900, the old calendar of Spark
-also has other offsets of zones from UTC, so such times are refused where the zone is another one.
+metadata. So do writers of ORC in Java. All others count by the Gregorian one. The same day has another number, so it is
+converted, as Spark reads it: https://spark.apache.org/docs/latest/sql-data-sources-parquet.html#configuration. Before
+1900, the old calendar of Spark also has other offsets of zones from UTC, so such times are refused where the zone is
+another one.
 """
 
 from collections.abc import Mapping
@@ -23,7 +24,10 @@ _PER_DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_00
 _UTC = {"UTC", "Etc/UTC", "Z", "GMT", "Etc/GMT"}
 _VERSION, _ZONE = b"org.apache.spark.version", b"org.apache.spark.timeZone"
 _DAYS, _INT96 = b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96"
-WRITE_NEW = "let Spark write it with datetimeRebaseModeInWrite and int96RebaseModeInWrite = CORRECTED"
+WRITE_NEW = (
+    "let its writer use the new one (Spark's datetimeRebaseModeInWrite and int96RebaseModeInWrite: CORRECTED, "
+    "of ORC orc.proleptic.gregorian: true)"
+)
 _OF_SPARK = b"org.apache.spark.sql.parquet.row.metadata"  # also of versions that do not tell theirs
 
 
@@ -77,7 +81,7 @@ class Calendar:
             if leaf is values and (self.is_utc or t.is_date(leaf.type)):
                 return _converted(values)
             raise SchemaError(
-                f"{column} has times before 1900, or nested days before 1582-10-15, by Spark's old calendar:",
+                f"{column} has times before 1900, or nested days before 1582-10-15, by the old calendar:",
                 f"{WRITE_NEW}, or leave the column out: omit: true in `columns`.",
             )
         return values

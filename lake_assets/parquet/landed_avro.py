@@ -82,15 +82,18 @@ class LandedAvro:
                 file.flush()
                 for batch in cursor.execute(query, [file.name]).to_arrow_reader(BATCH_ROWS):
                     count += batch.num_rows
-                    pairs = zip(batch.columns, schema.types, strict=True)
-                    arrays = [values if is_foreign(kind) else cast(values, kind) for values, kind in pairs]
-                    named = zip(arrays, columns, strict=True)
-                    arrays = [self._calendar.converted(v, f"column {name!r} of {self._origin}") for v, name in named]
-                    yield pa.RecordBatch.from_arrays(arrays, schema.names)
+                    yield pa.RecordBatch.from_arrays(list(map(self._typed, batch.columns, schema)), schema.names)
         except (duckdb.Error, UnicodeDecodeError) as error:
             raise pa.ArrowInvalid(f"a record is damaged: {str(error).splitlines()[0]}") from error
         if count != records.number:
             raise pa.ArrowInvalid(f"a record is damaged: {count:,} of {records.number:,} rows can be decoded")
+
+    def _typed(self, values: pa.Array, field: pa.Field) -> pa.Array:
+        if is_foreign(field.type):
+            return values
+        array = cast(values, field.type)
+        is_old, column = self._calendar.is_old(field.type), f"column {field.name!r} of {self._origin}"
+        return self._calendar.converted(array, column) if is_old else array
 
 
 @cache

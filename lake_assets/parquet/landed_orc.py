@@ -1,6 +1,7 @@
 """The rows of an ORC object."""
 
 import re
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
 
@@ -11,13 +12,23 @@ from pyarrow import types as t
 from lake_assets.errors import SchemaError
 from lake_assets.formats.annotations import ORC, ORC_KEYS, annotated, is_foreign, opaque
 from lake_assets.parquet.bad_rows import BadRows
+from lake_assets.parquet.calendars import Calendar
 from lake_assets.parquet.casts import cast
 from lake_assets.parquet.landed_rows import DECODED, Rows, Share, renumbered
-from lake_assets.parquet.leaves import shown
+from lake_assets.parquet.leaves import leaf_types, shown
 from lake_assets.parquet.read import BATCH_ROWS
 from lake_assets.parquet.schema_fit import Fitter
 
 _WORD = re.compile(r"\w+")  # of a type's name, before its precision
+
+
+_NEW_CALENDAR = re.compile(
+    rb"X\x02(b.[ -~]*)?\Z", re.DOTALL
+)  # field 11 of the footer, which the writer's version follows
+_CODECS: dict[str, Callable[[bytes], bytes]] = {
+    "ZLIB": lambda data: zlib.decompress(data, -zlib.MAX_WBITS),
+    "ZSTD": lambda data: bytes(pa.CompressedInputStream(pa.BufferReader(data), "zstd").read()),
+}
 
 
 class LandedOrc:
@@ -41,6 +52,21 @@ class LandedOrc:
         whole = [(name, opaque(pa.null(), shown(kind)) if is_foreign(kind) else kind) for name, kind in kinds]
         self._nanos = pa.schema(whole)
         self.schema: pa.Schema = pa.schema([field.with_type(_in_micros(field.type)) for field in self._nanos])
+        self._calendar = Calendar(days=True, is_utc=True) if self._has_old_days(file) else Calendar()
+
+    def _has_old_days(self, file: pa.NativeFile) -> bool:
+        """Return whether days are of the old calendar, as by default of the writer in Java; Arrow does not tell."""
+        has_days = any(t.is_date(leaf) for kind in self.schema.types for leaf in leaf_types(kind))
+        if self._orc.writer != "ORC_JAVA" or not has_days:
+            return False
+        length = self._orc.file_footer_length
+        footer, parts = file.read_at(length, self._size - 1 - self._orc.file_postscript_length - length), []
+        decompress = _CODECS.get(self._orc.compression)
+        while decompress and footer:  # chunks, each behind its length and whether it is not compressed
+            head, footer = int.from_bytes(footer[:3], "little"), footer[3:]
+            chunk, footer = footer[: head >> 1], footer[head >> 1 :]
+            parts.append(chunk if head & 1 else decompress(chunk))
+        return _NEW_CALENDAR.search(b"".join(parts) or footer) is None
 
     @property
     def is_small(self) -> bool:
@@ -81,7 +107,9 @@ class LandedOrc:
         for name, values in zip(rows.schema.names, rows.columns, strict=True):
             try:
                 kind = (self._nanos if name in fitter.nanos else self.schema).field(name).type
-                arrays.append(values if is_foreign(kind) else cast(values, kind))
+                array = values if is_foreign(kind) else cast(values, kind)
+                is_old, column = self._calendar.is_old(kind), f"column {name!r} of {self._origin}"
+                arrays.append(self._calendar.converted(array, column) if is_old else array)
             except pa.ArrowInvalid as error:
                 raise SchemaError(
                     f"column {name!r} of {self._origin} has a timestamp that microseconds do not hold ({error}):",

@@ -218,7 +218,7 @@ class ParquetRows:
             )
         if old := self.old_columns:
             raise SchemaError(
-                f"column {old[0]!r} of {self._origin} has days before 1582-10-15 or times before 1900 by Spark's old "
+                f"column {old[0]!r} of {self._origin} has days before 1582-10-15 or times before 1900 by the old "
                 "calendar, which DuckLake reads as other ones:",
                 f"{WRITE_NEW}, or use mode: replace, which rewrites it.",
             )

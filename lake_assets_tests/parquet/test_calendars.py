@@ -8,6 +8,7 @@ from typing import Any
 import fastavro
 import pyarrow as pa
 import pytest
+from pyarrow import orc
 
 from lake_assets.errors import SchemaError
 from lake_assets_tests.faults.without_spark import sessions  # noqa: F401 - a fixture
@@ -107,7 +108,7 @@ def test_what_cannot_be_converted_is_refused_and_may_be_left_out(
     local_world: World, keys: Mapping[str, str], column: pa.Array
 ) -> None:
     local_world.land(NW, written(keys, [0], {"x": column}))
-    with pytest.raises(SchemaError, match=r"column 'x' of the object .* by Spark's old calendar.*CORRECTED.*omit"):
+    with pytest.raises(SchemaError, match=r"column 'x' of the object .* by the old calendar.*CORRECTED.*omit"):
         local_world.ingest(NW)
 
     local_world.options = {"columns": {"x": {"omit": True}}}
@@ -136,7 +137,25 @@ def test_an_index_refuses_other_days(local_world: World) -> None:
     (done,) = index(local_world).values()
 
     assert "column 'a' of the object" in str(done.error)
-    assert "by Spark's old calendar, which DuckLake reads as other ones" in str(done.error)
+    assert "by the old calendar, which DuckLake reads as other ones" in str(done.error)
+
+
+@pytest.mark.parametrize("is_old", [True, False])
+def test_orc_of_java_is_of_the_old_calendar_unless_it_says_so(local_world: World, *, is_old: bool) -> None:
+    sink = io.BytesIO()
+    stored = [*DAYS][1:]  # Python has not all days of the other calendar
+    orc.write_table(pa.table({"a": pa.array(stored, pa.int32()).cast(pa.date32())}), sink, compression="uncompressed")
+    # The writer is Java instead of C++, and in place of its version's end is the new calendar.
+    footer, told = b"H\x01b\x052.2.2", b"H\x00b\x052.2.2" if is_old else b"H\x00X\x02b\x032.2"
+    body = sink.getvalue()
+    assert body.count(footer) == 1
+    local_world.options = {"format": "orc"}
+    local_world.land(NW, body.replace(footer, told), "a.orc")
+
+    local_world.ingest(NW)
+
+    days = [row[0] for row in local_world.query("SELECT a FROM lake.sales ORDER BY a")]
+    assert days == ([*DAYS.values()][1:] if is_old else [EPOCH + dt.timedelta(day) for day in stored])
 
 
 def test_avro_of_spark_has_the_same_keys(local_world: World) -> None:
