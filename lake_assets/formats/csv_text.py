@@ -2,9 +2,10 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property, partial
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +17,7 @@ from lake_assets.errors import SchemaError
 from lake_assets.formats.blocks import TextBlock
 from lake_assets.formats.csv_header import quotes_of, read_header, with_separator
 from lake_assets.formats.decoding import PEEKED
-from lake_assets.formats.dialects import DialectTypes, UnevenRecords, with_plain_escapes
+from lake_assets.formats.dialects import DialectTypes, with_plain_escapes
 from lake_assets.formats.numbers import exact, has_large, is_checked, is_number
 from lake_assets.formats.record_ends import Positions, Quotes, line_breaks
 from lake_assets.formats.records import NOT_ONE_RECORD, Block, Lines, reason_of
@@ -176,7 +177,7 @@ class CsvText(Text):
         return reason
 
     def _infer_all(self, lines: Sequence[bytes]) -> pa.Schema:
-        text = b"\n".join(self._even(lines))
+        text = b"\n".join(lines)
         fields = list(as_text(self._parse(text, None).schema))
         numbers = [field for field in fields if pa.types.is_integer(field.type) or pa.types.is_floating(field.type)]
         texts = self._parse(text, pa.schema([field.with_type(pa.string()) for field in numbers]))
@@ -197,43 +198,56 @@ class CsvText(Text):
         )
 
     def _parse(self, text: bytes | memoryview, types: pa.Schema | None) -> pa.Table:
-        return self._parse_escaped(with_plain_escapes(text, self._dialect), types)
-
-    def _parse_escaped(self, text: bytes | memoryview, types: pa.Schema | None) -> pa.Table:
+        text = with_plain_escapes(text, self._dialect)
         try:
-            rows = self._by_arrow(text, types, None)
+            rows = self._by_arrow(text, types)
         except pa.ArrowInvalid as error:
-            uneven = self._uneven(text, error)
-            rows = self._by_arrow(text, types, uneven)
-            rows = uneven.merged(rows, lambda even: self._by_arrow(even, rows.schema, None))
+            if not _MISCOUNTED.match(reason_of(error)):
+                raise
+            rows = self._by_arrow(self._even(bytes(text), error), types)
         for name in self._nameless:
             if compute.any(compute.not_equal(rows.column(name), "")).as_py():
                 raise pa.ArrowInvalid(_BEHIND)
         return rows.drop_columns(self._nameless)
 
-    def _uneven(self, text: bytes | memoryview, error: pa.ArrowInvalid) -> UnevenRecords:
-        """Return the collector of the records that were the error; raises any other one."""
+    def _even(self, text: bytes, error: pa.ArrowInvalid) -> bytes:
+        """Return a text whose records have as many values as there are columns; raises the error if it cannot.
+
+        One with fewer gets empty ones if the dialect pads, or only columns without a name lack. One with more may have
+        delimiters at its end.
+        """
+        most = len(self._names or ()) if self._dialect.ragged == "pad" else 0
+        delimiter, most = self._dialect.delimiter.encode(), max(most, len(self._nameless))
+        text = text if text.endswith(b"\n") else text + b"\n"
+        ends = (self.quotes.ends if self.quotes else line_breaks)(memoryview(text)).tolist()
+        lines = [
+            text[start:end].rstrip(b"\r") for start, end in zip([0, *(end + 1 for end in ends)], ends, strict=False)
+        ]
+        lines = [line for line in lines if line]
+
+        def take(row: pc.InvalidRow) -> Literal["skip", "error"]:
+            missing, place = row.expected_columns - row.actual_columns, row.number - 1
+            if 0 < missing <= most:
+                lines[place] += delimiter * missing
+            elif missing < 0 and lines[place].endswith(delimiter * -missing):
+                lines[place] = lines[place][:missing]
+            else:
+                return "error"
+            return "skip"
+
         try:
-            str(text, "utf-8")  # Arrow gives no others to it
+            str(text, "utf-8")  # Arrow gives no others
         except UnicodeDecodeError:
             raise error from None
-        if not _MISCOUNTED.match(reason_of(error)):
-            raise error
-        return UnevenRecords(self._dialect, len(self._nameless))
+        self._by_arrow(text, pa.schema([(name, pa.string()) for name in self._names or ()]), take)
+        return b"\n".join(lines)
 
-    def _even(self, lines: Sequence[bytes]) -> Sequence[bytes]:
-        """Return records with as many values as there are columns."""
-        text = with_plain_escapes(b"\n".join(lines), self._dialect)
-        texts = pa.schema([(name, pa.string()) for name in self._names or ()])
-        try:
-            self._by_arrow(text, texts, None)
-        except pa.ArrowInvalid as error:
-            uneven = self._uneven(text, error)
-            self._by_arrow(text, texts, uneven)
-            return uneven.replaced(lines)
-        return lines
-
-    def _by_arrow(self, text: bytes | memoryview, types: pa.Schema | None, uneven: UnevenRecords | None) -> pa.Table:
+    def _by_arrow(
+        self,
+        text: bytes | memoryview,
+        types: pa.Schema | None,
+        take: Callable[[pc.InvalidRow], Literal["skip", "error"]] | None = None,
+    ) -> pa.Table:
         dialect, nameless = self._dialect, self._nameless
         try:
             return pc.read_csv(
@@ -246,7 +260,7 @@ class CsvText(Text):
                     quote_char=dialect.quote or False,
                     escape_char=dialect.escape or False,
                     newlines_in_values=True,
-                    invalid_row_handler=uneven and uneven.take,
+                    invalid_row_handler=take,
                 ),
                 pc.ConvertOptions(
                     column_types={field.name: field.type for field in types or ()}

@@ -1,7 +1,6 @@
 """The text of a landed file: decompressed, in UTF-8, without its byte order mark."""
 
 import codecs
-from typing import IO, cast
 
 import pyarrow as pa
 
@@ -19,15 +18,6 @@ MARKS = {
 }
 PEEKED = 64 * 2**10  # bytes of the begin of a text
 _MOST_SKIPPED = 16 * 2**20  # bytes of lines before a header
-
-
-def first_bytes(file: pa.NativeFile, size: int) -> bytes:
-    """Return the first bytes of a landed file, decompressed.
-
-    Raises:
-        ArrowInvalid, OSError: the file is damaged.
-    """
-    return bytes(decompressed(file).read(size))
 
 
 def mark_of(begin: bytes) -> bytes:
@@ -51,17 +41,14 @@ class TextFile:
     def __init__(self, file: pa.NativeFile, form: TextFormat, origin: str) -> None:
         self._origin = origin
         self._most = form.most_decompressed
-        raw = decompressed(file)
-        self._head: bytes = raw.read(PEEKED)
+        self._text = self._first = decompressed(file)  # Arrow's stream, if not used any more, closes the file below it
+        self._head: bytes = self._first.read(PEEKED)
         mark = mark_of(self._head)
         encoding = MARKS.get(mark, form.encoding)
         self.begin = len(mark) if encoding == "utf-8" else 0
-        if encoding in {"utf-8", "ascii"}:
-            self._text = raw
-            self._head = self._head[self.begin :]
-        else:
-            whole = pa.PythonFile(cast("IO[bytes]", _Rejoined(self._head, raw)), "r")
-            self._text = pa.transcoding_input_stream(whole, encoding, "utf-8")
+        self._head = self._head[self.begin :]
+        if encoding not in {"utf-8", "ascii"}:
+            self._text = pa.transcoding_input_stream(pa.PythonFile(decompressed(file), "r"), encoding, "utf-8")
             self._head = b""
         self.is_stored = self._text is file
         self._size = len(self._head)
@@ -74,18 +61,15 @@ class TextFile:
         """
         total = 0
         for _ in range(lines):
-            while b"\n" not in self._head:
-                head, self._head = self._head, b""
-                more = self._read()
-                self._head = head + more
-                if not more:
-                    break
-                if len(self._head) > _MOST_SKIPPED:
+            size = PEEKED
+            while b"\n" not in (head := self.peek(size)) and len(head) >= size:
+                if size > _MOST_SKIPPED:
                     raise SourceError(
                         f"the first {count(lines, 'line')} of {self._origin} are too long:",
                         "check skip_lines of the stream's format.",
                     )
-            skipped, end, self._head = self._head.partition(b"\n")
+                size *= 4
+            skipped, end, self._head = head.partition(b"\n")
             total += len(skipped + end)
         return total
 
@@ -128,20 +112,3 @@ class TextFile:
                 "if it is no error of its writer, raise most_decompressed in the stream's format.",
             )
         return size
-
-
-class _Rejoined:
-    """A file whose first bytes have been read, from its begin."""
-
-    closed = False
-
-    def __init__(self, head: bytes, rest: pa.NativeFile) -> None:
-        self._head = head
-        self._rest = rest
-
-    def read(self, size: int) -> bytes:
-        """Return the next bytes."""
-        if self._head:
-            taken, self._head = self._head[:size], self._head[size:]
-            return taken
-        return bytes(self._rest.read(size))

@@ -1,13 +1,11 @@
-"""What dialects of CSV have and Arrow's reader has not: formats of numbers and times, uneven records."""
+"""What dialects of CSV have and Arrow's reader has not: formats of numbers and times."""
 
 import re
-from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv
 from pyarrow import types as t
 
 from lake_assets.config.column_types import DIRECTIVES, NumberFormat, number_format, time_format
@@ -190,52 +188,3 @@ class DialectTypes:
             return column if form is None else read_times(column, form, kind)
         except pa.ArrowInvalid as error:
             raise pa.ArrowInvalid(f"{name}: {error}") from error
-
-
-class UnevenRecords:
-    """Records with fewer or more values than columns, which are read again with as many, and put in their place.
-
-    One with fewer gets empty ones if the dialect pads, or if only columns without a name lack. One with more may have
-    delimiters at its end: the values behind them are empty.
-
-    Args:
-        dialect: of the text.
-        nameless: number of columns without a name, which are the last ones.
-    """
-
-    def __init__(self, dialect: CsvFormat, nameless: int) -> None:
-        self._delimiter = dialect.delimiter.encode()
-        self._most = None if dialect.ragged == "pad" else nameless
-        self._found: list[tuple[int, int, bytes]] = []  # the place of each, values that lack, and the text
-
-    def take(self, row: pyarrow.csv.InvalidRow) -> Literal["skip", "error"]:
-        """Take one that Arrow's reader has found; one with other values stays an error."""
-        missing, text = row.expected_columns - row.actual_columns, row.text.encode()
-        is_taken = (
-            self._most is None or missing <= self._most if missing > 0 else text.endswith(self._delimiter * -missing)
-        )
-        if is_taken:
-            self._found.append((row.number - 1, missing, text))
-        return "skip" if is_taken else "error"
-
-    def _even(self, text: bytes, missing: int) -> bytes:
-        return text + self._delimiter * missing if missing > 0 else text[:missing]
-
-    def replaced(self, lines: Sequence[bytes]) -> list[bytes]:
-        """Return all records with as many values as there are columns."""
-        missing = {place: number for place, number, _ in self._found}
-        return [self._even(line, missing[place]) if place in missing else line for place, line in enumerate(lines)]
-
-    def merged(self, rows: pa.Table, parse: Callable[[bytes], pa.Table]) -> pa.Table:
-        """Return the rows with those of these records, in the order of the text."""
-        if not self._found:
-            return rows
-        others = parse(b"".join(self._even(text, missing) + b"\n" for _, missing, text in self._found))
-        return pa.concat_tables([rows, others]).take(pa.array(_order(len(rows), [place for place, *_ in self._found])))
-
-
-def _order(rows: int, places: Sequence[int]) -> list[int]:
-    """Return the indexes that put rows, and behind them those of these places, in their order."""
-    is_short = set(places)
-    long, short = iter(range(rows)), iter(range(rows, rows + len(places)))
-    return [next(short if place in is_short else long) for place in range(rows + len(places))]

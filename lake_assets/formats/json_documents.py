@@ -33,23 +33,21 @@ def parts_of(record: bytes) -> list[tuple[int, bytes]]:
 
     If the text is damaged, each line of it that begins with `{` begins another one, and may be a whole one.
     """
-    parts: list[tuple[int, bytes]] = []
-    lines = 0
-    for piece in _pieces(record.decode("utf-8", "surrogateescape")):
-        end = 0
-        for start, stop in _spans(piece) or [(len(piece) - len(piece.lstrip()), len(piece.rstrip()))]:
-            lines += piece.count("\n", end, start)
-            parts.append((lines, piece[start:stop].encode("utf-8", "surrogateescape")))
-            lines += piece.count("\n", start, stop)
-            end = max(start, stop)
-        lines += piece.count("\n", end)
+    text, parts, lines, before = record.decode("utf-8", "surrogateescape"), list[tuple[int, bytes]](), 0, 0
+    for start, stop in _places(text):
+        lines, before = lines + text.count("\n", before, start), start
+        parts.append((lines, text[start:stop].strip().encode("utf-8", "surrogateescape")))
     return [part for part in parts if part[1]]
 
 
-def _pieces(text: str) -> Iterator[str]:
+def _places(text: str) -> Iterator[tuple[int, int]]:
+    position = 0
     for part in [text] if _spans(text) else _BEGIN.split(text):
         line, end, rest = part.partition("\n")
-        yield from (line + end, rest) if _spans(line) and not _spans(part) else (part,)
+        for piece in (line + end, rest) if _spans(line) and not _spans(part) else (part,):
+            for start, stop in _spans(piece) or [(len(piece) - len(piece.lstrip()), len(piece))]:
+                yield position + start, position + stop
+            position += len(piece)
 
 
 def _spans(text: str) -> list[tuple[int, int]]:

@@ -13,7 +13,7 @@ import pyarrow as pa
 from lake_assets.config.formats import PARQUET, CsvFormat, LandedFormat, format_by_name
 from lake_assets.config.storages import AnyStorage
 from lake_assets.errors import KeyOrderError, SchemaError, SourceChangedError, SourceError
-from lake_assets.formats.decoding import first_bytes
+from lake_assets.formats.compression import decompressed
 from lake_assets.importers.dialects import sniffed
 from lake_assets.layout.names import is_hidden, is_reserved, trailing
 from lake_assets.parquet.landed import Landed
@@ -134,7 +134,7 @@ class Sampler:
     def _schema(self, landed: LandedObject) -> pa.Schema:
         if isinstance(form := self.form(landed), CsvFormat):
             with opened(self._ranges, landed.key, form.type) as file:
-                begin = first_bytes(file, _SNIFFED)
+                begin = decompressed(file).read(_SNIFFED)
             form, self.doubts[landed.key] = sniffed(begin, form)
             self._forms[landed.key] = form
         _, schema = Landed(self.storage, form).footer(landed.key)

@@ -187,7 +187,7 @@ def test_shares_that_would_not_meet_are_refused(monkeypatch: pytest.MonkeyPatch)
         pytest.param({}, b"n, text\t\n1,x\n2,y\n", id="blanks"),
         pytest.param({}, b"n,text,,\n1,x,,\n2,y\n", id="nameless"),
         pytest.param({"delimiter": ";"}, b"n;text; \r\n1;x;\r\n2;y;;;\r\n", id="semicolon"),
-        pytest.param({}, b"n,text\n1,x,\n2,y,,\n", id="trailing"),
+        pytest.param({}, b"n,text\n\n1,x,\n\n2,y,,\n", id="trailing"),
     ],
 )
 def test_what_is_beside_the_rows_and_columns_is_neither(dialect: dict[str, Any], body: bytes) -> None:
