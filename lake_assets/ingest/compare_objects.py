@@ -127,17 +127,13 @@ def note_again(lake: LakeSession, stream: OpenStream, comparisons: Mapping[Parti
         CatalogError: the catalog refuses, after some tries.
     """
     values: list[Values] = []
-    for partition, comparison in comparisons.items():
-        for obj in comparison.again:
-            if (known := comparison.known_as(obj)) is not None:
-                of_run = LedgerRow.of(
-                    ["run_id", "stream", "load_partition"], [known.run_id, stream.name, partition.path]
-                )
-                now = Manifest(
-                    (replace(obj, digest=known.digest or ""),), {obj.key: known.reason} if known.reason else {}
-                )
-                rows = {} if known.rows is None else {obj.key: known.rows}
-                values += MANIFEST.rows(of_run, manifest_values(now, rows, known.after_load))
+    pairs = [(p, obj, one.known_as(obj)) for p, one in comparisons.items() for obj in one.again]
+    for partition, obj, known in pairs:
+        if known is not None:
+            run = LedgerRow.of(["run_id", "stream", "load_partition"], [known.run_id, stream.name, partition.path])
+            rows = {} if known.rows is None else {obj.key: known.rows}
+            now = Manifest((replace(obj, digest=known.digest or ""),))
+            values += MANIFEST.rows(run, manifest_values(now, rows, known.after_load))
     record(lake, [], {MANIFEST: values})
 
 
