@@ -612,7 +612,8 @@ class _Reader:
         files = (
             f"SELECT data_file_id FROM {spec.DATA_FILE} WHERE table_id = {self.table_id:d} AND partial_max IS NOT NULL"
         )
-        flushed = f"changes_made LIKE '%inline_flush:{self.table_id:d}%'"
+        # Doubled: psycopg reads one as a parameter, and to SQL two are one.
+        flushed = f"changes_made LIKE '%%inline_flush:{self.table_id:d}%%'"
         return (
             f"coalesce(partial_max, CASE WHEN delete_count > 1 AND data_file_id IN ({files}) THEN "
             f"(SELECT max(snapshot_id) FROM {spec.SNAPSHOT_CHANGES} WHERE {flushed}) END)"
