@@ -105,7 +105,7 @@ class CsvText(Text):
         schema = self._schema or pa.schema([])
         try:
             rows = self._types.read(self._parse(text, self._types.parsed(schema)), schema)
-            if any(map(has_large, rows.columns)):
+            if any(map(has_large, rows.columns)) or _has_hex(text):
                 rows = self._exact(text, schema)
             return (
                 rows
@@ -280,3 +280,9 @@ def _named(names: Sequence[str]) -> tuple[Sequence[str], list[str]]:
     """Return the columns' names, and others for those behind them that have none."""
     named = [name for name in names if name]
     return named, [f"\0{number}" for number in range(len(names) - len(named))]
+
+
+def _has_hex(text: memoryview) -> bool:
+    """Return whether a text has what may be a number in hexadecimal digits, of which Arrow makes a whole number."""
+    signs = np.frombuffer(text, np.uint8)
+    return bool((signs[np.flatnonzero((signs[1:] | 0x20) == ord("x"))] == ord("0")).any())

@@ -13,6 +13,7 @@ from pyarrow import types as t
 
 _EXACT = {pa.float16(): 2**11, pa.float32(): 2**24, pa.float64(): 2**53}  # below this, each whole number is exact
 _WHOLE = re.compile(r"([+-]?[0-9]+)(\.0*)?")
+_HEX = r"^0[xX]"
 _POWER = r"^-?[0-9]+(\.[0-9]*)?[eE][+-]?[0-9]{1,2}$"
 
 
@@ -92,7 +93,14 @@ def rounded(value: object, data_type: pa.DataType) -> int | None:
 
 
 def _whole(texts: pa.Array) -> pa.Array:
-    """Return texts of whole numbers without the zeros of their fraction, and their exponents."""
+    """Return texts of whole numbers without the zeros of their fraction, and their exponents.
+
+    Raises:
+        ArrowInvalid: one has hexadecimal digits: 0x1F is a code, and not 31.
+    """
+    place = pc.index(pc.match_substring_regex(texts, _HEX), value=True).as_py()
+    if place >= 0:
+        raise pa.ArrowInvalid(f"invalid value '{texts[place]}'")
     texts = pc.replace_substring_regex(texts, r"^(-?[0-9]+)\.0*$", r"\1")
     if not pc.any(has_power := pc.match_substring_regex(texts, _POWER)).as_py():
         return texts

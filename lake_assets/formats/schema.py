@@ -15,13 +15,15 @@ from lake_assets.formats.numbers import exact, is_checked
 # The types that texts may have, the narrowest first; every value of the sample must fit.
 _TEXTS = (pa.date32(), pa.timestamp("us", "UTC"), pa.timestamp("us"))
 
-_WHOLE, _DAY = r"-?(0|[1-9][0-9]*)", r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
-_TIME = rf"{_DAY}[T ][0-9]{{2}}:[0-9.:]*"
+_WHOLE, _DAY = r"-?(0|[1-9][0-9]*)", r"[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])"
+_TIME = rf"{_DAY}[T ]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\.[0-9]{{1,6}}0*)?)?"
 _NUMBER_FORMS = {pa.int64(): _WHOLE, pa.float64(): rf"{_WHOLE}(\.[0-9]*)?([eE][+-]?[0-9]+)?"}
 _TIME_FORMS = {pa.date32(): _DAY, pa.timestamp("us", "UTC"): rf"{_TIME}(Z|[+-][0-9:]+)", pa.timestamp("us"): _TIME}
 _SURE = 4  # values, from which on a single one of another form is taken for a mistake
-_NUMBER = r"^[+-]?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?$"
-_CODE = r"^(\+|-?0[0-9])"  # of a number
+_HEX = r"0[xX][0-9a-fA-F]+"
+_NUMBER = rf"^([+-]?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?|{_HEX})$"
+_CODE = r"^(\+|-?0[0-9xX])"  # of a number
+_NO_MICROS = r"(\.[0-9]{6})0+"
 _DIGITS, _DECIMAL_DIGITS = 18, 15  # that a whole number of 64 bits, and a double, keep for certain
 BLANKS = " \t"  # that Arrow leaves out around numbers of CSV
 
@@ -223,7 +225,12 @@ def _cast(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
         raise pa.ArrowTypeError(f"{column.type} is not {kind}")
     if is_checked(column.type, kind) and types.is_string(column.type):
         return pa.chunked_array([exact(column.combine_chunks(), kind)])
-    result = column.cast(kind)
+    try:
+        result = column.cast(kind)
+    except pa.ArrowInvalid:
+        if not (types.is_string(column.type) and types.is_timestamp(kind)):
+            raise
+        result = pc.replace_substring_regex(column, _NO_MICROS, r"\1").cast(kind)
     if _loses(column.type, kind) and not result.cast(column.type).equals(column):
         raise pa.ArrowInvalid(f"a value of type {column.type} does not fit {kind}")
     if infinities(result) != infinities(column):

@@ -153,6 +153,35 @@ def test_types_are_those_that_hold_the_values_of_the_sampled_objects(csv: World)
     assert types(csv) == expected
 
 
+@pytest.mark.parametrize("form", ["csv", *more(["json"])])
+def test_texts_have_a_type_only_if_they_can_be_read_as_it(local_world: World, form: str) -> None:
+    day, texts = "2026-02-11", ("0x0A", "0000-00-00", "2026-02-11T24:00:00", "2026-02-11T08:00:00.123456789Z")
+    times = {"micros": f"{day}T08:00:00.1234560Z", "whole": f"{day} 08:00:00.0000000"}  # as of .NET and SQL Server
+    local_world.options = {"format": form}
+
+    load(local_world, landed(form, *[{f"c{number}": text for number, text in enumerate(texts)} | times] * 2))
+
+    expected = dict.fromkeys(["c0", "c1", "c2", "c3"], "VARCHAR")
+    assert types(local_world) == expected | {"micros": "TIMESTAMP WITH TIME ZONE", "whole": "TIMESTAMP"}
+    (row,) = columns_of(local_world, "DISTINCT c0, c3, micros::VARCHAR, whole")
+    assert row == (texts[0], texts[3], "2026-02-11 08:00:00.123456+00", moment("2026-02-11T08:00"))
+
+
+@pytest.mark.parametrize("kept", [False, *more([True])])
+def test_a_code_in_hexadecimal_digits_is_no_whole_number(csv: World, *, kept: bool) -> None:
+    load(csv, b"id,n\n1,2\n")
+    csv.options |= {"rescue": "_rescued"} if kept else {"on_bad_row": "dead_letter"}
+
+    row = load(csv, b"id,n\n2,0x1F\n3, 4\n", SW)
+
+    assert (row.row_count, row.rows_dead_lettered) == ((2, None) if kept else (1, 1))
+    assert columns_of(csv, "n", "region = 'SW' AND id = 3") == [(4,)]
+    if kept:
+        assert columns_of(csv, "n, _rescued", "id = 2") == [(None, '{"n": "0x1F"}')]
+    else:
+        assert letters(csv)[0]["_reason"] == "line 2: n: invalid value '0x1F'"
+
+
 BAD: dict[str, list[tuple[bytes, str]]] = {
     "csv": [
         (b"id,total,sold,note\n" + b'1,2,,"x\n' + b"y\n" * 10, "a quote that is not closed"),
