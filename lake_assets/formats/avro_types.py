@@ -77,11 +77,7 @@ def _fields(
 
 
 class _Types:
-    """The types of one file's columns.
-
-    Args:
-        origin: names the file in errors.
-    """
+    """The types of one file's columns."""
 
     def __init__(self, origin: str) -> None:
         self._origin = origin

@@ -47,12 +47,7 @@ def quotes_of(dialect: CsvFormat) -> Quotes | None:
 
 
 def read_header(peek: Callable[[int], bytes], dialect: CsvFormat, origin: str) -> Header:
-    """Return the header of a text.
-
-    Args:
-        peek: returns so many of the first bytes of the text, without its lines to skip; fewer if it has no more.
-        dialect: of the text.
-        origin: names it in errors.
+    """Return the header of a text, of which `peek` returns so many first bytes; fewer if it has no more.
 
     Raises:
         SourceError: it does not end, has a name twice, or its lines end with a carriage return alone.

@@ -190,13 +190,7 @@ class JsonText(Text):
     def _by_records(self, text: memoryview, ends: Positions, rows: pa.Table | None) -> pa.Table:
         """Return the rows, with the fields and values that do not fit in the column `rescue`; it takes some time.
 
-        Args:
-            text: as of `read`.
-            ends: as of `read`.
-            rows: those that Arrow has read, of which some columns may be of other types; None if it could not.
-
-        Raises:
-            ArrowInvalid: a record is no object, has a field twice, or one that is to be refused.
+        Some columns of `rows`, which Arrow's reader has given, may be of other types.
         """
         assert self._schema is not None  # noqa: S101 - the caller checks
         keeps = self._unknown == "infer"

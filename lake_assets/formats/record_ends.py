@@ -47,12 +47,7 @@ def line_breaks(text: memoryview) -> Positions:
 
 
 def object_breaks(text: memoryview, is_last: bool) -> Positions:
-    """Return the positions of the last line breaks between `}` and `{`: in JSON, these are between objects.
-
-    Args:
-        text: begins with a record.
-        is_last: its last line break is the end of the last record.
-    """
+    """Return the positions of the last line breaks between `}` and `{`, as of `FindEnds`: these are between objects."""
     breaks, characters = line_breaks(text), np.frombuffer(text, np.uint8)
     inner = breaks[breaks + 1 < len(text)]
     before = characters[inner - 1]

@@ -45,15 +45,10 @@ def converted(count: int, convert: Callable[[int, int], pa.Array], kind: pa.Data
 def matched(
     fields: Mapping[str, object], names: Iterable[str], *, keeps: bool
 ) -> tuple[dict[str, object], dict[str, object]]:
-    """Return fields by the names that are the same in any case, and the others.
-
-    Args:
-        fields: by their own names.
-        names: the known ones.
-        keeps: of several fields that are one, those of another case are among the others; otherwise they are an error.
+    """Return fields by the known names that are theirs in any case, and the others.
 
     Raises:
-        ArrowInvalid: two fields are one.
+        ArrowInvalid: two fields are one, and not `keeps`, with which the second one is among the others.
     """
     mine = {name.lower(): name for name in names}
     known: dict[str, object] = {}
@@ -69,12 +64,7 @@ def matched(
 
 
 def taken(value: object, kind: pa.DataType, *, keeps: bool = True) -> tuple[object, object]:
-    """Return what a type takes of a nested value, at any depth, and the rest: `NOTHING` if it takes all.
-
-    Args:
-        value: of JSON, or of Arrow.
-        kind: the type.
-        keeps: as of `matched`.
+    """Return what a type takes of a nested value of JSON or Arrow, and the rest: `NOTHING` if it takes all.
 
     Raises:
         ArrowInvalid: as of `matched`.

@@ -5,7 +5,7 @@ import os
 import select
 import stat
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -159,22 +159,23 @@ def _arrow(file: IO[bytes] | None, path: str, advance: Advance) -> Iterator[pa.R
         if file is None:
             source.seek(0)
         batches = pa.ipc.open_stream(source)
-        if file is None or _is_regular(file):
-            yield from _measured(batches, source.tell, advance)
-        else:
-            yield from batches
+        tell = _telling(source.tell, advance) if file is None or _is_regular(file) else lambda: None
+        for batch in batches:
+            tell()
+            yield batch
 
 
-def _measured(
-    batches: Iterable[pa.RecordBatch], position: Callable[[], int], advance: Advance
-) -> Iterator[pa.RecordBatch]:
-    """Yield the batches; after each, the progress says how far the source is read."""
+def _telling(position: Callable[[], int], advance: Advance) -> Callable[[], None]:
+    """Return a function that tells the progress how far a source has been read since it was called before."""
     before = position()
-    for batch in batches:
+
+    def tell() -> None:
+        nonlocal before
         now = position()
         advance(now - before)
         before = now
-        yield batch
+
+    return tell
 
 
 @contextmanager
@@ -197,27 +198,18 @@ def _filler(file: IO[bytes] | None, path: str, gather_seconds: float, advance: A
 
 def _advancing(fill: Fill, position: Callable[[], int], advance: Advance) -> Fill:
     """Return the same function, which tells how far it has read."""
-    before = 0
+    tell = _telling(position, advance)
 
     def read(space: memoryview) -> int:
-        nonlocal before
         size = fill(space)
-        now = position()
-        advance(now - before)
-        before = now
+        tell()
         return size
 
-    before = position()
     return read
 
 
 class _Pipe:
-    """Reads a pipe: full blocks if it is fast, otherwise the bytes that came within these seconds.
-
-    Args:
-        descriptor: the pipe's.
-        gather_seconds: seconds for the first block; later ones have less.
-    """
+    """Reads a pipe: full blocks if it is fast, otherwise the bytes that came within some seconds."""
 
     def __init__(self, descriptor: int, gather_seconds: float) -> None:
         self._descriptor = descriptor

@@ -1,9 +1,9 @@
 """The rows of a CSV or JSON object, in the types that the table has, or in inferred ones."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 import pyarrow as pa
@@ -79,7 +79,7 @@ class LandedText(ABC):
         """See `LandedRows`."""
         schema = pa.schema([self.schema.field(name) for name in columns or self.schema.names[:1]])
         parser = self._parser(schema)
-        lines = _LinesBefore(self, share)
+        lines = cache(partial(self.lines_before, share))  # counted when they are needed first
         first = self._rows_before(share) if numbered else 0
 
         def admitted(records: Records, rows: pa.Table) -> tuple[Records, pa.Table]:
@@ -99,7 +99,7 @@ class LandedText(ABC):
                     continue
                 first += 1
                 self._refuse_new_columns(found)
-                number = lines.before(found.line)
+                number = lines() + (found.line or 1)
                 if not splits:
                     raise SchemaError(f"line {number:,} of {self._origin} does not fit: {found.reason}:", _FIX)
                 yield _bad([(number, found.record)], [f"line {number:,}: {found.reason}"])
@@ -377,28 +377,11 @@ class LandedJson(LandedText):
             yield from documents(self._opened(), parser)
 
 
-class _LinesBefore:
-    """The number of lines before a share, counted when it is needed first."""
-
-    def __init__(self, text: LandedText, share: Share) -> None:
-        self._text = text
-        self._share = share
-        self._number: int | None = None
-
-    def before(self, line: int | None) -> int:
-        """Return the number in the object of a line of the share, both from 1."""
-        if self._number is None:
-            self._number = self._text.lines_before(self._share)
-        return self._number + (line or 1)
-
-
-def _letters(records: Records, lines: _LinesBefore, first: int, bad: BadRows) -> BadRows:
+def _letters(records: Records, lines: Callable[[], int], first: int, bad: BadRows) -> BadRows:
     """Return rows that do not fit as they were landed; `first` is the number of the first record."""
     assert isinstance(records, Block | Lines)  # noqa: S101 - those of a text
     found = [records.at(row - first).lines[0] for row in bad.rows.column(NUMBER).to_pylist()]
-    return _bad(
-        [(lines.before(line), record.decode("utf-8", "backslashreplace")) for line, record in found], bad.reasons
-    )
+    return _bad([(lines() + line, record.decode("utf-8", "backslashreplace")) for line, record in found], bad.reasons)
 
 
 def _bad(records: Iterable[tuple[int, str]], reasons: list[str]) -> BadRows:
