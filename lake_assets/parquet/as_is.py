@@ -78,7 +78,9 @@ class Candidate:
         if footer != self._metadata.serialized_size:  # Arrow aborts the process if a column of it is encrypted
             raise UnfitError("its footer is signed, so columns may be encrypted")
         self._check_columns()
-        if path := unknown_codec(rows.footer(), [column.path for column in _columns(self._metadata.schema)]):
+        if half := footers.only_logical(whole := rows.footer()):
+            raise UnfitError(f"column {half[0]!r} has a logical type and no converted type")
+        if path := unknown_codec(whole, [column.path for column in _columns(self._metadata.schema)]):
             raise UnfitError(f"column {path!r} is compressed by a codec that Parquet does not have")
         self._check_form(size - TAIL - footer)
         self.unproved = {name for name in rows.schema.names if not self._is_proved(name)}

@@ -26,6 +26,7 @@ _SCHEMA = 2  # of the fields of a footer, behind the version
 _BEGIN = bytes([0x15, 2, 0x19, 0x0C, 0x16, 0, 0x19, 0x0C, 0])  # a footer without nodes and rows
 _REPETITION, NAME, _CHILDREN, _CONVERTED, _SCALE, _PRECISION, LOGICAL = 3, 4, 5, 6, 7, 8, 10  # of a node of the schema
 _MAPS, _MAP = ((I32, 1), (I32, 2)), 2  # a map as converted type, of new and of old writers, and as logical type
+_INTEGER, _BY_CONVERTED = 10, {1, 2, 3, 4, 5, 6}  # logical types: STRING, MAP, LIST, ENUM, DECIMAL, DATE
 _REQUIRED = I32, 0
 
 
@@ -52,6 +53,18 @@ def with_nodes(footer: bytes, schema: Sequence[Struct]) -> bytes:
     """Return a footer with other nodes of its schema."""
     begun, end = _parsed(footer, 0, _SCHEMA)
     return _fields(begun | {_SCHEMA: (_LIST, (_STRUCT, list(schema)))}) + footer[end:]
+
+
+def only_logical(footer: bytes) -> list[str]:
+    """Return the columns with a logical type and no converted one, which DuckDB reads as what they are stored as."""
+    _, *rest = nodes(footer)
+    return [column[0][NAME][1].decode() for column in _columns(rest) if any(map(_is_only_logical, column))]
+
+
+def _is_only_logical(node: Struct) -> bool:
+    kinds = node.get(LOGICAL, (0, {}))[1]
+    is_unsigned = kinds.get(_INTEGER, (0, {}))[1].get(2) == (_BOOLEANS[1], None)
+    return _CONVERTED not in node and (is_unsigned or not _BY_CONVERTED.isdisjoint(kinds))
 
 
 def is_leaf(node: Struct) -> bool:

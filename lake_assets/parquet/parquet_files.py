@@ -21,7 +21,7 @@ from lake_assets.errors import SchemaError
 from lake_assets.formats.annotations import is_foreign
 from lake_assets.parquet.calendars import WRITE_NEW, Calendar
 from lake_assets.parquet.casts import cast
-from lake_assets.parquet.footers import ENTRIES, LIMITS, readable
+from lake_assets.parquet.footers import ENTRIES, LIMITS, only_logical, readable
 from lake_assets.parquet.foreign_types import wide_integer, with_foreign_types
 from lake_assets.parquet.leaves import FIRST_NANOSECOND, leaf_types, leaves, width
 
@@ -202,8 +202,8 @@ class ParquetRows:
         """Refuse what DuckLake cannot read in a file that becomes a lake file.
 
         Raises:
-            SchemaError: a column is INT96, a list in an old form, a map that may have NULL as a key, or may have days
-                of an old calendar.
+            SchemaError: a column is INT96, a list in an old form, a map that may have NULL as a key, has no converted
+                type, or may have days of an old calendar.
         """
         if self.int96:
             raise SchemaError(
@@ -215,6 +215,12 @@ class ParquetRows:
                 f"column {min(self.optional_keys)!r} of {self._origin} has a map whose keys are optional, and DuckLake "
                 "reads no key that is NULL:",
                 "let its writer declare the keys as required, or use mode: replace, which rewrites it.",
+            )
+        if half := only_logical(self.footer()):
+            raise SchemaError(
+                f"column {half[0]!r} of {self._origin} has a logical type of Parquet and no converted one, so DuckLake "
+                "reads it as another type:",
+                "let its writer write both, or use mode: replace, which rewrites it.",
             )
         if old := self.old_columns:
             raise SchemaError(

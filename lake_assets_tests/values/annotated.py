@@ -31,7 +31,7 @@ def written(rows: pa.Table, fields: dict[str, footers.Struct], without: str | No
     size = int.from_bytes(body[-TAIL : 4 - TAIL], "little")
     footer = body[-TAIL - size : -TAIL]
     kept = [
-        node | fields.get(node[footers.NAME][1].decode(), {})
+        {key: part for key, part in (node | fields.get(node[footers.NAME][1].decode(), {})).items() if part[0]}
         for node in footers.nodes(footer)
         if node[footers.NAME][1].decode() != without
     ]

@@ -13,6 +13,7 @@ from pyarrow import orc
 
 from lake_assets.errors import SchemaError
 from lake_assets.formats import annotations
+from lake_assets.parquet import footers
 from lake_assets_tests.faults.without_spark import sessions  # noqa: F401 - a fixture
 from lake_assets_tests.ingest.test_in_rows import REGION_IN_ROWS, put
 from lake_assets_tests.tiers import more
@@ -101,6 +102,32 @@ def test_an_enum_is_a_text_and_texts_fit_it_later(local_world: World, way: str) 
         ("VARCHAR", "GRÜN", []),
         ("VARCHAR", "BLUE", ["b"]),
     ]
+
+
+NO_CONVERTED: footers.Struct = {CONVERTED: (0, None)}  # taken out
+HALF: dict[str, tuple[pa.Array, str, Any]] = {
+    "text": (pa.array(["GRÜN"]), "x", "GRÜN"),
+    "day": (pa.array([dt.date(2026, 2, 11)]), "x", dt.date(2026, 2, 11)),
+    "unsigned": (pa.array([2**32 - 1], pa.uint32()), "x", 2**32 - 1),
+    "decimal": (pa.array([decimal.Decimal("1.5")]), "x", decimal.Decimal("1.5")),
+    "list": (pa.array([[1]]), "x", [1]),
+    "nested": (pa.array([["GRÜN"]]), "element", ["GRÜN"]),
+}
+
+
+@pytest.mark.parametrize("name", ["text", *more(name for name in HALF if name != "text")])
+def test_a_logical_type_alone_is_no_column_of_a_file_of_the_lake(local_world: World, name: str) -> None:
+    """DuckDB reads bytes, numbers and structs there."""
+    column, node, value = HALF[name]
+    local_world.land(NW, written(pa.table({"x": column}), {node: NO_CONVERTED}, compression="zstd"))
+    local_world.options = {"mode": "index"}
+    with pytest.raises(SchemaError, match=r"column 'x' of the object .* no converted one.*or use mode: replace"):
+        ingest(local_world)
+
+    local_world.options = {"copy": "always"}
+
+    assert local_world.ingest(NW).row.files_copied == 0
+    assert local_world.query("SELECT x FROM lake.sales") == [(value,)]
 
 
 def test_an_enum_selects_the_rows_of_a_partition(local_world: World) -> None:

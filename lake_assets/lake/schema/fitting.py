@@ -93,7 +93,7 @@ class FileChecker:
             return View(frozenset(), frozenset(), frozenset())
         _check_chunks(landed, footer)
         schema = self._schemas.get(footer.shape)
-        if schema is None:
+        if schema is None or _may_be_old(schema, footer):
             schema = self._schemas[footer.shape] = self._schema_of(landed)
         if footer.shape not in self._checked:
             self._check_columns(landed, partition, schema)
@@ -273,6 +273,14 @@ def _check_chunks(landed: LandedObject, footer: Footer) -> None:
                     "its footer, which has bounds of other values too: DuckDB would not find these.",
                     "Let its writer land it again, or use mode: replace, which rewrites it.",
                 )
+
+
+def _may_be_old(schema: pa.Schema, footer: Footer) -> bool:
+    """Return whether a file may have days that are another one in an old calendar, which only its own keys tell."""
+    kinds = [kind for field in schema for kind in leaf_types(field.type)]
+    times = (t.is_date(kind) or t.is_timestamp(kind) for kind in kinds)
+    chunks = [c for is_time, chunks in zip(times, footer.chunks.values(), strict=False) if is_time for c in chunks]
+    return any(c.nulls != c.values and (c.least is None or c.least < "1900" or "(BC)" in c.least) for c in chunks)
 
 
 def _is_held(kind: pa.DataType, chunk: Chunk, *, are_few: bool) -> bool:
