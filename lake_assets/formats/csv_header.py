@@ -101,7 +101,8 @@ def _names(header: bytes, dialect: CsvFormat, origin: str) -> list[str]:
         values = [value.strip() for value in values]
     named = next((number for number in range(len(values), 0, -1) if values[number - 1]), 0)
     names = [name or f"column_{number}" for number, name in enumerate(values[:named], 1)]
-    if twice := next((name for name in names if names.count(name) > 1), None):
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None and dialect.names is None:
         raise SourceError(
             f"the header of {origin} has the name {twice!r} twice:", "rename one, or give names in the stream's format."
         )

@@ -285,7 +285,7 @@ def a_partition_without_objects_is_cleared(world: World) -> Steps:
 @case
 def a_partition_that_is_misspelled_is_written_as_it_landed(world: World) -> Steps:
     world.land(NW, sales(1))
-    yield partial(world.ingest, "region=nw,date=2026-02-11"), "Correct its name"
+    yield partial(world.ingest, "region=nw,date=2026-02-11"), "Correct the partition's name"
     yield partial(world.ingest, "region=NW,date=2025-02-11"), "move `start` back"
     yield partial(world.ingest, "region=NW,date=2999-02-11"), "ingest it anyway"
     world.ingest(NW)
@@ -447,10 +447,30 @@ def rows_whose_objects_were_taken_away_are_given_up(world: World) -> Steps:
     world.options = {"mode": "append", "after_load": "delete"}
     world.commit(NW, 1)
     world.land(NW, sales(2), "b.parquet")
-    yield partial(world.ingest, NW, force=True), "set after_load: keep to give these rows up"
+    yield partial(world.ingest, NW, force=True), "set after_load: keep, and ingest the partition with --force"
     world.options["after_load"] = "keep"
     world.ingest(NW, force=True)
     return [2]
+
+
+@case
+def what_lands_again_after_it_was_taken_away_gets_a_new_name(world: World) -> Steps:
+    world.options = {"mode": "append", "after_load": "delete"}
+    world.commit(NW, 1)
+    again = Path(world.land(NW, sales(2, 3)))
+    yield "land it under a new name"
+    again.rename(again.with_name("b.parquet"))
+    return [1, 2, 3]
+
+
+@case
+def an_upload_that_is_not_finished_is_renamed(world: World) -> Steps:
+    world.options = {"format": "csv"}
+    part = Path(world.land(NW, b"total\n1.0\n", "a.csv.filepart"))
+    yield "set `files: '*.filepart'` to read such objects"
+    yield "rename the object when it is complete"
+    part.rename(part.with_suffix(""))
+    return [1]
 
 
 @case
