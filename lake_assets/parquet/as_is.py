@@ -71,16 +71,12 @@ class Candidate:
         self._origin = origin
         self._metadata: pq.FileMetaData = rows.parquet.metadata
         self._names = [name for field in rows.schema for name in [field.name] * width(field.type)]
-        if rows.optional_keys:
-            raise UnfitError(f"column {min(rows.optional_keys)!r} has a map whose keys are optional")
-        if old := rows.old_columns:
-            raise UnfitError(f"column {old[0]!r} may have days by the old calendar of Spark")
+        for name, problem, _ in rows.misread():
+            raise UnfitError(f"column {name!r} {problem}")
         if footer != self._metadata.serialized_size:  # Arrow aborts the process if a column of it is encrypted
             raise UnfitError("its footer is signed, so columns may be encrypted")
         self._check_columns()
-        if half := footers.only_logical(whole := rows.footer()):
-            raise UnfitError(f"column {half[0]!r} has a logical type and no converted type")
-        if path := unknown_codec(whole, [column.path for column in _columns(self._metadata.schema)]):
+        if path := unknown_codec(rows.footer(), [column.path for column in _columns(self._metadata.schema)]):
             raise UnfitError(f"column {path!r} is compressed by a codec that Parquet does not have")
         self._check_form(size - TAIL - footer)
         self.unproved = {name for name in rows.schema.names if not self._is_proved(name)}
@@ -126,8 +122,6 @@ class Candidate:
             # DuckDB compares the numbers of a narrower type with conditions in that type, and then misses some.
             if not widens(field.type, plain(given)):
                 raise UnfitError(f"column {name!r} is {given}, and the table's is {field.type}")
-        if self._rows.int96:
-            raise UnfitError(f"column {min(self._rows.int96)!r} is INT96")
         if _GEO in (self._metadata.metadata or {}):
             raise UnfitError("its footer describes geometries")
         leaf_names = [(field.name, leaf) for field in target for leaf in leaf_types(field.type)]
@@ -229,13 +223,7 @@ def unknown_codec(footer: bytes, paths: Iterable[str]) -> str | None:
 
 
 def unread_form(physical_type: str, codec: str, encodings: Iterable[str]) -> str | None:
-    """Return the form of a column chunk that DuckDB 1.5.5 cannot read, in words; None if it can.
-
-    Args:
-        physical_type: of Parquet.
-        codec: its compression.
-        encodings: those of its pages.
-    """
+    """Return the form of a column chunk that DuckDB 1.5.5 cannot read, in words; None if it can."""
     if codec not in _READ_CODECS:
         return f"compressed by {codec}"
     read = _READ_ENCODINGS | ({_SPLIT} if physical_type in ("FLOAT", "DOUBLE") else set())

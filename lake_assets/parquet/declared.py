@@ -161,11 +161,6 @@ UNDECLARED = Declared()
 class DeclaredRows:
     """Rows with declared names, without the columns that are left out.
 
-    Args:
-        rows: the open object.
-        declared: the columns of the stream.
-        origin: names the object in errors.
-
     Raises:
         SchemaError: two columns get one name.
     """

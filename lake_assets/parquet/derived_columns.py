@@ -158,13 +158,7 @@ def day_of(column: PartitionColumn, value: PartitionValue) -> str | None:
 
 
 def days_of(derived: Derived, column: PartitionColumn, span: Span) -> Span:
-    """Return the days, weeks, months or years that values of the rows' column have, as texts.
-
-    Args:
-        derived: how the value is derived.
-        column: of the derived value.
-        span: the values.
-    """
+    """Return the days, weeks, months or years that values of the rows' column have, as texts."""
     if column.type not in TIME_TYPES:
         return Span()
     # A text that is not a time is NULL too.

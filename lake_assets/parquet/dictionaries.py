@@ -20,13 +20,7 @@ _DICTIONARY_BYTES = 2**20  # of a row group's dictionary, as Arrow's writer has 
 
 
 def dictionary_columns(parquet: pq.ParquetFile, groups: Iterable[int], names: Collection[str]) -> list[str]:
-    """Return the columns among `names` that all these row groups store as dictionaries, by the footer.
-
-    Args:
-        parquet: the open file.
-        groups: the numbers of the row groups.
-        names: the columns that may be read as dictionaries.
-    """
+    """Return the columns among `names` that all these row groups store as dictionaries, by the footer."""
     facts = [parquet.metadata.row_group(group) for group in groups]
     if sum(group.num_rows for group in facts) < LEAST_ROWS:
         return []

@@ -36,10 +36,6 @@ class LandedOrc:
 
     Arrow reads all timestamps in nanoseconds. They are microseconds here, which hold what Spark and Hive write, unless
     the table has the column in nanoseconds.
-
-    Args:
-        file: the open object.
-        origin: names it in errors.
     """
 
     def __init__(self, file: pa.NativeFile, origin: str) -> None:

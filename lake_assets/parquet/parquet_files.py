@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Self
 
 import pyarrow as pa
@@ -30,6 +31,9 @@ _MICROS = 1000  # nanoseconds of one
 _FIRST, _LAST = FIRST_NANOSECOND // _MICROS, 9_223_372_036_854_774  # microseconds of DuckDB's TIMESTAMP_NS
 _SECONDS = 2**63 // 10**6 - 1  # that 64 bits of microseconds hold, before and after 1970
 _NAME = r"\.[^.]*"
+_NEW_LISTS = (
+    "write it without spark.sql.parquet.writeLegacyFormat (parquet.avro.write-old-list-structure in Avro's writer)"
+)
 _REWRITE = "write it as TIMESTAMP_MICROS (in Spark: spark.sql.parquet.outputTimestampType)"
 
 
@@ -136,31 +140,30 @@ class ParquetRows:
         self._metadata = pq.ParquetFile(pa.BufferReader(footer), **LIMITS).metadata
 
     def footer(self) -> bytes:
-        """Return the bytes between the row groups and the footer's length, read again."""
+        """Return the bytes between the row groups and the footer's length."""
+        return self._footer
+
+    @cached_property
+    def _footer(self) -> bytes:
         with nullcontext(self._file) if isinstance(self._file, pa.NativeFile) else pa.OSFile(self._file) as file:
             file.seek(file.size() - TAIL)
             length = int.from_bytes(file.read(4), "little")
             file.seek(file.size() - TAIL - length)
             return bytes(file.read(length))
 
-    @property
-    def optional_keys(self) -> list[str]:
-        """The columns with a map whose keys are not required."""
-        return [field.name for field in self.parquet.schema_arrow if ENTRIES in str(field.type)]
-
-    @property
-    def old_columns(self) -> list[str]:
-        """The columns of which the statistics do not prove that all values are the same in each calendar."""
-        columns, first = [], 0
-        groups = [self.parquet.metadata.row_group(number) for number in range(self.parquet.num_row_groups)]
+    def _old_columns(self) -> Iterator[str]:
+        """Yield the columns of which no statistics prove that all values are the same in each calendar."""
+        first, metadata = 0, self.parquet.metadata
+        # Arrow aborts the process if a column of it is encrypted, and then the footer is signed.
+        is_signed = bool(self.columns.old) and len(self.footer()) != metadata.serialized_size
+        groups = [] if is_signed else [metadata.row_group(number) for number in range(metadata.num_row_groups)]
         for field in self.schema:
-            kinds = list(leaf_types(field.type)) if field.name in self.columns.old else []
-            for place, kind in enumerate(kinds, first):
+            for place, kind in enumerate(leaf_types(field.type), first):
                 limit = self.columns.calendar.first(kind, is_int96=field.name in self.int96)
-                if limit is not None and not all(_begins(group.column(place).statistics, limit) for group in groups):
-                    columns.append(field.name)
+                is_late = limit is None or all(_begins(group.column(place).statistics, limit) for group in groups)
+                if not is_late or (is_signed and limit is not None):
+                    yield field.name
             first += width(field.type)
-        return columns
 
     def batches(
         self,
@@ -198,48 +201,38 @@ class ParquetRows:
         if columns and start != (stored := self.parquet.metadata.row_group(group).num_rows):
             raise pa.ArrowInvalid(f"Arrow reads {start:,} of the {stored:,} rows of row group {group}")
 
-    def refuse_unreadable(self) -> None:
-        """Refuse what DuckLake cannot read in a file that becomes a lake file.
+    def refuse_misread(self) -> None:
+        """Refuse a file that is to become a lake file if it has a column of `misread`.
 
         Raises:
-            SchemaError: a column is INT96, a list in an old form, a map that may have NULL as a key, has no converted
-                type, or may have days of an old calendar.
+            SchemaError: the file has such a column.
         """
-        if self.int96:
+        for name, problem, fix in self.misread():
             raise SchemaError(
-                f"column {min(self.int96)!r} of {self._origin} is an INT96 timestamp, which DuckLake cannot register:",
-                f"{_REWRITE}, or use mode: replace, which rewrites it.",
+                f"column {name!r} of {self._origin} {problem}:", f"{fix}, or use mode: replace, which rewrites it."
             )
-        if self.optional_keys:
-            raise SchemaError(
-                f"column {min(self.optional_keys)!r} of {self._origin} has a map whose keys are optional, and DuckLake "
-                "reads no key that is NULL:",
-                "let its writer declare the keys as required, or use mode: replace, which rewrites it.",
-            )
-        if half := only_logical(self.footer()):
-            raise SchemaError(
-                f"column {half[0]!r} of {self._origin} has a logical type of Parquet and no converted one, so DuckLake "
-                "reads it as another type:",
-                "let its writer write both, or use mode: replace, which rewrites it.",
-            )
-        if old := self.old_columns:
-            raise SchemaError(
-                f"column {old[0]!r} of {self._origin} has days before 1582-10-15 or times before 1900 by the old "
-                "calendar, which DuckLake reads as other ones:",
-                f"{WRITE_NEW}, or use mode: replace, which rewrites it.",
-            )
+
+    def misread(self) -> Iterator[tuple[str, str, str]]:
+        """Yield the columns that DuckLake would misread in a lake file, each with what is wrong and a fix."""
+        for name in sorted(self.int96):
+            yield name, "is an INT96 timestamp, which DuckLake cannot register", _REWRITE
+        for field in self.parquet.schema_arrow:
+            if ENTRIES in str(field.type):
+                problem = "has a map whose keys are optional, and DuckLake reads no key that is NULL"
+                yield field.name, problem, "let its writer declare the keys as required"
+        for name in only_logical(self.footer()):
+            problem = "has a logical type of Parquet and no converted one, so DuckLake reads it as another type"
+            yield name, problem, "let its writer write both"
+        for name in self._old_columns():
+            problem = "has days before 1582-10-15 or times before 1900 by the old calendar: DuckLake reads others"
+            yield name, problem, WRITE_NEW
         parquet, first = self.parquet.schema, 0
         for field in self.schema:
             forms = _forms(re.escape(field.name), field.type)
             paths = [parquet.column(first + number).path for number in range(len(forms))]
             first += len(forms)
-            if wrong := [path for path, form in zip(paths, forms, strict=True) if not re.fullmatch(form, path)]:
-                raise SchemaError(
-                    f"column {field.name!r} of {self._origin} has a list in Parquet's old form ({wrong[0]}), which "
-                    "DuckLake reads as NULL:",
-                    "write it without spark.sql.parquet.writeLegacyFormat (parquet.avro.write-old-list-structure in "
-                    "Avro's writer), or use mode: replace, which rewrites it.",
-                )
+            for path in (path for path, form in zip(paths, forms, strict=True) if not re.fullmatch(form, path)):
+                yield field.name, f"has a list in Parquet's old form ({path}), which DuckLake reads as NULL", _NEW_LISTS
 
     def _cast(self, name: str, values: pa.Array) -> pa.Array:
         try:

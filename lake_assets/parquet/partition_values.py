@@ -101,14 +101,7 @@ def _is_of(column: PartitionColumn, text: str) -> bool:
 
 
 def other_value(array: pa.Array, name: str, column: PartitionColumn, value: PartitionValue) -> tuple[str, str] | None:
-    """Return a value of a partition column in the rows that differs from the partition's, with a fix.
-
-    Args:
-        array: the values.
-        name: of the column in the rows.
-        column: the partition column.
-        value: the partition's.
-    """
+    """Return a value of a partition column in the rows that differs from the partition's, with a fix."""
     wrong = array.filter(is_other(array, column, value))
     if not len(wrong):
         return None

@@ -41,7 +41,7 @@ def read_footer(store: ArrowStore, key: str, *, as_it_is: bool = False) -> tuple
     with opened(store, key) as file:
         rows = ParquetRows(file, f"the object {visible_name(store.uri(key))}")
         if as_it_is:
-            rows.refuse_unreadable()
+            rows.refuse_misread()
         return int(rows.parquet.metadata.num_rows), rows.schema
 
 

@@ -237,13 +237,7 @@ def reported(index: int, files: Iterable[DataFile], letters: DeadLetterWriter | 
 
 
 def discarding(job: Job, reports: Iterable[Report], tries: int = 0) -> Iterator[Report]:
-    """Yield the reports of a task, and one of its time; if it fails, the files that it has reported are removed.
-
-    Args:
-        job: the job of the task.
-        reports: of the task.
-        tries: of the task before this one.
-    """
+    """Yield the reports of a task, and one of its time; if it fails, the files that it has reported are removed."""
     written: list[str] = []
     letters: list[str] = []
     began, start, rows, size = time.time(), time.perf_counter(), 0, 0

@@ -95,10 +95,10 @@ def test_a_value_beyond_the_years_of_the_column_or_of_any_is_refused() -> None:
 
 def test_a_file_that_is_registered_as_it_is_has_no_int96_and_other_timestamps_are_left_alone() -> None:
     other = opened(pa.table({"t": pa.array([1], NANOS)}), use_deprecated_int96_timestamps=False)
-    other.refuse_unreadable()
+    other.refuse_misread()
     assert read(other, "t").column("t").cast(pa.int64()).to_pylist() == [1]
     with pytest.raises(SchemaError, match=r"column 'deep' of the object x is an INT96 .*outputTimestampType.*replace"):
-        opened(pa.table({"id": range(5), "deep": NESTED["deep"]})).refuse_unreadable()
+        opened(pa.table({"id": range(5), "deep": NESTED["deep"]})).refuse_misread()
 
 
 def renamed(rows: pa.Table, old: bytes, new: bytes) -> ParquetRows:
@@ -119,11 +119,11 @@ LISTS = {
 def test_lists_whose_group_is_not_called_list_are_refused_where_ducklake_reads_them(name: str) -> None:
     rows = pa.table({"a.b": [1], name: LISTS[name]})
     with pytest.raises(SchemaError, match=rf"column '{name}' of the object x has a list in .* old form \(.*bagg"):
-        renamed(rows, b"list", b"bagg").refuse_unreadable()
+        renamed(rows, b"list", b"bagg").refuse_misread()
 
-    renamed(rows, b"element", b"my_item").refuse_unreadable()
-    renamed(rows, b"key_value", b"map_items").refuse_unreadable()
-    opened(rows, use_compliant_nested_type=False).refuse_unreadable()
+    renamed(rows, b"element", b"my_item").refuse_misread()
+    renamed(rows, b"key_value", b"map_items").refuse_misread()
+    opened(rows, use_compliant_nested_type=False).refuse_misread()
 
 
 # SELECT 1L AS id, array(struct(1 AS y)) AS v, as Spark writes it with writeLegacyFormat, compressed by zlib.
@@ -143,7 +143,7 @@ def test_a_list_of_structs_without_a_group_between_is_refused_where_ducklake_rea
 
     assert read(parquet, "v").to_pylist() == [{"v": [{"y": 1}]}]
     with pytest.raises(SchemaError, match=r"column 'v' of the object x has a list in .* old form \(v.array.y\)"):
-        parquet.refuse_unreadable()
+        parquet.refuse_misread()
 
 
 def test_rows_that_arrow_leaves_out_are_an_error() -> None:
