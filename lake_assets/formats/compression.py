@@ -75,7 +75,7 @@ class _Raw(io.RawIOBase):
         try:
             self._piece = self._piece or memoryview(next(self._pieces, b""))
         except (zlib.error, lzma.LZMAError) as error:
-            raise pa.ArrowInvalid(f"{error}") from error
+            raise pa.ArrowInvalid(f"a compressed member is damaged, or none: {error}") from error
         size = min(len(space), len(self._piece))
         space[:size], self._piece = self._piece[:size], self._piece[size:]
         return size
