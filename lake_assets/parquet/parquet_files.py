@@ -157,7 +157,7 @@ class ParquetRows:
         # Arrow aborts the process if a column of it is encrypted, and then the footer is signed.
         is_signed = bool(self.columns.old) and len(self.footer()) != metadata.serialized_size
         groups = [] if is_signed else [metadata.row_group(number) for number in range(metadata.num_row_groups)]
-        for field in self.schema:
+        for field in self.schema if self.columns.old else ():
             for place, kind in enumerate(leaf_types(field.type), first):
                 limit = self.columns.calendar.first(kind, is_int96=field.name in self.int96)
                 is_late = limit is None or all(_begins(group.column(place).statistics, limit) for group in groups)
@@ -228,9 +228,9 @@ class ParquetRows:
             yield name, problem, WRITE_NEW
         parquet, first = self.parquet.schema, 0
         for field in self.schema:
-            forms = _forms(re.escape(field.name), field.type)
+            forms = _forms(re.escape(field.name), field.type) if t.is_nested(field.type) else []
             paths = [parquet.column(first + number).path for number in range(len(forms))]
-            first += len(forms)
+            first += width(field.type)
             for path in (path for path, form in zip(paths, forms, strict=True) if not re.fullmatch(form, path)):
                 yield field.name, f"has a list in Parquet's old form ({path}), which DuckLake reads as NULL", _NEW_LISTS
 
