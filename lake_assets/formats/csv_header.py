@@ -1,6 +1,7 @@
 """What a text of CSV has before its first row: blank lines and comments, the line of Excel, the columns' names."""
 
 import csv
+import io
 import re
 from collections.abc import Callable
 from typing import Literal, NamedTuple
@@ -50,7 +51,7 @@ def read_header(peek: Callable[[int], bytes], dialect: CsvFormat, origin: str) -
     """Return the header of a text, of which `peek` returns so many first bytes; fewer if it has no more.
 
     Raises:
-        SourceError: it does not end, has a name twice, or its lines end with a carriage return alone.
+        SourceError: it does not end, is no UTF-8, has a name twice, or its lines end with a carriage return alone.
     """
     size, quotes = PEEKED, quotes_of(dialect)
     comment = rb"(?!)" if dialect.comment is None else re.escape(dialect.comment.encode())
@@ -78,25 +79,31 @@ def read_header(peek: Callable[[int], bytes], dialect: CsvFormat, origin: str) -
 
 def _names(header: bytes, dialect: CsvFormat, origin: str) -> list[str]:
     """Return the names in the first record; one without a name before others gets that of its place."""
-    text = header.decode("utf-8", "replace").strip("\r")
-    if "\r" in text and (dialect.quote is None or dialect.quote not in text):
+    try:
+        text = header.decode().strip("\r")
+    except UnicodeDecodeError as error:
         raise SourceError(
-            f"{origin} has lines that end with a carriage return alone:", "let its writer end them with a line feed."
-        )
+            f"the header of {origin} is no text in UTF-8 ({error.reason} at byte {error.start + 1:,}):",
+            "name the text's encoding in the stream's format, or let its writer land it again.",
+        ) from error
     quoting: Literal[0, 3] = csv.QUOTE_NONE if dialect.quote is None else csv.QUOTE_MINIMAL
     reader = csv.reader(
-        text.splitlines(keepends=True),
+        io.StringIO(text, newline=""),
         delimiter=dialect.delimiter,
         quotechar=dialect.quote,
         escapechar=dialect.escape,
         quoting=quoting,
     )
     try:
-        values = next(reader, [])
+        values, more = next(reader, []), next(reader, None)
     except csv.Error as error:
         raise SourceError(
             f"the header of {origin} cannot be read: {error}:", "correct it, or give names in the stream's format."
         ) from error
+    if more is not None:
+        raise SourceError(
+            f"{origin} has lines that end with a carriage return alone:", "let its writer end them with a line feed."
+        )
     if dialect.header_blanks == "trim":
         values = [value.strip() for value in values]
     named = next((number for number in range(len(values), 0, -1) if values[number - 1]), 0)

@@ -179,6 +179,7 @@ class CsvText(Text):
     def _infer_all(self, lines: Sequence[bytes]) -> pa.Schema:
         text = b"\n".join(lines)
         fields = list(as_text(self._parse(text, None).schema))
+        fields = [f.with_type(pa.string()) if pa.types.is_binary(f.type) else f for f in fields]  # no UTF-8
         numbers = [field for field in fields if pa.types.is_integer(field.type) or pa.types.is_floating(field.type)]
         texts = self._parse(text, pa.schema([field.with_type(pa.string()) for field in numbers]))
         columns = {field.name: texts.column(field.name) for field in numbers}

@@ -190,6 +190,8 @@ BAD: dict[str, list[tuple[bytes, str]]] = {
         (b"id,id\n1,2\n", "has the name 'id' twice"),
         (b"id\x00,total\n1,2\n", "does not fit the table"),
         (b"id,total,sold,note\r1,2,,\r", "lines that end with a carriage return alone"),
+        (b'"id","total"\r"1",2\r3,"x\ny"\r', "lines that end with a carriage return alone"),
+        ("id,größe\n1,2\n".encode("latin-1"), "the header .* is no text in UTF-8 .* at byte 6"),
         (b"id,total,sold,note\n1,2,,x\r2,3,,y\n", "a line ends with a carriage return alone"),
     ],
     "json": [
@@ -236,6 +238,15 @@ def test_a_row_of_another_type_or_partition_is_a_dead_letter_with_its_line(
     (letter,) = letters(local_world)
     assert (letter["_line"], letter["_raw"], letter["_row"]) == (line, raw, None)
     assert columns_of(local_world, "id") == kept
+
+
+def test_bytes_that_are_not_of_the_encoding_are_bad_rows_of_the_first_object_too(csv: World) -> None:
+    csv.options |= {"on_bad_row": "dead_letter"}
+
+    row = load(csv, "id,note\n1,é\n2,a\n3,b\n".encode("latin-1"))
+
+    assert (row.row_count, row.rows_dead_lettered) == (2, 1)
+    assert types(csv) == {"id": "BIGINT", "note": "VARCHAR"}
 
 
 def test_a_text_that_is_too_large_when_decompressed_is_refused(csv: World) -> None:
