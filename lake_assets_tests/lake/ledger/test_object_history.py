@@ -38,7 +38,7 @@ def commit(lake: LakeSession, number: int, path: str, mode: str, objects: dict[s
     with lake.transaction():
         snapshot = lake.current_snapshot() + 1
         rows = [
-            (row.run_id, row.stream, path, uri, etag, len(etag), at if etag else None, None, None)
+            (row.run_id, row.stream, path, uri, etag, len(etag), at if etag else None, *[None] * 5)
             for uri, etag in objects.items()
         ]
         row = dataclasses.replace(row, snapshot_id=snapshot)
