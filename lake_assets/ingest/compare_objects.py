@@ -87,7 +87,7 @@ class ChangedObject:
             return SourceError(
                 f"the object {self.now.uri} has changed since it was registered, and readers of the lake fail on it or "
                 "miss its rows:",
-                f"restore the registered object, or run `lake-assets index {stream} --repair`.",
+                f"run `lake-assets index {stream} --repair`, or restore the registered object with its time.",
             )
         if self.before.has_ended:
             # If it were registered again, DuckLake would delete it when no snapshot needs the entry that has ended.

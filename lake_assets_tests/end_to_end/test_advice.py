@@ -5,6 +5,7 @@ ingest then succeeds, and the table has the totals that the case returns.
 """
 
 import gzip
+import os
 from collections.abc import Callable, Generator, Sequence
 from functools import partial
 from pathlib import Path
@@ -725,6 +726,19 @@ def rows_whose_objects_were_taken_away_are_kept_until_these_are_put_back(world: 
     world.land(NW, sales(1))
     world.ingest(NW)
     return [1, 2]
+
+
+@case
+def a_registered_object_that_has_changed_is_restored_with_its_time(world: World) -> Steps:
+    world.options = {"mode": "index"}
+    uri = Path(world.land(NW, sales(1)).removeprefix("file://"))
+    content, times = uri.read_bytes(), uri.stat()
+    world.ingest(NW)
+    world.land(NW, sales(2, 3))
+    yield "restore the registered object with its time"
+    uri.write_bytes(content)
+    os.utime(uri, ns=(times.st_atime_ns, times.st_mtime_ns))
+    return [1]
 
 
 @pytest.mark.parametrize("steps", CASES, ids=lambda steps: steps.__name__.replace("_", " "))
