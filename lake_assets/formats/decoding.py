@@ -17,6 +17,8 @@ MARKS = {
     codecs.BOM_UTF16_BE: "utf-16",
 }
 PEEKED = 64 * 2**10  # bytes of the begin of a text
+_FOREIGN = "lake_assets.foreign"
+codecs.register_error(_FOREIGN, lambda error: ("\udcff", error.end))  # type: ignore[attr-defined]
 _MOST_SKIPPED = 16 * 2**20  # bytes of lines before a header
 
 
@@ -41,14 +43,15 @@ class TextFile:
     def __init__(self, file: pa.NativeFile, form: TextFormat, origin: str) -> None:
         self._origin = origin
         self._most = form.most_decompressed
-        self._text = self._first = decompressed(file)  # Arrow's stream, if not used any more, closes the file below it
+        self._text: pa.NativeFile | _Decoded = decompressed(file)
+        self._first = self._text  # Arrow's stream, if not used any more, closes the file below it
         self._head: bytes = self._first.read(PEEKED)
         mark = mark_of(self._head)
         encoding = MARKS.get(mark, form.encoding)
         self.begin = len(mark) if encoding == "utf-8" else 0
         self._head = self._head[self.begin :]
         if encoding not in {"utf-8", "ascii"}:
-            self._text = pa.transcoding_input_stream(pa.PythonFile(decompressed(file), "r"), encoding, "utf-8")
+            self._text = _Decoded(decompressed(file), encoding)
             self._head = b""
         self.is_stored = self._text is file
         self._size = len(self._head)
@@ -101,14 +104,44 @@ class TextFile:
             size = min(len(self._head), len(space))
             space[:size], self._head = self._head[:size], self._head[size:]
             return size
-        try:
-            size = int(self._text.readinto(space))
-        except UnicodeError as error:
-            raise pa.ArrowInvalid(f"{error}") from error
+        size = int(self._text.readinto(space))
         self._size += size
         if self._size > self._most and not self.is_stored:
             raise SourceError(
                 f"{self._origin} has more than {self._most:,} bytes when it is decompressed:",
                 "if it is no error of its writer, raise most_decompressed in the stream's format.",
             )
+        return size
+
+
+class _Decoded:
+    """A text of another encoding in UTF-8; a byte that is not of the encoding is none of UTF-8 either.
+
+    Args:
+        raw: the bytes of the text.
+        encoding: a name that Python knows.
+    """
+
+    def __init__(self, raw: pa.NativeFile, encoding: str) -> None:
+        self._raw = raw
+        self._decoder = codecs.getincrementaldecoder(encoding)(_FOREIGN)
+        self._next = b""
+        self._is_all = False
+
+    def readinto(self, space: memoryview) -> int:
+        """Read the next bytes, as `TextFile` does.
+
+        Raises:
+            ArrowInvalid: the last character is cut.
+        """
+        while not self._next and not self._is_all:
+            taken = self._raw.read(PEEKED)
+            if not taken:
+                self._is_all, self._decoder.errors = True, "strict"
+            try:
+                self._next = self._decoder.decode(taken, final=self._is_all).encode("utf-8", "surrogatepass")
+            except UnicodeError as error:
+                raise pa.ArrowInvalid(f"{error}") from error
+        size = min(len(self._next), len(space))
+        space[:size], self._next = self._next[:size], self._next[size:]
         return size

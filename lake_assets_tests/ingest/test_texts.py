@@ -240,10 +240,19 @@ def test_a_row_of_another_type_or_partition_is_a_dead_letter_with_its_line(
     assert columns_of(local_world, "id") == kept
 
 
-def test_bytes_that_are_not_of_the_encoding_are_bad_rows_of_the_first_object_too(csv: World) -> None:
-    csv.options |= {"on_bad_row": "dead_letter"}
+@pytest.mark.parametrize(
+    ("encoding", "note"),
+    [("utf-8", b"\xe9"), ("cp1252", b"\x81"), *more([("shift_jis", b"\x80"), ("utf-16-le", b"\x00\xd8")])],
+)
+def test_bytes_that_are_not_of_the_encoding_are_bad_rows_of_the_first_object_too(
+    csv: World, encoding: str, note: bytes
+) -> None:
+    csv.options |= {"on_bad_row": "dead_letter"} | (
+        {"format": {"type": "csv", "encoding": encoding}} if encoding else {}
+    )
+    begin, end = ("".join(lines).encode(encoding or "utf-8") for lines in (["id,note\n1,"], ["\n2,a\n3,b\n"]))
 
-    row = load(csv, "id,note\n1,é\n2,a\n3,b\n".encode("latin-1"))
+    row = load(csv, begin + note + end)
 
     assert (row.row_count, row.rows_dead_lettered) == (2, 1)
     assert types(csv) == {"id": "BIGINT", "note": "VARCHAR"}
