@@ -35,7 +35,7 @@ from lake_assets.formats.text import FixSchema, Text
 _MANY = re.compile(rb"\n|\}[ \t\r]*\{")  # of a text that may have several objects
 _WIDE, _WIDEST = pa.decimal128(38, 0), 10**38
 _UNKNOWN = "unknown field"
-_NO_TEXT = re.compile(r"changed from string to |changed from \w+ to string")
+_NO_TEXT = re.compile(r"changed from (string|null) to |changed from \w+ to string")
 _SHOWN = 200  # characters of a value
 _WHOLE = re.compile(r"to u?int\d+, couldn't parse: ?-?\d+(\.0*|(\.\d*)?[eE]\+?\d+)$")
 _KEY = re.compile(rb'"((?:[^"\\]|\\.)*+)"[ \t\r\n]*:')
@@ -401,7 +401,7 @@ def _of_kinds(value: object, path: _Path, usual: Mapping[_Path, type | None]) ->
 
 def _with_texts(value: object, kind: pa.DataType) -> object:
     """Return a value of JSON with the JSON of each part, in place of it, that is no text where the type has texts."""
-    if value is None:
+    if value is None or (pa.types.is_null(kind) and value == {}):
         return None
     if pa.types.is_string(kind):
         return value if isinstance(value, str) and not isinstance(value, NumberText) else _json_of(value)

@@ -13,12 +13,19 @@ from lake_assets.escapes import visible_name
 from lake_assets.ingest.index.register import Registrar
 from lake_assets.lake.commit.candidates import Candidate
 from lake_assets.lake.schema.evolve import column_changes, evolved
-from lake_assets.lake.schema.table_setup import data_schema, declared_schema, is_never_filled, not_null_and_defaults
+from lake_assets.lake.schema.table_setup import (
+    data_schema,
+    declared_schema,
+    is_never_filled,
+    not_null_and_defaults,
+    untyped_schema,
+)
 from lake_assets.lake.schema.types import sql_type
 from lake_assets.lake.session import LakeSession
 from lake_assets.layout.partition import Partition
 from lake_assets.parquet.added_columns import with_types
 from lake_assets.parquet.column_rules import STRICT, Rules
+from lake_assets.parquet.empty_columns import filled
 from lake_assets.parquet.read import FOOTERS
 from lake_assets.parquet.schema_fit import Fitter
 from lake_assets.progress import counted
@@ -105,7 +112,7 @@ def table_columns(lake: LakeSession | None, stream: OpenStream) -> pa.Schema | N
     if lake is None or not lake.exists(stream.table) or is_never_filled(lake, stream.table):
         return None
     schema = declared_schema(lake, stream.table, stream.config.columns, stream.landed.declared)
-    return None if stream.config.transform is not None else schema
+    return None if stream.config.transform is not None else untyped_schema(lake, stream.table, schema)
 
 
 @dataclass
@@ -213,12 +220,10 @@ class Columns:
         try:
             if self.table is None or table is None:
                 return self._inferred(reads)
-            is_fixed = config.schema_policy != "evolve"
-            after = (
-                table
-                if is_fixed
-                else evolved(table, self._evolving(self.footers.schemas(reads), table), config.columns)
-            )
+            landed = self.footers.schemas(reads)
+            after = filled(table, (schema for _, schema in landed))
+            if config.schema_policy == "evolve":
+                after = evolved(after, self._evolving(landed, after), config.columns)
         except LakeAssetsError as error:  # of an object that is left out
             return (_clause(error),)
         return tuple(map(str, column_changes(self.table, after)))

@@ -44,6 +44,21 @@ def typed(data_type: pa.DataType) -> pa.DataType:
     return pa.list_(typed(data_type.value_type)) if is_list(data_type) else plain(data_type)
 
 
+def stored(schema: pa.Schema) -> pa.Schema:
+    """Return the schema of a data file: a column, or a part of it, without a type yet is INTEGER there."""
+    return schema if not without_values(schema) else pa.schema([f.with_type(_stored(f.type)) for f in schema])
+
+
+def _stored(data_type: pa.DataType) -> pa.DataType:
+    if t.is_struct(data_type):
+        return pa.struct([field.with_type(_stored(field.type)) for field in data_type])
+    if t.is_map(data_type):
+        return pa.map_(_stored(data_type.key_type), _stored(data_type.item_type))
+    if is_list(data_type):
+        return pa.list_(_stored(data_type.value_type)) if _has_null(data_type) else data_type
+    return pa.int32() if t.is_null(data_type) else data_type
+
+
 def _filled(known: pa.DataType, other: pa.DataType) -> pa.DataType:
     if t.is_null(known):
         return other

@@ -90,6 +90,7 @@ class Job:
     fingerprints: Mapping[str, str] = field(default_factory=dict)  # for the files' names, by the partition's folder
     copies: CopyRules | None = None  # None: all objects are encoded
     letters: LetterRules | None = None  # None: a row that does not fit is an error
+    known: pa.Schema | None = None  # `schema` with the type null for columns, and parts, that have no type yet
     digests: bool = False  # report the digest of each object of which a task reads all bytes
     written_at: dt.datetime = field(default_factory=lambda: dt.datetime.now(dt.UTC))  # of all rows, after the listing
     token: str = field(default_factory=lambda: secrets.token_hex(8))  # unique for each job

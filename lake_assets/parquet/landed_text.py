@@ -22,6 +22,7 @@ from lake_assets.formats.schema import fit
 from lake_assets.formats.text import Text
 from lake_assets.parquet.bad_rows import NUMBER, BadRows
 from lake_assets.parquet.column_rules import Rules
+from lake_assets.parquet.empty_columns import filled, without_values
 from lake_assets.parquet.landed_rows import Rows, Share
 from lake_assets.parquet.schema_fit import Fitter
 from lake_assets.parquet.type_fit import wider
@@ -112,9 +113,27 @@ class LandedText(ABC):
     def _records(self, parser: Text, share: Share) -> Iterator[Block | Lines]:
         """Yield the records of a share, some at a time."""
 
-    @abstractmethod
     def _refuse_new_columns(self, rejected: Rejected) -> None:
-        """Refuse a record with a column that was not known before it."""
+        """Refuse a record with a column that was not known before it, or with the first value of one without a type."""
+        if not self._may_be_new(rejected):
+            return
+        try:
+            schema = self._with_new_columns(Lines([(1, rejected.record.encode())], self._parser(self.schema)))
+        except SourceError:  # it is no record
+            return
+        if {f.name.lower(): f.type for f in schema} != {f.name.lower(): f.type for f in self.schema}:
+            raise SchemaDriftError(
+                f"the columns of {self._origin} are not yet those of the table:",
+                "run it again.",
+                [(self._origin, schema)],
+            )
+
+    def _may_be_new(self, rejected: Rejected) -> bool:  # noqa: ARG002 - for the forms that override it
+        return bool(without_values(self.schema))
+
+    def _with_new_columns(self, records: Block | Lines) -> pa.Schema:
+        """Return the known columns, with types for those without one that the records have."""
+        return filled(self.schema, [self._inferred(records)])
 
     def _rows_before(self, share: Share) -> int:
         """Return the number of records before a share; the object is read for it up to there."""
@@ -256,7 +275,10 @@ class LandedCsv(LandedText):
     def _columns(self, known: dict[str, pa.Field]) -> pa.Schema:
         """Return the columns, of which those that are not known have inferred types if the table is to have them."""
         is_new, names = not known or self._rules.policy == "evolve", [name for name in self._header if name]
-        new = {} if all(name.lower() in known for name in names) or not is_new else self._new()
+        untyped = {name for name, field in known.items() if pa.types.is_null(field.type)}
+        is_known = all(name.lower() in known for name in names)
+        new = self._new() if untyped or (is_new and not is_known) else {}
+        known |= {field.name.lower(): field for field in new.values() if field.name.lower() in untyped}
         other = pa.null() if is_new else pa.string()
         fields = ((name, known.get(name.lower()) or new.get(name)) for name in names)
         return pa.schema([field.with_name(name) if field else pa.field(name, other) for name, field in fields])
@@ -280,9 +302,6 @@ class LandedCsv(LandedText):
     def _records(self, parser: Text, share: Share) -> Iterator[Block | Lines]:
         for block in self._blocks(parser, share):
             yield from parser.records(block)
-
-    def _refuse_new_columns(self, rejected: Rejected) -> None:
-        """Do nothing: the header has all columns."""
 
 
 class LandedJson(LandedText):
@@ -337,9 +356,10 @@ class LandedJson(LandedText):
 
         If these are kept beside the columns, as they are landed, only those are returned that decide the partition.
         """
-        known = {field.name.lower(): field for field in self.schema}
+        inferred = self._inferred(records)
+        known = {field.name.lower(): field for field in filled(self.schema, [inferred])}
         others = known.keys() | self._rules.reserved if self._keeps else None
-        for field in self._inferred(records):
+        for field in inferred:
             if field.name.lower() in self._omitted or (others is not None and field.name.lower() not in others):
                 continue
             mine = known.get(field.name.lower(), field)
@@ -347,16 +367,8 @@ class LandedJson(LandedText):
             known[field.name.lower()] = pa.field(field.name, kind or mine.type)
         return pa.schema(known.values())
 
-    def _refuse_new_columns(self, rejected: Rejected) -> None:
-        if self._rules.policy != "evolve" or not is_of_unknown(rejected):
-            return
-        schema = self._with_new_columns(Lines([(1, rejected.record.encode())], self._parser(self.schema)))
-        if {f.name.lower(): f.type for f in schema} != {f.name.lower(): f.type for f in self.schema}:
-            raise SchemaDriftError(
-                f"the columns of {self._origin} are not yet those of the table:",
-                "run it again.",
-                [(self._origin, schema)],
-            )
+    def _may_be_new(self, rejected: Rejected) -> bool:
+        return super()._may_be_new(rejected) or (self._rules.policy == "evolve" and is_of_unknown(rejected))
 
     def _parser(self, schema: pa.Schema) -> JsonText:  # noqa: ARG002 - a field that is not read must be known too
         return JsonText(

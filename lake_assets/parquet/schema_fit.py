@@ -35,6 +35,7 @@ from lake_assets.parquet.bad_rows import (
 from lake_assets.parquet.casts import cast
 from lake_assets.parquet.column_rules import STRICT, Rules
 from lake_assets.parquet.derived_columns import made_of
+from lake_assets.parquet.empty_columns import stored
 from lake_assets.parquet.leaves import decoded, filterable, has_limits, has_nanoseconds, leaves, not_held
 from lake_assets.parquet.partition_values import chosen_values, is_other, other_value, read_as
 from lake_assets.parquet.type_fit import Misfit, misfits, refuse_places
@@ -45,7 +46,7 @@ class Fitter:
 
     Args:
         source: the schema of the batches.
-        target: the schema of a data file, without partition columns.
+        target: the schema of a data file, without partition columns; columns, and parts, without a type yet are null.
         partition: the partition of the rows.
         origin: the object or result with the rows, for errors.
         rules: of the target's columns.
@@ -72,6 +73,7 @@ class Fitter:
         selects: bool = False,
         derived: Sequence[Derived] = (),
     ) -> None:
+        known, target = target, stored(target)
         self._target = target
         self._rules = rules
         self._partition = partition
@@ -109,9 +111,11 @@ class Fitter:
                 )
         found = [
             misfit
-            for misfit in misfits(given, target, rules.policy)
+            for misfit in misfits(given, known, rules.policy)
             if misfit.given is not None or len(misfit.path) > 1 or rules.default_of(misfit.name) is None
         ]
+        if any(misfit.known is not None and t.is_null(misfit.known) for misfit in found):
+            raise _not_yet(source, origin)
         kept = [misfit for misfit in found if self._rescue is not None and rules.rescues(misfit)]
         found = [misfit for misfit in found if misfit not in kept]
         self._extras = [misfit.name for misfit in kept if misfit.known is None and len(misfit.path) == 1]
@@ -354,12 +358,16 @@ def _by_name(source: pa.Schema, origin: str) -> dict[str, str]:
     return by_name
 
 
+def _not_yet(source: pa.Schema, origin: str) -> SchemaDriftError:
+    return SchemaDriftError(
+        f"the columns of {origin} are not yet those of the table:", "run it again.", [(origin, source)]
+    )
+
+
 def _misfitting(found: Sequence[Misfit], source: pa.Schema, origin: str, rules: Rules) -> SchemaError:
     """Return the error for columns of a file or a result that do not fit the table."""
     if rules.policy == "evolve":
-        return SchemaDriftError(
-            f"the columns of {origin} are not yet those of the table:", "run it again.", [(origin, source)]
-        )
+        return _not_yet(source, origin)
     missing = [misfit.name for misfit in found if misfit.given is None]
     unknown = [misfit.name for misfit in found if misfit.known is None]
     if missing or unknown:

@@ -56,6 +56,7 @@ class Reader:
         self._job = job
         self._landed = job.landed
         self._schema = schema
+        self._known = job.known if job.known is not None and schema.equals(job.schema) else schema
         self._store = Store(job.landed.storage)
         self._threads = threads
         self._decoding = BoundedSemaphore(threads)
@@ -169,7 +170,7 @@ class Reader:
     def _rows(self, share: Share, file: pa.NativeFile, origin: str) -> LandedRows:
         form = self._landed.form_of(share.key)
         if not isinstance(form, ParquetFormat):
-            return self._landed.open(file, form, origin, self._schema)
+            return self._landed.open(file, form, origin, self._known)
         before, checksums = self._columns, self._checksums
         parquet = ParquetRows(file, origin, pre_buffer=share.size > WHOLE, checksums=checksums, like=before)
         self._columns = parquet.columns
@@ -183,7 +184,7 @@ class Reader:
         job, declared = self._job, self._landed.declared
         fitter = Fitter(
             source,
-            self._schema,
+            self._known,
             partition,
             origin,
             rules=declared.rules if declared.is_landed else declared.rules.before_transform,

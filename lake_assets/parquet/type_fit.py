@@ -51,7 +51,7 @@ class Misfit:
         return SchemaError(
             f"{'column' if len(self.path) == 1 else 'field'} {self.name!r} of {origin} is {shown(self.given)}, and "
             f"{whose} is {shown(self.known)}, which cannot hold all of it:",
-            self.widening or _hint(self.given, self.known),
+            self.widening or _hint(self.given),
         )
 
 
@@ -233,12 +233,10 @@ def _shared_type(data_type: pa.DataType, other: pa.DataType) -> pa.DataType:
     return data_type
 
 
-def _hint(given: pa.DataType, known: pa.DataType) -> str:
+def _hint(given: pa.DataType) -> str:
     if isinstance(given, pa.OpaqueType):
         return LAND_AS_ANOTHER
-    # DuckLake has this type for a column that was NULL in all rows when its table was created.
-    empty = " If the column had no values until now, drop it from the table: schema_policy: evolve adds it again."
-    return f"cast it in a transform, or change the table's column.{empty if known.equals(pa.int32()) else ''}"
+    return "cast it in a transform, or change the table's column."
 
 
 def _plain(given: pa.DataType, known: pa.DataType) -> pa.DataType:

@@ -47,7 +47,7 @@ def transformed(job: Job, frame: DataFrame, transform: Transform) -> JobResult:
 
     def fitted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         rules = job.landed.declared.rules.of_results
-        fitter = Fitter(schema, job.schema, partition.partition, RESULT, rules=rules, by_value=True)
+        fitter = Fitter(schema, job.known or job.schema, partition.partition, RESULT, rules=rules, by_value=True)
         columns = [*fitter.columns, *fitter.partition_columns]
         for batch in batches:
             yield fitter.fit(batch.rename_columns(names).select(columns))

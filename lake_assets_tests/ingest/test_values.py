@@ -266,3 +266,87 @@ def test_objects_of_which_one_has_an_empty_list_have_one_type(local_world: World
     of(local_world, "json").land(NW, b'{"v":[]}', "a.json")
     load(local_world, b'{"v":[{"x":"1"}]}', name="b")
     assert columns_of(local_world, "v") == [([],), ([{"x": "1"}],)]
+
+
+EMPTY_STRUCT = pa.struct([("a", pa.null())])
+FIRST = {
+    "parquet": parquet(
+        pa.table(
+            {
+                "id": [1],
+                "note": pa.nulls(1),
+                "tags": pa.array([[]], pa.list_(pa.null())),
+                "s": pa.array([{"a": None}], EMPTY_STRUCT),
+                "m": pa.nulls(1),
+            }
+        )
+    ),
+    "json": b'{"id":1,"note":null,"tags":[],"s":{"a":null},"m":{}}\n',
+}
+SECOND = {
+    "parquet": parquet(
+        pa.table(
+            {
+                "id": [2, 3],
+                "note": ["x", None],
+                "tags": [["p"], None],
+                "s": [{"a": {"b": 7}}, None],
+                "m": pa.array([[("k", 1)], None], pa.map_(pa.string(), pa.int64())),
+            }
+        )
+    ),
+    "json": b'{"id":2,"note":"x","tags":["p"],"s":{"a":{"b":7}},"m":{"k":1}}\n{"id":3}\n',
+}
+
+
+@pytest.mark.parametrize("form", FIRST)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        *more(
+            [
+                {"schema_policy": "evolve"},
+                {"schema_policy": "ignore_extra"},
+                {"on_bad_row": "dead_letter"},
+                {"rescue": "_r"},
+            ]
+        ),
+    ],
+)
+def test_the_first_value_gives_its_type_at_each_depth(local_world: World, form: str, options: dict[str, Any]) -> None:
+    load(of(local_world, form, **options), FIRST[form])
+    before = local_world.query("SELECT max(snapshot_id) FROM lake.snapshots()")[0][0]
+    row = load(local_world, SECOND[form], SW)
+
+    assert (row.row_count, row.rows_dead_lettered or 0) == (2, 0)
+    kinds = types(local_world)
+    assert [kinds[name] for name in ("note", "tags", "s")] == ["VARCHAR", "VARCHAR[]", "STRUCT(a STRUCT(b BIGINT))"]
+    assert columns_of(local_world, "id, note, tags, s.a.b, m IS NULL") == [
+        (1, None, [], None, True),
+        (2, "x", ["p"], 7, False),
+        (3, None, None, None, True),
+    ]
+    assert columns_of(local_world, "id", "note = 'x' AND tags = ['p']") == [(2,)]
+    assert local_world.query(f"SELECT id, tags FROM lake.sales AT (VERSION => {before})") == [(1, [])]
+    assert local_world.ingest(NW, force=True).row.row_count == 1
+
+
+def test_the_first_value_of_csv_gives_its_type(local_world: World) -> None:
+    load(of(local_world, "csv"), b"id,note\n1,\n")
+    load(local_world, b"id,note\n2,x\n", SW)
+    assert columns_of(local_world, "id, note") == [(1, None), (2, "x")]
+
+
+def test_partitions_of_one_run_have_one_table_though_the_first_has_no_value(local_world: World) -> None:
+    of(local_world, "json").land(NW, b'{"id":1,"note":null}', "a.json")
+    local_world.land(SW, b'{"id":2,"note":"x"}', "a.json")
+    assert [row.error for row in local_world.stream.ingest("date=2026-02-11", check=False)] == [None, None]
+    assert columns_of(local_world, "id, note") == [(1, None), (2, "x")]
+
+
+def test_a_field_without_a_value_becomes_no_list(local_world: World) -> None:
+    load(of(local_world, "json"), b'{"id":1,"s":{"a":null}}')
+    with pytest.raises(SchemaError, match=r"field 's\.a' of main\.sales has had no value"):
+        load(local_world, b'{"id":2,"s":{"a":[1]}}', SW)
+    assert columns_of(local_world, "id, s") == [(1, {"a": None})]

@@ -19,10 +19,11 @@ import pyarrow.parquet as pq
 
 from lake_assets.config.modes import Mode, SchemaPolicy
 
-Cell = Literal["fits", "NULL", "added", "widened", "left out", "refused"]
+Cell = Literal["fits", "typed", "NULL", "added", "widened", "left out", "refused"]
 
 MEANINGS: Mapping[Cell, str] = {
     "fits": "the values are in the table, whose columns do not change",
+    "typed": "the column had no value and no type before, and gets that of its first value",
     "added": "the table gets the column or field; older rows have NULL",
     "widened": "the table's column or field gets the wider type, and no file is rewritten",
     "NULL": "the rows of the file have NULL",
@@ -147,9 +148,9 @@ CHANGES: Sequence[Change] = (
     Change("bytes → fixed number of bytes", "fixed", _one(b"\xff"), _one(b"\0ab", pa.binary(3)), _FITS, "fits"),
     Change("fixed number of bytes → bytes", "bytes", _one(b"\0ab", pa.binary(3)), _one(b"\xff"), _FITS, "fits"),
     Change("without a value in the first file → text", "empty", pa.nulls(1), _one("a"),
-           ("refused", "added", "refused"), "refused"),
+           ("typed", "added", "typed"), "refused"),
     Change("without a value in the first file → INT", "empty_int", pa.nulls(1), _one(7, pa.int32()),
-           ("fits", "added", "fits"), "fits"),
+           ("typed", "added", "typed"), "fits"),
     Change("text → without a value", "no_value", _one("a"), pa.nulls(1), ("NULL", "NULL", "NULL"), "refused"),
     Change("a struct gets a field", "field", _one({"x": 1}), _one({"x": 2, "y": "b"}), _NEW, "refused",
            found={"left out": {"x": 2}}, kept={"added": {"x": 1, "y": None}}),

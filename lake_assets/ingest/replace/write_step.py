@@ -21,13 +21,14 @@ from lake_assets.errors import (
 from lake_assets.ingest.partition_run import PartitionRun
 from lake_assets.ingest.replace.staging import Staging
 from lake_assets.ingest.run import still_open
-from lake_assets.lake.schema.evolve import evolve_table
+from lake_assets.lake.schema.evolve import ColumnChange, evolve_table
 from lake_assets.lake.schema.table_setup import (
     create_table,
     declared_schema,
     is_never_filled,
     not_null_and_defaults,
     prepare_table,
+    untyped_schema,
 )
 from lake_assets.lake.session import LakeSession
 from lake_assets.parquet.attempt import discard
@@ -62,6 +63,7 @@ class Writer:
         lake = stream.lake_config
         self.stream = stream
         self.schema: pa.Schema | None = None
+        self._known: pa.Schema | None = None  # as of `Job`
         self.is_first = False
         self.staging = Staging(lake.staging_storage) if lake.inserts_only else None
         self._landed = stream.landed
@@ -91,6 +93,10 @@ class Writer:
         declared = self._landed.declared.for_table(*not_null_and_defaults(lake, self.stream.table))
         self.schema = declared_schema(lake, self.stream.table, self.stream.config.columns, declared)
         self._landed = replace(self._landed, declared=declared)
+        known = untyped_schema(lake, self.stream.table, self.schema)
+        names = {name.lower() for name in declared.types}
+        fields = [f if f.name.lower() in names else own for f, own in zip(self.schema, known, strict=True)]
+        self._known = pa.schema(fields)
 
     def write(self, sessions: Sessions, runs: Sequence[PartitionRun]) -> None:
         """Write the objects of these partitions as data files, in one Spark job; an error fails its partition only.
@@ -144,18 +150,26 @@ class Writer:
 
     def evolve(self, lake: LakeSession, drifted: Sequence[PartitionRun]) -> None:
         """Change the table to the columns that these partitions were found to have."""
-        columns = self.stream.config.columns
+        if is_never_filled(lake, self.stream.table):  # it is created again, by the columns of these partitions
+            self.prepare(lake)
+            return
         for run in drifted:
             drift = run.error
             assert isinstance(drift, SchemaDriftError)  # noqa: S101 - the caller checks
             try:
                 schemas = [(origin, self._declared(schema, origin)) for origin, schema in drift.schemas]
-                run.changes += evolve_table(lake, self.stream.table, schemas, columns, run.row.run_id)
+                run.changes += self._evolved(lake, schemas, run)
             except LakeAssetsError as error:
                 run.fail(error)
                 if run.quarantines:
                     self._evolve_singly(lake, run, drift.schemas)
         self.prepare(lake)
+
+    def _evolved(
+        self, lake: LakeSession, schemas: Sequence[tuple[str, pa.Schema]], run: PartitionRun
+    ) -> list[ColumnChange]:
+        config = self.stream.config
+        return evolve_table(lake, self.stream.table, schemas, config.columns, run.row.run_id, config.schema_policy)
 
     def _evolve_singly(self, lake: LakeSession, run: PartitionRun, schemas: Sequence[tuple[str, pa.Schema]]) -> None:
         """Change the table to those of the columns that it can have; objects with others are quarantined then."""
@@ -163,7 +177,7 @@ class Writer:
         for origin, schema in schemas:
             with suppress(SchemaError):
                 one = [(origin, self._declared(schema, origin))]
-                run.changes += evolve_table(lake, self.stream.table, one, self.stream.config.columns, run.row.run_id)
+                run.changes += self._evolved(lake, one, run)
 
     def _declared(self, schema: pa.Schema, origin: str) -> pa.Schema:
         return self._landed.declared.typed(schema, origin, refuses=True)
@@ -245,10 +259,9 @@ class Writer:
             self._create_table(schema, RESULT)
         job = self._job([run])
         rules = job.landed.declared.rules.of_results
-        if rules.policy == "evolve":
-            Fitter(
-                schema, job.schema, run.partition, RESULT, rules=rules, by_value=True
-            )  # refuses the schema before Spark runs
+        if rules.policy == "evolve" or (job.known or job.schema) != job.schema:
+            # Refuse the schema before Spark runs.
+            Fitter(schema, job.known or job.schema, run.partition, RESULT, rules=rules, by_value=True)
         if job.letters is None:
             return transformed(job, result, transform)
         # Spark may run the tasks that read several times, so others write the rows that these leave out.
@@ -303,6 +316,9 @@ class Writer:
             create_table(lake, self.stream.table, schema, self.stream.config.columns, origin)
             self._read_schema(lake)
             self.is_first = True
+            assert self.schema is not None  # noqa: S101 - just read
+            empty = {name: schema.field(name).type for name in without_values(schema)}
+            self._known = pa.schema([field.with_type(empty.get(field.name, field.type)) for field in self.schema])
 
     def _job(self, runs: Sequence[PartitionRun]) -> Job:
         config = self.stream.config
@@ -312,6 +328,7 @@ class Writer:
             landed=self._landed,
             storage=self._destination,
             schema=self.schema,
+            known=self._known,
             compression=config.compression,
             target_file_size=config.target_file_size,
             partitions=tuple(

@@ -211,6 +211,16 @@ class Transaction:
         """Note a change of a table in the snapshot, in DuckLake's word for it."""
         self._changes.append(f"{change}:{table.table_id}")
 
+    def alter(self, table: Table) -> None:
+        """Begin a new state of the lake's schemas, in which the columns of a table are others."""
+        self._schema_version += 1
+        self.database.insert(
+            spec.SCHEMA_VERSIONS,
+            ("begin_snapshot", "schema_version", "table_id"),
+            [(self.snapshot_id, self._schema_version, table.table_id)],
+        )
+        self.note("altered_table", table)
+
     def new_file_id(self) -> int:
         """Return the next number of a file or mapping."""
         self._next_file_id += 1

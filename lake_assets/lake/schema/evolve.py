@@ -11,13 +11,20 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyarrow import types as t
 
+from lake_assets.config.modes import SchemaPolicy
 from lake_assets.duckdb_engine import identifier
+from lake_assets.errors import SchemaError
+from lake_assets.lake.catalog.database import catalog_transaction
+from lake_assets.lake.catalog.described import describe
+from lake_assets.lake.catalog.table import Column, Table
+from lake_assets.lake.catalog.transaction import Transaction
+from lake_assets.lake.catalog.untyped import give_types
 from lake_assets.lake.retry import under_lock
-from lake_assets.lake.schema.table_setup import data_schema
+from lake_assets.lake.schema.table_setup import data_schema, untyped_schema
 from lake_assets.lake.schema.types import check_columns, sql_type
 from lake_assets.lake.session import AUTHOR, LakeSession, TableName
 from lake_assets.layout.partition import PartitionColumn
-from lake_assets.parquet.empty_columns import typed
+from lake_assets.parquet.empty_columns import filled, typed
 from lake_assets.parquet.leaves import is_list
 from lake_assets.parquet.type_fit import refuse_places, widened
 
@@ -34,6 +41,8 @@ class ColumnChange:
         name = f"{'column' if len(self.path) == 1 else 'field'} {'.'.join(self.path)}"
         if self.before is None:
             return f"added {name} {self.type}"
+        if self.before == "NULL":
+            return f"gave {name} its type {self.type}"
         return f"widened {name} from {self.before} to {self.type}"
 
 
@@ -89,7 +98,7 @@ def _changes_of_type(before: pa.DataType, after: pa.DataType, path: tuple[str, .
     elif is_list(before):
         yield from _changes_of_type(before.value_type, after.value_type, (*path, "element"))
     elif not before.equals(after):
-        yield ColumnChange(path, sql_type(after, path[0]), sql_type(before, path[0]))
+        yield ColumnChange(path, sql_type(after, path[0]), "NULL" if t.is_null(before) else sql_type(before, path[0]))
 
 
 def statements(table: TableName, before: pa.Schema, after: pa.Schema) -> list[str]:
@@ -115,12 +124,15 @@ def evolve_table(
     landed: Sequence[tuple[str, pa.Schema]],
     partition_columns: Sequence[PartitionColumn],
     run_id: str,
+    policy: SchemaPolicy = "evolve",
 ) -> list[ColumnChange]:
     """Change the table so that it can hold the landed columns, in one transaction with retries after a conflict.
 
     If two runs add the same column, the second one finds the column and changes nothing.
 
-    The snapshot's message has the run's id. The other arguments are those of `evolved`.
+    Columns, and parts of them, that have never had a value get the type of the first one before, in a snapshot of its
+    own; by another policy than `evolve` nothing else changes. The snapshot's message has the run's id. The other
+    arguments are those of `evolved`.
 
     Raises:
         SchemaError: as `evolved`; nothing has changed.
@@ -130,6 +142,9 @@ def evolve_table(
 
     def change() -> list[ColumnChange]:
         # A conflict must end the try: DuckLake's own retry would use the columns that were read before.
+        typed_ones = _give_types(session, table, landed, partition_columns, run_id)
+        if policy != "evolve":
+            return typed_ones
         session.rows("SET ducklake_max_retry_count = 0")
         with session.transaction():
             before = data_schema(session, table, partition_columns)
@@ -138,13 +153,49 @@ def evolve_table(
             if changes:
                 for statement in statements(table, before, after):
                     session.rows(statement)
-                _sign(session, table, changes, run_id)
-        return changes
+                session.sign(AUTHOR, *_signed(table, changes, run_id))
+        return [*typed_ones, *changes]
 
     return under_lock(session, change, f"the change of the columns of {table}")
 
 
-def _sign(session: LakeSession, table: TableName, changes: Sequence[ColumnChange], run_id: str) -> None:
+def _give_types(
+    session: LakeSession,
+    table: TableName,
+    landed: Sequence[tuple[str, pa.Schema]],
+    partition_columns: Sequence[PartitionColumn],
+    run_id: str,
+) -> list[ColumnChange]:
+    """Give the columns, and parts of them, that have never had a value the types that the landed ones have."""
+    before = data_schema(session, table, partition_columns)
+    known = untyped_schema(session, table, before)
+    after = filled(known, (schema for _, schema in landed))
+    changes = column_changes(known, pa.schema([field.with_type(typed(field.type)) for field in after]))
+    if not changes:
+        return []
+    for change in changes:
+        if len(change.path) > 1 and any(form in change.type for form in ("MAP(", "[]")):
+            raise SchemaError(
+                f"field {'.'.join(change.path)!r} of {table} has had no value until now, and DuckLake reads no "
+                f"earlier file as {change.type}:",
+                "make it a text or a struct in a transform, or fill another table.",
+            )
+    session.descriptions.clear()
+    description = describe(session, [table])
+    described = description.tables[table]
+    ids = {_path(column, described): column_id for column_id, column in described.columns.items()}
+    with catalog_transaction(session) as database:
+        transaction = Transaction(database, session.engine, description)
+        give_types(transaction, session.engine, described, {ids[change.path]: change.type for change in changes})
+        transaction.finish(AUTHOR, *_signed(table, changes, run_id))
+    session.descriptions.clear()
+    return changes
+
+
+def _path(column: Column, table: Table) -> tuple[str, ...]:
+    return (*(() if column.parent is None else _path(table.columns[column.parent], table)), column.name)
+
+
+def _signed(table: TableName, changes: Sequence[ColumnChange], run_id: str) -> tuple[str, str]:
     texts = [str(change) for change in changes]
-    extra_info = json.dumps({"run_id": run_id, "changes": texts})
-    session.sign(AUTHOR, f"{table}: {', '.join(texts)} by run {run_id}", extra_info)
+    return f"{table}: {', '.join(texts)} by run {run_id}", json.dumps({"run_id": run_id, "changes": texts})

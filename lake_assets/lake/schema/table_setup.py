@@ -11,6 +11,7 @@ from lake_assets.duckdb_engine import identifier
 from lake_assets.errors import CatalogError, SchemaError
 from lake_assets.lake.catalog.database import NotDirectError, catalog_reading
 from lake_assets.lake.catalog.table import Table, column_types, find_table, is_unfilled, read_columns, read_options
+from lake_assets.lake.catalog.untyped import untyped_ids, with_untyped
 from lake_assets.lake.failures import translated
 from lake_assets.lake.ledger.tables import set_option
 from lake_assets.lake.retry import under_lock
@@ -187,6 +188,20 @@ def not_null_and_defaults(session: LakeSession, table: TableName) -> tuple[froze
             if column.name in types
         }
     return frozenset(column.name.lower() for column in whole if not column.is_nullable), defaults
+
+
+def untyped_schema(session: LakeSession, table: TableName, schema: pa.Schema) -> pa.Schema:
+    """Return columns of a table with the type null for those, and parts of those, that have never had a value.
+
+    Raises:
+        CatalogError: the catalog cannot be read.
+    """
+    with suppress(NotDirectError), catalog_reading(session) as database:
+        table_id = find_table(database, table)
+        if table_id is not None:
+            columns = read_columns(database, table_id)
+            return with_untyped(schema, columns, untyped_ids(database, table_id, columns))
+    return schema
 
 
 def declared_schema(
