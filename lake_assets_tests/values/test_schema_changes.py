@@ -136,7 +136,7 @@ def wrong(life: Life, change: Change) -> Iterator[str]:
     if error is not None and not (isinstance(error, SchemaError) and f"'{change.key}" in str(error).lower()):
         yield f"the error does not name the column: {error}"
     changed = life.columns_after.get(change.key) != life.columns.get(change.key)
-    if changed != (cell in {"added", "widened"}):
+    if cell != "typed" and changed != (cell in {"added", "widened"}):
         yield f"{cell}, and the column was {'' if changed else 'not '}changed"
     if change.key not in life.columns_after:
         if not (change.before is None or change.before.null_count):

@@ -150,9 +150,6 @@ class Writer:
 
     def evolve(self, lake: LakeSession, drifted: Sequence[PartitionRun]) -> None:
         """Change the table to the columns that these partitions were found to have."""
-        if is_never_filled(lake, self.stream.table):  # it is created again, by the columns of these partitions
-            self.prepare(lake)
-            return
         for run in drifted:
             drift = run.error
             assert isinstance(drift, SchemaDriftError)  # noqa: S101 - the caller checks
@@ -169,7 +166,15 @@ class Writer:
         self, lake: LakeSession, schemas: Sequence[tuple[str, pa.Schema]], run: PartitionRun
     ) -> list[ColumnChange]:
         config = self.stream.config
-        return evolve_table(lake, self.stream.table, schemas, config.columns, run.row.run_id, config.schema_policy)
+        return evolve_table(
+            lake,
+            self.stream.table,
+            schemas,
+            config.columns,
+            run.row.run_id,
+            policy=config.schema_policy,
+            known=self._known,
+        )
 
     def _evolve_singly(self, lake: LakeSession, run: PartitionRun, schemas: Sequence[tuple[str, pa.Schema]]) -> None:
         """Change the table to those of the columns that it can have; objects with others are quarantined then."""

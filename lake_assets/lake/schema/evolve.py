@@ -24,7 +24,7 @@ from lake_assets.lake.schema.table_setup import data_schema, untyped_schema
 from lake_assets.lake.schema.types import check_columns, sql_type
 from lake_assets.lake.session import AUTHOR, LakeSession, TableName
 from lake_assets.layout.partition import PartitionColumn
-from lake_assets.parquet.empty_columns import filled, typed
+from lake_assets.parquet.empty_columns import filled, stored, typed
 from lake_assets.parquet.leaves import is_list
 from lake_assets.parquet.type_fit import refuse_places, widened
 
@@ -124,14 +124,17 @@ def evolve_table(
     landed: Sequence[tuple[str, pa.Schema]],
     partition_columns: Sequence[PartitionColumn],
     run_id: str,
+    *,
     policy: SchemaPolicy = "evolve",
+    known: pa.Schema | None = None,
 ) -> list[ColumnChange]:
     """Change the table so that it can hold the landed columns, in one transaction with retries after a conflict.
 
     If two runs add the same column, the second one finds the column and changes nothing.
 
     Columns, and parts of them, that have never had a value get the type of the first one before, in a snapshot of its
-    own; by another policy than `evolve` nothing else changes. The snapshot's message has the run's id. The other
+    own; by another policy than `evolve` nothing else changes. Of a table without rows only `known` tells them: its
+    columns, with the type null for those. The snapshot's message has the run's id. The other
     arguments are those of `evolved`.
 
     Raises:
@@ -142,7 +145,7 @@ def evolve_table(
 
     def change() -> list[ColumnChange]:
         # A conflict must end the try: DuckLake's own retry would use the columns that were read before.
-        typed_ones = _give_types(session, table, landed, partition_columns, run_id)
+        typed_ones = _give_types(session, table, landed, partition_columns, run_id, known)
         if policy != "evolve":
             return typed_ones
         session.rows("SET ducklake_max_retry_count = 0")
@@ -165,10 +168,13 @@ def _give_types(
     landed: Sequence[tuple[str, pa.Schema]],
     partition_columns: Sequence[PartitionColumn],
     run_id: str,
+    made: pa.Schema | None,
 ) -> list[ColumnChange]:
     """Give the columns, and parts of them, that have never had a value the types that the landed ones have."""
     before = data_schema(session, table, partition_columns)
     known = untyped_schema(session, table, before)
+    if made is not None and known.equals(before) and stored(made).equals(before):
+        known = made
     after = filled(known, (schema for _, schema in landed))
     changes = column_changes(known, pa.schema([field.with_type(typed(field.type)) for field in after]))
     if not changes:
