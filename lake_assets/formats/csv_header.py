@@ -51,7 +51,7 @@ def read_header(peek: Callable[[int], bytes], dialect: CsvFormat, origin: str) -
     """Return the header of a text, of which `peek` returns so many first bytes; fewer if it has no more.
 
     Raises:
-        SourceError: it does not end, is no UTF-8, has a name twice, or its lines end with a carriage return alone.
+        SourceError: it does not end, is no text, has a name twice, or its lines end with a carriage return alone.
     """
     size, quotes = PEEKED, quotes_of(dialect)
     comment = rb"(?!)" if dialect.comment is None else re.escape(dialect.comment.encode())
@@ -86,6 +86,11 @@ def _names(header: bytes, dialect: CsvFormat, origin: str) -> list[str]:
             f"the header of {origin} is no text in UTF-8 ({error.reason} at byte {error.start + 1:,}):",
             "name the text's encoding in the stream's format, or let its writer land it again.",
         ) from error
+    if "\0" in text:
+        raise SourceError(
+            f"the header of {origin} has a zero byte, as files of other formats have:",
+            "correct `format` or `files` of the stream, or let its writer land it again.",
+        )
     quoting: Literal[0, 3] = csv.QUOTE_NONE if dialect.quote is None else csv.QUOTE_MINIMAL
     reader = csv.reader(
         io.StringIO(text, newline=""),

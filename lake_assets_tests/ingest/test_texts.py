@@ -188,7 +188,7 @@ BAD: dict[str, list[tuple[bytes, str]]] = {
         ("id,total,sold,note\n1,2,,é\n".encode("cp1252"), "line 2 .* column 'note', of type string, has an inv"),
         (b'id,"total\n', "the header .* does not end"),
         (b"id,id\n1,2\n", "has the name 'id' twice"),
-        (b"id\x00,total\n1,2\n", "does not fit the table"),
+        (b"id\x00,total\n1,2\n", "the header .* has a zero byte"),
         (b"id,total,sold,note\r1,2,,\r", "lines that end with a carriage return alone"),
         (b'"id","total"\r"1",2\r3,"x\ny"\r', "lines that end with a carriage return alone"),
         ("id,größe\n1,2\n".encode("latin-1"), "the header .* is no text in UTF-8 .* at byte 6"),
