@@ -79,6 +79,11 @@ def read_header(peek: Callable[[int], bytes], dialect: CsvFormat, origin: str) -
 
 def _names(header: bytes, dialect: CsvFormat, origin: str) -> list[str]:
     """Return the names in the first record; one without a name before others gets that of its place."""
+    if b"\0" in header:
+        raise SourceError(
+            f"the header of {origin} has a zero byte, as files of other formats and encodings have:",
+            "correct `format` or `files` of the stream, name the text's encoding, or let its writer land it again.",
+        )
     try:
         text = header.decode().strip("\r")
     except UnicodeDecodeError as error:
@@ -86,11 +91,6 @@ def _names(header: bytes, dialect: CsvFormat, origin: str) -> list[str]:
             f"the header of {origin} is no text in UTF-8 ({error.reason} at byte {error.start + 1:,}):",
             "name the text's encoding in the stream's format, or let its writer land it again.",
         ) from error
-    if "\0" in text:
-        raise SourceError(
-            f"the header of {origin} has a zero byte, as files of other formats have:",
-            "correct `format` or `files` of the stream, or let its writer land it again.",
-        )
     quoting: Literal[0, 3] = csv.QUOTE_NONE if dialect.quote is None else csv.QUOTE_MINIMAL
     reader = csv.reader(
         io.StringIO(text, newline=""),
