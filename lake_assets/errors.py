@@ -193,10 +193,6 @@ class NoLakeError(CatalogError):
     """The configured catalog does not exist yet; the first ingest creates it."""
 
 
-class ExpiredSnapshotError(CatalogError):
-    """A snapshot has expired, so what it changed is no longer known."""
-
-
 class SpecificationError(CatalogError):
     """The catalog has a version of DuckLake's specification that this package does not know."""
 

@@ -111,10 +111,6 @@ def test_a_snapshot_is_found_compared_and_restored(local_world: World) -> None:
     assert stream.partition(NW).ingest().row.status == "skipped"
     assert stream.partition(NW).release().mode == "release"
     assert [entry.mode for entry in stream.history(limit=2)] == ["release", "restore"]
-    with stream.partition(NW).changes(newest.snapshot, newest.snapshot) as reader:
-        assert reader.read_all().num_rows == 3
-    with stream.partition(SW).changes(0) as reader:
-        assert reader.read_all().num_rows == 0
     with pytest.raises(PartitionError, match="is not held"):
         stream.partition(NW).release()
 
@@ -285,14 +281,11 @@ def test_a_stream_is_opened_by_path_or_config_and_named_among_several(tmp_path: 
         open_stream(several, "orders")
 
 
-def test_changes_and_a_release_are_those_of_a_stream_or_a_partition(local_world: World) -> None:
+def test_a_release_is_that_of_a_partition(local_world: World) -> None:
     stream, partition = local_world.stream, local_world.stream.partition(NW)
     for totals in ([1.5, 2], [3]):
         local_world.land(NW, sales(*totals))
         partition.ingest(spark=local_world.sessions())
-    newest, first = stream.history(limit=2)
-    for of_either in (stream, partition):
-        with of_either.changes(newest.snapshot) as reader:
-            assert reader.read_all().num_rows == 3
+    _, first = stream.history(limit=2)
     partition.restore(first.snapshot, hold=True)
     assert partition.release().mode == "release"

@@ -83,7 +83,6 @@ def test_names_of_objects_and_columns_are_escaped_in_tables_and_lines(local_worl
 
     assert SHOWN in printed(file, "query", "SELECT * FROM sales", "--format", "table")
     assert SHOWN in printed(file, "diff", "sales", "--partition", NW, "--from", str(first))
-    assert SHOWN in printed(file, "changes", "sales", "--from", str(first + 1), "--format", "table")
     assert SHOWN in printed(file, "restore", "sales", "--partition", NW, "--snapshot", str(first), "--dry-run")
     assert f"bad {SHOWN}" in printed(file, "check", "sales")
     page = Path(file).parent / "page.html"

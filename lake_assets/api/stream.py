@@ -5,8 +5,8 @@ What needs Spark starts a session with the settings of the config, unless it get
 
 # ruff: noqa: PLC0415 - imports inside functions keep PySpark away from programs that only plan and read
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,6 @@ from lake_assets.history.restore import Restored, release, restore
 from lake_assets.ingest.dry_run import Plan, StreamPlan, plan_stream
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.ingest.outcome import Outcome
-from lake_assets.lake.changes.feed import read_changes
 from lake_assets.lake.ducklake import DuckLake
 from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets.layout.partition import Partition
@@ -190,10 +189,6 @@ class Stream(OpenStream):
         """List the newest snapshots that changed the table, at most `limit`; as `StreamPartition.history`."""
         return history(self, None, limit)
 
-    def changes(self, since: int, until: int | None = None) -> AbstractContextManager[pa.RecordBatchReader]:
-        """Read the rows that snapshots inserted into the table and deleted from it; as `StreamPartition.changes`."""
-        return _changes(self, None, since, until)
-
     def _named(self, text: str) -> Partition:
         """Return the one partition that a text of the selection grammar names."""
         named = parse(self.config, text, Calendar(self.config)).named or ()
@@ -295,28 +290,6 @@ class StreamPartition:
         """
         return history(self.stream, self.partition, limit)
 
-    def changes(self, since: int, until: int | None = None) -> AbstractContextManager[pa.RecordBatchReader]:
-        """Read the rows that snapshots inserted into the partition and deleted from it, in a `with` block.
-
-        The rows are read while they are taken from the reader, so any number of them fits into memory. The lake is open
-        until the block ends.
-
-        Args:
-            since: the first snapshot; to continue after changes up to snapshot `n`, it is `n + 1`.
-            until: the last snapshot; the newest when None.
-
-        Returns:
-            The changes, in the order of snapshots, with the columns of the table in the last snapshot and `_change`
-            (`insert` or `delete`), `_snapshot`, `_run_id` (of a run of this package, else NULL) and `_committed_at`. Of
-            each snapshot the deletes come first. A row that a snapshot deleted and inserted again, with all values the
-            same, is not a change; neither is a compaction.
-
-        Raises:
-            ExpiredSnapshotError: some of the snapshots, or the one before them, have expired.
-            CatalogError: the lake has no such table or snapshot.
-        """
-        return _changes(self.stream, self.partition, since, until)
-
     def diff(
         self, first: int, second: int | None = None, *, keys: Sequence[str] = (), sample: int = SAMPLE
     ) -> Difference:
@@ -385,11 +358,3 @@ def _sessions(stream: OpenStream, spark: "SparkSession | None") -> "AbstractCont
     if spark is not None:
         return nullcontext(lambda: spark)
     return own_session(stream.spark.settings, transforms=stream.config.transform is not None)
-
-
-@contextmanager
-def _changes(
-    stream: OpenStream, partition: Partition | None, since: int, until: int | None
-) -> Iterator[pa.RecordBatchReader]:
-    with stream.lake.open(read_only=True) as lake:
-        yield read_changes(lake, stream.table, since, until, partition).reader

@@ -9,7 +9,6 @@ from typing import Any
 import click
 
 from lake_assets.cli.catalog import catalog
-from lake_assets.cli.changes import changes
 from lake_assets.cli.check import check
 from lake_assets.cli.common import Options, require_unicode
 from lake_assets.cli.config import doctor, schema, validate
@@ -126,7 +125,7 @@ GROUPS = {
     "Start": (demo, init, doctor, validate, dev),
     "Land": (generate, land),
     "Refresh": (plan, apply, ingest, index),
-    "Read and check": (query, ledger, files, changes, history, diff, report_, check, metrics),
+    "Read and check": (query, ledger, files, history, diff, report_, check, metrics),
     "Correct and clean up": (restore, maintain, forget, catalog),
     "More": (sync_dagster, schema, layout, import_),
 }

@@ -339,22 +339,6 @@ class QueryRow(Documented):
     __pydantic_config__: ClassVar[ConfigDict] = _ANY_COLUMNS
 
 
-@dataclass(frozen=True, slots=True)
-class ChangedRow(Documented):
-    """A row that a snapshot inserted or deleted: the table's columns by name, with values as in `query`, and these."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = _ANY_COLUMNS
-
-    _change: Literal["insert", "delete"]
-    """What the snapshot did with the row."""
-    _snapshot: int
-    """The number of the snapshot."""
-    _run_id: str | None
-    """The run's id; null for another client."""
-    _committed_at: str
-    """When the snapshot was committed, in UTC, such as `2026-02-11 06:00:00.5+00`."""
-
-
 # The names of the product's classes in the schemas.
 _NAMES: Mapping[str, str] = MappingProxyType(
     {
@@ -421,7 +405,6 @@ _OUTPUTS: Mapping[str, Any] = MappingProxyType(
         "index": IndexRunDocument | IndexPlanDocument | IndexCheckDocument | IndexRepairDocument,
         "query": list[QueryRow],
         "ledger": list[LedgerRow],
-        "changes": list[ChangedRow],
         "history": list[HistoryEntry],
         "diff": Difference,
         "restore": list[RestoredPartition],

@@ -60,7 +60,6 @@ COMMANDS = (  # with documents
     "query",
     "ledger",
     "files",
-    "changes",
     "history",
     "diff",
     "restore",

@@ -146,9 +146,11 @@ class ParquetRows:
     @cached_property
     def _footer(self) -> bytes:
         with nullcontext(self._file) if isinstance(self._file, pa.NativeFile) else pa.OSFile(self._file) as file:
-            file.seek(file.size() - TAIL)
-            length = int.from_bytes(file.read(4), "little")
-            file.seek(file.size() - TAIL - length)
+            end = file.size() - TAIL
+            file.seek(max(end, 0))
+            if (length := int.from_bytes(file.read(4), "little")) > end:
+                raise pa.ArrowInvalid("the file is shorter than its footer")
+            file.seek(end - length)
             return bytes(file.read(length))
 
     def _old_columns(self) -> Iterator[str]:

@@ -42,7 +42,6 @@ CALLS = [
     ("ledger", ()),
     ("ledger", ("--status", "cancelled")),
     ("files", ()),
-    ("changes", ("sales", "--from", "0")),
     ("history", ()),
     ("history", ("--partition", NW)),
     ("diff", ("--partition", NW, "--from", "{first}")),

@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 
 from dev.plain_client import plain_client
-from lake_assets.errors import CatalogError, PartitionError
+from lake_assets.errors import PartitionError
 from lake_assets.history.diff import diff
 from lake_assets.history.history_entries import history
 from lake_assets.history.restore import release, restore
-from lake_assets.lake.changes.feed import read_changes
 from lake_assets.maintenance.compaction import candidates, compact
 from lake_assets.report.state import read_state
 from lake_assets_tests.checks.checked import check
@@ -134,7 +133,6 @@ def test_commands_that_read_say_what_the_snapshots_have_and_compaction_keeps_the
     rows = snapshots(changed)
     history_has_each_change(changed, rows)
     diff_is_what_differs(changed, rows)
-    changes_lead_from_one_snapshot_to_the_newest(changed, rows)
     result = check(changed, "ledger")
     assert (result.passed, result.numbers["expired"]) == (True, 0), result
     assert check(changed, "data_files").passed
@@ -148,7 +146,6 @@ def test_commands_that_read_say_what_the_snapshots_have_and_compaction_keeps_the
     assert [(result.partition, result.why) for result in done] == [(partition, None) for partition in promised]
     after = snapshots(changed)
     assert after[max(after)] == rows[max(rows)]
-    changes_lead_from_one_snapshot_to_the_newest(changed, after)
     with changed.stream.lake.open() as lake:
         assert candidates(changed.stream, lake, 2) == []
     assert check(changed, "ledger").passed
@@ -188,19 +185,6 @@ def diff_is_what_differs(changed: World, rows: Rows) -> None:
                 (rows[second] - rows[first]).total(),
                 (rows[first] - rows[second]).total(),
             )
-
-
-def changes_lead_from_one_snapshot_to_the_newest(changed: World, rows: Rows) -> None:
-    partition = changed.partition(NW)
-    for first in [n for n in rows if n + 1 in rows]:
-        found = Counter(rows[first])
-        with changed.stream.lake.open(read_only=True) as lake:
-            for batch in read_changes(lake, changed.stream.table, first + 1, partition=partition).batches:
-                for row in batch.to_pylist():
-                    values = tuple(value for name, value in row.items() if not name.startswith("_"))
-                    found[values] += 1 if row["_change"] == "insert" else -1
-        assert +found == rows[max(rows)], first
-        assert not -found
 
 
 @CHANGED
@@ -295,24 +279,6 @@ def test_a_renamed_column_is_compared_with_itself(local_world: World) -> None:
     assert (found.inserted, found.deleted) == (2, 2)
     assert list(found.table) == ["column total was renamed to amount"]
     assert [column.name for column in found.columns] == ["amount"]
-
-
-@pytest.mark.more
-def test_changes_end_where_the_table_was_made_again(local_world: World) -> None:
-    begin(local_world)
-    last = max(snapshots(local_world))
-    run(local_world, "DROP TABLE lake.sales")
-    local_world.ingest(NW)
-
-    with local_world.stream.lake.open(read_only=True) as lake:
-        with pytest.raises(CatalogError, match=rf"snapshot {last + 1} dropped or renamed the table") as raised:
-            read_changes(lake, local_world.stream.table, last)
-        created = int(str(raised.value).rpartition("begin at snapshot ")[2].rstrip("."))
-        assert created > last + 1
-        (rows,) = [batch.num_rows for batch in read_changes(lake, local_world.stream.table, created).batches]
-        assert rows == len(local_world.totals(NW))
-        # A table that came and went between the snapshots has no rows left to end.
-        assert list(read_changes(lake, local_world.stream.table, 0).batches)
 
 
 def test_an_expired_snapshot_is_not_restored_from_one_with_other_rows(local_world: World) -> None:

@@ -111,7 +111,7 @@ def test_a_table_that_another_run_makes_otherwise_meanwhile_takes_no_files_of_th
             local_world.ingest(SW)
 
     monkeypatch.setattr(Writer, "write", overtaken)
-    with pytest.raises(SchemaError, match=r"column 'total' of the object .* is double, and the table's is float"):
+    with pytest.raises(SchemaError, match=r"column 'total' of the object .* has a value that float cannot hold"):
         local_world.ingest(NW)
 
     assert local_world.totals() == [2]

@@ -1,1 +1,0 @@
-"""The rows that snapshots inserted and deleted."""
