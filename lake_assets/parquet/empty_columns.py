@@ -44,6 +44,20 @@ def typed(data_type: pa.DataType) -> pa.DataType:
     return pa.list_(typed(data_type.value_type)) if is_list(data_type) else plain(data_type)
 
 
+def emptied(own: pa.DataType, landed: pa.DataType) -> pa.DataType:
+    """Return a column's own type, with the type null for the parts that have none where it landed."""
+    if t.is_null(landed):
+        return landed
+    if t.is_struct(own) and t.is_struct(landed):
+        types = {field.name.lower(): field.type for field in landed}
+        return pa.struct([f.with_type(emptied(f.type, types.get(f.name.lower(), f.type))) for f in own])
+    if t.is_map(own) and t.is_map(landed):
+        return pa.map_(emptied(own.key_type, landed.key_type), emptied(own.item_type, landed.item_type))
+    if _has_null(landed) and is_list(own) and is_list(landed):
+        return pa.list_(emptied(own.value_type, landed.value_type))
+    return own
+
+
 def stored(schema: pa.Schema) -> pa.Schema:
     """Return the schema of a data file: a column, or a part of it, without a type yet is INTEGER there."""
     return schema if not without_values(schema) else pa.schema([f.with_type(_stored(f.type)) for f in schema])

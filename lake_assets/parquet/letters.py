@@ -90,6 +90,7 @@ class _Letter:
         self._key = key
         self._landed = landed
         self._held: list[pa.RecordBatch] = []
+        self._held_rows = self._held_bytes = 0
         self._rows = 0
         self._reason = ""
         self._sink: pa.NativeFile | None = None
@@ -100,8 +101,10 @@ class _Letter:
         if not self._rows:
             self._reason = bad.reasons[0]
         self._rows += len(bad.reasons)
-        self._held.append(_with_meta(bad, self._landed, self._job.run_id))
-        if sum(b.num_rows for b in self._held) >= _HELD_ROWS or sum(b.nbytes for b in self._held) >= _HELD_BYTES:
+        self._held.append(batch := _with_meta(bad, self._landed, self._job.run_id))
+        self._held_rows += batch.num_rows
+        self._held_bytes += batch.nbytes
+        if self._held_rows >= _HELD_ROWS or self._held_bytes >= _HELD_BYTES:
             self._write()
 
     def close(self) -> LetterFile | None:
@@ -128,6 +131,7 @@ class _Letter:
             return
         table = pa.Table.from_batches(self._held)
         self._held.clear()
+        self._held_rows = self._held_bytes = 0
         with self._errors():
             if self._writer is None:
                 self._sink = self._store.create(self._key)

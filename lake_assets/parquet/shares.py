@@ -56,7 +56,7 @@ class Reader:
         self._job = job
         self._landed = job.landed
         self._schema = schema
-        self._known = job.known if job.known is not None and schema.equals(job.schema) else schema
+        self._known = schema if None in (job.known, job.schema) or schema != job.schema else job.known
         self._store = Store(job.landed.storage)
         self._threads = threads
         self._decoding = BoundedSemaphore(threads)

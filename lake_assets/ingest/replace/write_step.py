@@ -32,7 +32,7 @@ from lake_assets.lake.schema.table_setup import (
 )
 from lake_assets.lake.session import LakeSession
 from lake_assets.parquet.attempt import discard
-from lake_assets.parquet.empty_columns import filled, with_values, without_values
+from lake_assets.parquet.empty_columns import emptied, filled, with_values, without_values
 from lake_assets.parquet.file_names import MARK
 from lake_assets.parquet.job import Job, JobResult, PartitionJob, StagingKey
 from lake_assets.parquet.landed import NOTHING, SAMPLE
@@ -322,8 +322,8 @@ class Writer:
             self._read_schema(lake)
             self.is_first = True
             assert self.schema is not None  # noqa: S101 - just read
-            empty = {name: schema.field(name).type for name in without_values(schema)}
-            self._known = pa.schema([field.with_type(empty.get(field.name, field.type)) for field in self.schema])
+            types = {field.name: field.type for field in schema}
+            self._known = pa.schema([f.with_type(emptied(f.type, types.get(f.name, f.type))) for f in self.schema])
 
     def _job(self, runs: Sequence[PartitionRun]) -> Job:
         config = self.stream.config
