@@ -63,6 +63,13 @@ def stored(schema: pa.Schema) -> pa.Schema:
     return schema if not without_values(schema) else pa.schema([f.with_type(_stored(f.type)) for f in schema])
 
 
+def as_landed(values: pa.Array, data_type: pa.DataType) -> pa.Array:
+    """Return values of a stored type as the type that they had, in which parts without values are of the type null."""
+    if t.is_null(data_type):
+        return pa.nulls(len(values))
+    return pa.array(values.to_pylist(), data_type) if _has_null(data_type) else values
+
+
 def _stored(data_type: pa.DataType) -> pa.DataType:
     if t.is_struct(data_type):
         return pa.struct([field.with_type(_stored(field.type)) for field in data_type])

@@ -17,6 +17,7 @@ from pyspark.sql.types import StructType
 from lake_assets.config.streams import Transform
 from lake_assets.errors import SchemaError, TransformError
 from lake_assets.layout.partition import Partition
+from lake_assets.parquet.empty_columns import as_landed
 from lake_assets.parquet.job import Job, JobResult, shares
 from lake_assets.parquet.leaves import shown
 from lake_assets.parquet.partition_values import typed_value
@@ -82,8 +83,9 @@ def source_frame(spark: SparkSession, job: Job, file_schema: pa.Schema) -> DataF
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 for rows in reader.read(bins[number], partition.partition):
+                    read = map(as_landed, rows.columns, target.types)
                     columns = [pa.repeat(value, rows.num_rows) for value in constants.values()]
-                    yield pa.RecordBatch.from_arrays([*rows.columns, *columns], schema=schema)
+                    yield pa.RecordBatch.from_arrays([*read, *columns], schema=schema)
 
     numbers = spark.range(0, len(bins), 1, numPartitions=len(bins))
     return numbers.mapInArrow(portable_work(task), from_arrow_schema(schema, prefer_timestamp_ntz=True))
