@@ -1,6 +1,7 @@
 """Columns without values in a file. Parquet has no type for them, so it is taken from other files."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 
 import pyarrow as pa
 from pyarrow import types as t
@@ -18,10 +19,10 @@ def filled(schema: pa.Schema, others: Iterable[pa.Schema]) -> pa.Schema:
 
     The first type is taken. The `Fitter` checks whether it fits the values of the other files.
     """
-    others = iter(others)
+    others, fill = iter(others), partial(_joined, takes=lambda own, _: bool(t.is_null(own)))
     while without_values(schema) and (other := next(others, None)) is not None:
         types = {field.name.lower(): field.type for field in other}
-        schema = pa.schema([f.with_type(_filled(f.type, types.get(f.name.lower(), f.type))) for f in schema])
+        schema = pa.schema([f.with_type(fill(f.type, types.get(f.name.lower(), f.type))) for f in schema])
     return schema
 
 
@@ -46,16 +47,7 @@ def typed(data_type: pa.DataType) -> pa.DataType:
 
 def emptied(own: pa.DataType, landed: pa.DataType) -> pa.DataType:
     """Return a column's own type, with the type null for the parts that have none where it landed."""
-    if t.is_null(landed):
-        return landed
-    if t.is_struct(own) and t.is_struct(landed):
-        types = {field.name.lower(): field.type for field in landed}
-        return pa.struct([f.with_type(emptied(f.type, types.get(f.name.lower(), f.type))) for f in own])
-    if t.is_map(own) and t.is_map(landed):
-        return pa.map_(emptied(own.key_type, landed.key_type), emptied(own.item_type, landed.item_type))
-    if _has_null(landed) and is_list(own) and is_list(landed):
-        return pa.list_(emptied(own.value_type, landed.value_type))
-    return own
+    return _joined(own, landed, lambda _, other: bool(t.is_null(other)))
 
 
 def stored(schema: pa.Schema) -> pa.Schema:
@@ -80,17 +72,19 @@ def _stored(data_type: pa.DataType) -> pa.DataType:
     return pa.int32() if t.is_null(data_type) else data_type
 
 
-def _filled(known: pa.DataType, other: pa.DataType) -> pa.DataType:
-    if t.is_null(known):
+def _joined(own: pa.DataType, other: pa.DataType, takes: Callable[[pa.DataType, pa.DataType], bool]) -> pa.DataType:
+    """Return a type with those parts of another one that `takes` says of both."""
+    join = partial(_joined, takes=takes)
+    if takes(own, other):
         return other
-    if t.is_struct(known) and t.is_struct(other):
+    if t.is_struct(own) and t.is_struct(other):
         types = {field.name.lower(): field.type for field in other}
-        return pa.struct([f.with_type(_filled(f.type, types.get(f.name.lower(), f.type))) for f in known])
-    if t.is_map(known) and t.is_map(other):
-        return pa.map_(_filled(known.key_type, other.key_type), _filled(known.item_type, other.item_type))
-    if _has_null(known) and is_list(other):
-        return pa.list_(_filled(known.value_type, other.value_type))
-    return known
+        return pa.struct([f.with_type(join(f.type, types.get(f.name.lower(), f.type))) for f in own])
+    if t.is_map(own) and t.is_map(other):
+        return pa.map_(join(own.key_type, other.key_type), join(own.item_type, other.item_type))
+    if is_list(own) and is_list(other) and (_has_null(own) or _has_null(other)):
+        return pa.list_(join(own.value_type, other.value_type))
+    return own
 
 
 def _has_null(data_type: pa.DataType) -> bool:

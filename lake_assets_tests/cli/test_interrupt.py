@@ -31,7 +31,7 @@ def told(group, context):
 click.Group.invoke = told
 main()
 """
-# Fewer than the lines of all partitions, so that a run waits for its reader, who takes one line, without a buffer.
+# Fewer than the lines of all partitions: a run cannot end before its reader has taken more than one line.
 PIPE_BYTES = 4096
 
 pytestmark = pytest.mark.kill

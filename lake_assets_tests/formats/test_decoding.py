@@ -8,6 +8,7 @@ import shutil
 import struct
 import subprocess
 from collections.abc import Callable
+from functools import partial
 
 import pyarrow as pa
 import pytest
@@ -15,26 +16,17 @@ import pytest
 from lake_assets.config.formats import TextFormat
 from lake_assets.formats import compression
 from lake_assets.formats.decoding import TextFile
+from lake_assets_tests.formats.packed import packed
 
 A, B = b"first, " * 300, b"second, " * 300
-
-
-def _by_arrow(codec: str) -> Callable[[bytes], bytes]:
-    def pack(body: bytes) -> bytes:
-        sink = pa.BufferOutputStream()
-        with pa.CompressedOutputStream(sink, codec) as file:
-            file.write(body)
-        return bytes(sink.getvalue().to_pybytes())
-
-    return pack
 
 
 PACK: dict[str, Callable[[bytes], bytes]] = {
     "gzip": gzip.compress,
     "bzip2": bz2.compress,
     "xz": lzma.compress,
-    "zstd": _by_arrow("zstd"),
-    "lz4": _by_arrow("lz4"),
+    "zstd": partial(packed, "zstd"),
+    "lz4": partial(packed, "lz4"),
 }
 SKIPPED = struct.pack("<II", 0x184D2A50, 4) + b"size"  # as pzstd puts it before each frame
 EMPTY_FRAME = struct.pack("<II", 0x184D2A5F, 0)

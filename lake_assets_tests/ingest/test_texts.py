@@ -7,12 +7,13 @@ import json
 import lzma
 from collections.abc import Callable
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from lake_assets.errors import SchemaError, SourceError
+from lake_assets_tests.formats.packed import packed
 from lake_assets_tests.ingest.landed_as import columns_of, landed, load, small_sample, types  # noqa: F401 - a fixture
 from lake_assets_tests.ingest.lettering import letters
 from lake_assets_tests.tiers import more
@@ -50,25 +51,15 @@ def test_csv_becomes_a_table_whose_types_are_those_of_the_first_day(world: World
     assert columns_of(world, COLUMNS) == [third, (9, 1, None, None)]
 
 
-def _packed(codec: str) -> Callable[[bytes], bytes]:
-    def pack(body: bytes) -> bytes:
-        sink = pa.BufferOutputStream()
-        with pa.CompressedOutputStream(sink, codec) as file:
-            file.write(body)
-        return bytes(sink.getvalue().to_pybytes())
-
-    return pack
-
-
 @pytest.mark.parametrize(
     ("compress", "encoding"),
     [
         pytest.param(gzip.compress, "utf-8", id="gzip"),
-        pytest.param(_packed("zstd"), "utf-8-sig", id="zstd-marked"),
+        pytest.param(partial(packed, "zstd"), "utf-8-sig", id="zstd-marked"),
         (bytes, "utf-16"),
         (bytes, "cp1252"),
         *more([(bz2.compress, "latin-1"), (lzma.compress, "utf-16")]),
-        pytest.param(_packed("lz4"), "cp1252", id="lz4", marks=pytest.mark.more),
+        pytest.param(partial(packed, "lz4"), "cp1252", id="lz4", marks=pytest.mark.more),
     ],
 )
 def test_a_text_is_read_in_each_compression_and_encoding(
