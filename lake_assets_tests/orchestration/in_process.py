@@ -28,6 +28,11 @@ def shown_error(result: dg.ExecuteInProcessResult) -> str:
     return event.step_failure_data.error_display_string
 
 
+def logged(instance: dg.DagsterInstance) -> str:
+    """What runs have logged. Their standard error has it too, but late: another process copies it from a file."""
+    return "\n".join(entry.user_message for run in instance.get_runs() for entry in instance.all_logs(run.run_id))
+
+
 def failing_once(
     error: BaseException, monkeypatch: pytest.MonkeyPatch, after: int = 0, times: int = 1
 ) -> Iterator[int]:

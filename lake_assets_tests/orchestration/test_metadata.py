@@ -16,7 +16,7 @@ from lake_assets.layout.texts import durations
 from lake_assets.orchestration.metadata import markdown, preview_markdown, table_schema
 from lake_assets.parquet.descriptions import column_descriptions
 from lake_assets.storage.arrow import ArrowStore
-from lake_assets_tests.orchestration.in_process import Materialize
+from lake_assets_tests.orchestration.in_process import Materialize, logged
 from lake_assets_tests.world import NW, World, sales
 
 REGION = PartitionColumn("region", "string")
@@ -144,14 +144,15 @@ def test_a_comment_that_spark_writes_describes_its_column(tmp_path: Path) -> Non
 
 @pytest.mark.more
 def test_a_description_of_an_unknown_column_is_a_warning_that_names_it(
-    local_world: World, materialize: Materialize, capfd: pytest.CaptureFixture[str]
+    local_world: World, materialize: Materialize, instance: dg.DagsterInstance
 ) -> None:
     local_world.land(NW, sales(1))
     local_world.options["columns"] = {"totl": "Gross, in USD"}
 
-    assert materialize("2026-02-11|NW").success
+    assert materialize("2026-02-11|NW", instance=instance).success
 
-    assert "streams.sales.columns describes totl, which the table main.sales does not have" in capfd.readouterr().err
+    text = "streams.sales.columns describes totl, which the table main.sales does not have"
+    assert text in logged(instance)
 
 
 def fill(lake: LakeSession) -> None:

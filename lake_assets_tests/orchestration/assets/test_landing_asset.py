@@ -14,6 +14,7 @@ from lake_assets.orchestration.build import build_definitions
 from lake_assets.orchestration.metadata import newest_landing_scan
 from lake_assets.orchestration.partition_keys import dynamic_name
 from lake_assets.orchestration.resources import pyspark_resource
+from lake_assets_tests.orchestration.in_process import logged
 from lake_assets_tests.world import NW, SW, World, sales
 
 DATES = {"date": {"type": "date", "start": "2026-02-01"}}
@@ -230,7 +231,7 @@ def test_a_partition_that_fails_is_not_requested_again_until_it_changes(
 
 
 def test_new_values_of_a_discovered_column_become_partitions_and_a_future_one_is_logged(
-    local_world: World, instance: dg.DagsterInstance, capfd: pytest.CaptureFixture[str]
+    local_world: World, instance: dg.DagsterInstance
 ) -> None:
     local_world.options = {"partitions": {"region": {}} | DATES}
     automated = Automated(local_world, instance)
@@ -240,7 +241,7 @@ def test_new_values_of_a_discovered_column_become_partitions_and_a_future_one_is
         local_world.land(other, sales(1))
 
     assert set(automated.observe()) == {"2026-02-11|NW", "2026-02-11|SW"}  # and two are before the start
-    assert "date=2999-01-01 is in the future. It is ingested when its time has come." in capfd.readouterr().err
+    assert "date=2999-01-01 is in the future. It is ingested when its time has come." in logged(instance)
     assert set(automated.instance.get_dynamic_partitions(dynamic_name("sales", "region"))) == {"NW", "SW"}
 
 

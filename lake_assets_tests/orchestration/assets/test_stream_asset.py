@@ -18,7 +18,14 @@ from lake_assets.orchestration.resources import pyspark_resource
 from lake_assets.orchestration.translator import specs_of
 from lake_assets.report.state import read_state
 from lake_assets.selection.select import Wanted, select
-from lake_assets_tests.orchestration.in_process import FEBRUARY_11, Materialize, failing_once, failure_of, shown_error
+from lake_assets_tests.orchestration.in_process import (
+    FEBRUARY_11,
+    Materialize,
+    failing_once,
+    failure_of,
+    logged,
+    shown_error,
+)
 from lake_assets_tests.tiers import more
 from lake_assets_tests.world import NW, SW, World, sales
 
@@ -181,7 +188,7 @@ def test_partitions_that_never_landed_are_left_out_of_a_run_of_many(
 
 
 def test_a_partition_that_never_landed_is_left_out_also_if_it_is_asked_for_alone(
-    materialize: Materialize, local_world: World, storage: dg.DagsterInstance, capfd: pytest.CaptureFixture[str]
+    materialize: Materialize, local_world: World, storage: dg.DagsterInstance
 ) -> None:
     local_world.land(SW, sales(1))
 
@@ -190,7 +197,7 @@ def test_a_partition_that_never_landed_is_left_out_also_if_it_is_asked_for_alone
     assert result.success
     where = f"{local_world.source['path']}/region=NW/date=2026-02-11/*.parquet"
     text = f"2026-02-11|NW (1 of 1) left out, and stays missing: nothing has landed yet at {where}"
-    assert text in capfd.readouterr().err
+    assert text in logged(storage)
     keys = stream_asset(specs_of(local_world.stream)).partitions_def
     assert keys is not None
     assert storage.get_status_by_partition(dg.AssetKey("sales"), ["2026-02-11|NW"], keys) == {"2026-02-11|NW": None}
@@ -234,7 +241,7 @@ def test_the_columns_of_a_transform_have_no_lineage(materialize: Materialize, lo
 
 @pytest.mark.more
 def test_a_bad_partition_fails_alone_and_is_named_and_the_others_stand_as_they_did(
-    materialize: Materialize, local_world: World, storage: dg.DagsterInstance, capfd: pytest.CaptureFixture[str]
+    materialize: Materialize, local_world: World, storage: dg.DagsterInstance
 ) -> None:
     local_world.land("region=NW,date=2026-02-12", sales(1))
     materialize("2026-02-12|NW", instance=storage)
@@ -258,10 +265,10 @@ def test_a_bad_partition_fails_alone_and_is_named_and_the_others_stand_as_they_d
     assert summary == "1 of 4 partitions failed; 1 committed, 1 unchanged, 1 never landed."
     assert named.startswith("2026-02-11|NW: ")
     assert shown_error(result) == failure_of(result)  # without a traceback
-    logged = capfd.readouterr().err
-    assert "This run is 4 partitions: region=NW to SW (2 values), date=2026-02-11 to 2026-02-12 (2 values)\n" in logged
-    assert re.search(r"2026-02-11\|SW \(\d of 4\) committed: 2 rows \(before: 0\) of 1 object, snapshot", logged)
-    assert re.search(r"2026-02-11\|NW \(\d of 4\) failed: the object", logged)
+    told = logged(storage)
+    assert "This run is 4 partitions: region=NW to SW (2 values), date=2026-02-11 to 2026-02-12 (2 values)\n" in told
+    assert re.search(r"2026-02-11\|SW \(\d of 4\) committed: 2 rows \(before: 0\) of 1 object, snapshot", told)
+    assert re.search(r"2026-02-11\|NW \(\d of 4\) failed: the object", told)
     # The error is seen with its partition, and counts as nothing.
     seen = storage.fetch_observations(asset.key, limit=10).records
     (event,) = (record for record in seen if record.partition_key == "2026-02-11|NW")
@@ -300,7 +307,7 @@ def test_an_error_that_nobody_foresaw_stops_only_its_partition(
 
 
 def test_an_error_that_partitions_share_is_reported_once(
-    materialize: Materialize, local_world: World, capfd: pytest.CaptureFixture[str]
+    materialize: Materialize, local_world: World, instance: dg.DagsterInstance
 ) -> None:
     with local_world.stream.lake.open(create=True):
         pass
@@ -308,14 +315,14 @@ def test_an_error_that_partitions_share_is_reported_once(
     for text in (NW, SW):
         local_world.land(text, sales(1))
 
-    result = materialize("2026-02-11|NW", "2026-02-11|SW", raise_on_error=False)
+    result = materialize("2026-02-11|NW", "2026-02-11|SW", raise_on_error=False, instance=instance)
 
     summary, told = failure_of(result).splitlines()
     assert summary == "2 of 2 partitions failed."
     assert told.startswith("2026-02-11|NW, 2026-02-11|SW: ")
-    logged = capfd.readouterr().err
-    assert logged.count("2026-02-11|NW (1 of 2) failed: the catalog") == 1
-    assert "2026-02-11|SW (2 of 2) failed with the same error as 2026-02-11|NW" in logged
+    log = logged(instance)
+    assert log.count("2026-02-11|NW (1 of 2) failed: the catalog") == 1
+    assert "2026-02-11|SW (2 of 2) failed with the same error as 2026-02-11|NW" in log
 
 
 @pytest.mark.parametrize("by_duckdb", [False, *more([True])])

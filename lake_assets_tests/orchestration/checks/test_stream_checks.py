@@ -28,6 +28,7 @@ from lake_assets_tests.orchestration.checks.check_runs import (
     materialized,
     run,
 )
+from lake_assets_tests.orchestration.in_process import logged
 from lake_assets_tests.orchestration.test_definitions import write_config
 from lake_assets_tests.tiers import more
 from lake_assets_tests.world import NW, SW, World, sales
@@ -136,7 +137,7 @@ def test_what_is_left_of_a_failed_run_checks_what_that_run_refreshed(
 
 @pytest.mark.more
 def test_checks_that_cannot_be_made_or_break_leave_the_failure_as_it_is(
-    local_world: World, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    local_world: World, monkeypatch: pytest.MonkeyPatch, instance: dg.DagsterInstance
 ) -> None:
     of_partitions = CheckRun.by_partition
 
@@ -150,14 +151,14 @@ def test_checks_that_cannot_be_made_or_break_leave_the_failure_as_it_is(
     local_world.land(NW, sales(1))
     local_world.land(SW, b"no Parquet")
 
-    result = run(local_world, SALES, **BOTH)
+    result = run(local_world, SALES, **BOTH, instance=instance)
 
     (failure,) = result.get_step_failure_events()
     assert "1 of 2 partitions failed" in failure.step_failure_data.user_failure_data.description
     assert {"ledger", "positive"} < evaluations_of(result).keys()
-    logged = capfd.readouterr().err
-    assert "check typo of stream sales" in logged
-    assert "nobody foresaw this" in logged
+    log = logged(instance)
+    assert "check typo of stream sales" in log
+    assert "Check row_counts was not made" in log
 
 
 def test_checks_of_partitions_cover_the_partitions_of_the_run(local_world: World) -> None:

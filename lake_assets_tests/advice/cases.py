@@ -1,0 +1,56 @@
+"""What an error advises, followed to the letter, ends in the right rows.
+
+A case makes an error, yields words of its advice, and does what they say. The words are those of the sentence in the
+code, without the values that it gets, so that `test_sentences.py` sees which sentences have a case.
+"""
+
+import inspect
+from collections.abc import Callable, Generator, Sequence
+from functools import partial
+
+import pytest
+
+from lake_assets.errors import LakeAssetsError
+from lake_assets_tests.world import NW, World
+
+Verb = Callable[[], object]
+Advice = str | tuple[Verb, str]
+"""Words of the advice of an error, alone if an ingest of NW fails with it, else after what fails."""
+Steps = Generator[Advice, None, Sequence[float] | None]
+Case = Callable[..., Steps]
+
+
+def follow(case: Case, request: pytest.FixtureRequest) -> None:
+    """Run a case, whose parameters are fixtures, as a test's.
+
+    It may return the totals of its world's table. An ingest of NW then succeeds, if its last error was of one, and the
+    table has them. A case that returns None has checked what its advice leads to.
+    """
+    fixtures = {name: request.getfixturevalue(name) for name in inspect.signature(case).parameters}
+    world: World | None = fixtures.get("local_world")
+    steps, advice, totals = case(**fixtures), None, None
+    while True:
+        try:
+            advice = next(steps)
+        except StopIteration as end:
+            totals = end.value
+            break
+        verb, words = advice if isinstance(advice, tuple) else (partial(_world(world).ingest, NW), advice)
+        with pytest.raises(LakeAssetsError) as refused:
+            verb()
+        assert words in refused.value.fix
+    assert advice is not None, "the case has no error"
+    if totals is not None:
+        if not isinstance(advice, tuple):
+            _world(world).ingest(NW)
+        assert _world(world).totals() == list(totals)
+
+
+def named(case: Case) -> str:
+    """Return the id of a case."""
+    return case.__name__.replace("_", " ")
+
+
+def _world(world: World | None) -> World:
+    assert world is not None, "the case has no parameter local_world"
+    return world

@@ -1,0 +1,737 @@
+"""Advice of errors about landed objects and the table that they go into."""
+
+import gzip
+import os
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from lake_assets import connect
+from lake_assets.errors import LakeAssetsError
+from lake_assets.ingest.forget import forget
+from lake_assets.ingest.index.verify import repair_indexed
+from lake_assets.maintenance.compaction import compact
+from lake_assets_tests.advice.cases import Case, Steps, follow, named
+from lake_assets_tests.values.annotated import with_keys
+from lake_assets_tests.world import NW, STREAM, SW, World, plan, sales
+
+CASES: list[Case] = []
+
+
+def change(world: World, statement: str) -> None:
+    """Change the lake by a statement, as a user does."""
+    with connect(world.config, read_only=False) as connection:
+        connection.execute(statement)
+
+
+def case(steps: Case) -> Case:
+    CASES.append(steps)
+    return steps
+
+
+def parquet(world: World, name: str = "batch_1.parquet", **columns: Any) -> None:
+    """Land an object of NW with these columns."""
+    world.land(NW, pa.table(columns), name)
+
+
+def text(world: World, rows: str | bytes, name: str) -> None:
+    """Land an object of NW with this text."""
+    world.land(NW, rows.encode() if isinstance(rows, str) else rows, name)
+
+
+# The columns of a file.
+
+
+@case
+def a_column_that_must_have_a_value_gets_a_default(local_world: World) -> Steps:
+    local_world.options = {"columns": {"total": {"type": "double", "nullable": False}}}
+    parquet(local_world, id=[0])
+    yield "or declare a default"
+    parquet(local_world, id=[0], total=pa.array([None], pa.float64()))
+    yield "or declare a default"
+    local_world.options = {"columns": {"total": {"type": "double", "nullable": False, "default": 7}}}
+    return [7]
+
+
+@case
+def a_column_that_must_have_a_value_is_landed_again_with_it(local_world: World) -> Steps:
+    local_world.options = {"columns": {"total": {"type": "double", "nullable": False}}}
+    parquet(local_world, id=[0])
+    yield "land it again with the column"
+    parquet(local_world, id=[0], total=[2.0])
+    return [2]
+
+
+@case
+def an_unknown_column_and_a_wider_one_let_the_table_evolve(local_world: World) -> Steps:
+    parquet(local_world, id=pa.array([0], pa.int32()), total=[1.0])
+    local_world.ingest(NW)
+    parquet(local_world, id=[2**40], total=[1.0], note=["a"])
+    yield "schema_policy: evolve"
+    local_world.options = {"schema_policy": "evolve"}
+    return [1]
+
+
+@case
+def an_unknown_column_is_landed_again_without_it(local_world: World) -> Steps:
+    local_world.commit(SW, 5)
+    parquet(local_world, id=[0], total=[1.0], note=["a"])
+    yield "land it again with the table's columns"
+    local_world.land(NW, sales(1))
+    return [1, 5]
+
+
+@case
+def names_that_differ_by_case_are_renamed(local_world: World) -> Steps:
+    parquet(local_world, total=[1.0], Total=[2.0])
+    yield "rename one where it is written"
+    parquet(local_world, total=[1.0], net=[2.0])
+    return [1]
+
+
+@case
+def one_of_two_landed_columns_of_a_name_is_omitted(local_world: World) -> Steps:
+    local_world.options = {"columns": {"total": {"from": "amount"}}}
+    parquet(local_world, amount=[1.0], Total=[2.0])
+    yield "omit one of them in `columns`"
+    local_world.options = {"columns": {"amount": {"omit": True}}}
+    return [2]
+
+
+@case
+def a_row_of_another_partition_is_landed_in_its_own(local_world: World) -> Steps:
+    parquet(local_world, total=[1.0, 2.0], region=["NW", "SW"])
+    yield "land the row in its own partition"
+    parquet(local_world, total=[1.0], region=["NW"])
+    local_world.land(SW, pa.table({"total": [2.0], "region": ["SW"]}))
+    local_world.ingest(SW)
+    return [1, 2]
+
+
+@case
+def a_partition_column_that_the_file_has_in_another_form_gets_another_name(local_world: World) -> Steps:
+    parquet(local_world, total=[1.0], date=[20495])  # days, in a type that does not say so
+    yield partial(local_world.ingest, NW), "such as date_of_path, and give the layout its folder: date={date_of_path}"
+    columns = {"region": {}, "date_of_path": {"type": "date", "start": "2026-01-01"}}
+    local_world.options = {"partitions": columns, "layout": "region={region}/date={date_of_path}"}
+    local_world.ingest("region=NW,date_of_path=2026-02-11")
+    assert local_world.query("SELECT date, date_of_path::VARCHAR FROM lake.sales") == [(20495, "2026-02-11")]
+    return [1]
+
+
+@case
+def a_column_that_no_lake_holds_is_left_out(local_world: World) -> Steps:
+    parquet(
+        local_world,
+        total=[1.0],
+        x=pa.ExtensionArray.from_storage(pa.opaque(pa.int32(), "T", "V"), pa.array([1], pa.int32())),
+    )
+    yield "leave it out by omit: true in `columns`"
+    local_world.options = {"columns": {"x": {"omit": True}}}
+    return [1]
+
+
+@case
+def days_of_an_old_calendar_are_left_out(local_world: World) -> Steps:
+    days = pa.array([[-200_000]], pa.list_(pa.int32())).cast(pa.list_(pa.date32()))
+    keys = {"org.apache.spark.version": "2.4.8"}
+    local_world.land(NW, with_keys(pa.table({"total": [1.0], "x": days}), keys))
+    yield "or leave the column out: omit: true in `columns`"
+    local_world.options = {"columns": {"x": {"omit": True}}}
+    return [1]
+
+
+@case
+def a_declared_type_is_that_of_the_table(local_world: World) -> Steps:
+    local_world.commit(SW, 5)
+    local_world.options = {"columns": {"total": {"type": "integer"}}}
+    local_world.land(NW, sales(1))
+    yield "declare type: DOUBLE"
+    local_world.options = {"columns": {"total": {"type": "DOUBLE"}}}
+    return [1, 5]
+
+
+@case
+def a_declared_column_is_added_to_the_table(local_world: World) -> Steps:
+    local_world.commit(SW, 5)
+    local_world.options = {"columns": {"note": {"type": "varchar"}}}
+    parquet(local_world, id=[0], total=[1.0], note=["a"])
+    statement = 'ALTER TABLE main.sales ADD COLUMN "note" VARCHAR'
+    yield f"add it by {statement}"
+    change(local_world, statement)
+    return [1, 5]
+
+
+@case
+def a_declared_column_lets_the_table_evolve(local_world: World) -> Steps:
+    local_world.commit(SW, 5)
+    local_world.options = {"columns": {"note": {"type": "varchar"}}}
+    parquet(local_world, id=[0], total=[1.0], note=["a"])
+    yield "set schema_policy: evolve"
+    local_world.options |= {"schema_policy": "evolve"}
+    return [1, 5]
+
+
+@case
+def a_partition_column_has_the_type_of_the_table(local_world: World) -> Steps:
+    local_world.commit(SW, 5)
+    local_world.options = {"partitions": {"region": {}, "date": {}}}
+    local_world.land(NW, sales(1))
+    yield "correct the type of this partition column in the config"
+    local_world.options = {}
+    return [1, 5]
+
+
+@case
+def a_table_without_a_partition_column_is_left_to_others(local_world: World) -> Steps:
+    local_world.commit(SW, 5)
+    change(local_world, "CREATE TABLE other (total DOUBLE)")
+    local_world.options = {"destination": {"table": "other"}}
+    local_world.land(NW, sales(1))
+    yield "choose another table"
+    local_world.options = {}
+    return [1, 5]
+
+
+@case
+def a_column_of_the_file_and_one_of_the_stream_have_two_names(local_world: World) -> Steps:
+    local_world.options = {"file_columns": {"uri": "uri"}}
+    parquet(local_world, total=[1.0], uri=["a"])
+    yield "give the stream's column another name"
+    local_world.options = {"file_columns": {"landed_as": "uri"}}
+    return [1]
+
+
+@case
+def a_column_of_the_path_has_a_type_that_holds_its_folders(local_world: World) -> Steps:
+    layout = "region={region}/date={date}/hour={hour}"
+    local_world.options = {"layout": layout, "path_columns": {"hour": "integer"}}
+    local_world.land(NW, sales(1), "hour=noon/a.parquet")
+    yield "correct the column's type in the config"
+    local_world.options = {"layout": layout, "path_columns": {"hour": "string"}}
+    return [1]
+
+
+@case
+def a_column_of_the_path_is_a_value_of_its_type_after_a_move(local_world: World) -> Steps:
+    local_world.options = {"layout": "region={region}/date={date}/hour={hour}", "path_columns": {"hour": "integer"}}
+    local_world.land(NW, sales(1), "hour=noon/a.parquet")
+    yield "move the object"
+    folder = Path(local_world.source["path"]) / "region=NW/date=2026-02-11"
+    (folder / "hour=noon").rename(folder / "hour=12")
+    return [1]
+
+
+@case
+def a_column_of_the_dead_letters_is_renamed(local_world: World) -> Steps:
+    local_world.options = {"on_bad_row": "dead_letter"}
+    parquet(local_world, total=[1.0], _reason=["a"])
+    yield "rename it"
+    parquet(local_world, total=[1.0], reason=["a"])
+    return [1]
+
+
+# What has landed.
+
+
+@case
+def an_empty_object_is_removed(local_world: World) -> Steps:
+    local_world.land(NW, sales(1))
+    text(local_world, "", "b.parquet")
+    yield "remove it"
+    local_world.unland(NW, "b.parquet")
+    return [1]
+
+
+@case
+def a_damaged_object_is_landed_again(local_world: World) -> Steps:
+    text(local_world, b"PAR1" + b"x" * 50 + b"PAR1", "batch_1.parquet")
+    yield "let its writer land it again"
+    local_world.land(NW, sales(1))
+    return [1]
+
+
+@case
+def a_partition_without_objects_is_kept(local_world: World) -> Steps:
+    local_world.commit(NW, 1)
+    local_world.unland(NW)
+    yield "set on_empty to keep or clear"
+    local_world.options = {"on_empty": "keep"}
+    return [1]
+
+
+@case
+def a_partition_without_objects_is_cleared(local_world: World) -> Steps:
+    local_world.commit(SW, 5)
+    local_world.commit(NW, 1)
+    local_world.unland(NW)
+    yield "set on_empty to keep or clear"
+    local_world.options = {"on_empty": "clear"}
+    return [5]
+
+
+@case
+def a_partition_that_is_misspelled_is_written_as_it_landed(local_world: World) -> Steps:
+    local_world.land(NW, sales(1))
+    yield partial(local_world.ingest, "region=nw,date=2026-02-11"), "Correct the partition's name"
+    yield partial(local_world.ingest, "region=NW,date=2025-02-11"), "move `start` back"
+    yield partial(local_world.ingest, "region=NW,date=2999-02-11"), "ingest it anyway"
+    local_world.ingest(NW)
+    return [1]
+
+
+# Texts.
+
+
+@case
+def a_name_that_shows_no_format_is_given_one(local_world: World) -> Steps:
+    local_world.options = {"format": "auto", "files": "*"}
+    text(local_world, "total\n1.0\n", "rows")
+    yield "give it as the stream's format"
+    local_world.options = {"format": "csv", "files": "*"}
+    return [1]
+
+
+@case
+def a_name_that_shows_no_format_is_left_out(local_world: World) -> Steps:
+    local_world.options = {"format": "auto", "files": "*"}
+    text(local_world, "total\n1.0\n", "rows.csv")
+    text(local_world, "a note", "README")
+    yield "let the stream's files leave it out"
+    local_world.options = {"format": "auto", "files": "*.csv"}
+    return [1]
+
+
+@case
+def a_header_with_a_name_twice_is_given_names(local_world: World) -> Steps:
+    local_world.options = {"format": "csv"}
+    text(local_world, "total,total\n1.0,2.0\n", "a.csv")
+    yield "give names in the stream's format"
+    local_world.options = {"format": {"type": "csv", "names": ["total", "net"]}}
+    return [1]
+
+
+@case
+def a_text_that_is_larger_than_the_limit_is_read_with_another(local_world: World) -> Steps:
+    local_world.options = {"format": {"type": "csv", "most_decompressed": "10B"}}
+    text(local_world, gzip.compress(b"total\n1.0\n2.0\n3.0\n"), "a.csv.gz")
+    yield "raise most_decompressed"
+    local_world.options = {"format": {"type": "csv", "most_decompressed": "1kB"}}
+    return [1, 2, 3]
+
+
+@case
+def lines_that_end_with_a_carriage_return_get_a_line_feed(local_world: World) -> Steps:
+    local_world.options = {"format": "csv"}
+    text(local_world, "total\r1.0\r2.0\r", "a.csv")
+    yield "let its writer end them with a line feed"
+    text(local_world, "total\n1.0\n2.0\n", "a.csv")
+    return [1, 2]
+
+
+@case
+def a_quote_that_is_not_closed_is_corrected(local_world: World) -> Steps:
+    local_world.options = {"format": "csv"}
+    text(local_world, 'total,note\n1.0,"a\n2.0,b\n', "a.csv")
+    yield "correct it"
+    text(local_world, 'total,note\n1.0,"a"\n2.0,b\n', "a.csv")
+    return [1, 2]
+
+
+@case
+def a_value_of_a_text_is_corrected(local_world: World) -> Steps:
+    local_world.options = {"format": "csv"}
+    text(local_world, "id,total\n0,5.0\n", "a.csv")
+    local_world.ingest(NW)
+    text(local_world, "id,total\n0,much\n", "a.csv")
+    yield "correct"
+    text(local_world, "id,total\n0,1.0\n", "a.csv")
+    return [1]
+
+
+@case
+def a_value_of_a_text_becomes_a_dead_letter(local_world: World) -> Steps:
+    local_world.options = {"format": "csv"}
+    text(local_world, "id,total\n0,5.0\n", "a.csv")
+    local_world.ingest(NW)
+    text(local_world, "id,total\n0,1.0\n0,much\n", "a.csv")
+    yield "on_bad_row: dead_letter"
+    local_world.options["on_bad_row"] = "dead_letter"
+    return [1]
+
+
+@case
+def a_text_that_is_no_json_is_landed_again(local_world: World) -> Steps:
+    local_world.options = {"format": "json"}
+    text(local_world, '[{"total": 1.0}, {"total"]', "a.json")
+    yield "let its writer land it again"
+    text(local_world, '[{"total": 1.0}, {"total": 2.0}]', "a.json")
+    return [1, 2]
+
+
+# Partition columns in the rows.
+
+IN_ROWS = {"region": {"in": "rows"}, "date": {"type": "date", "start": "2026-01-01"}}
+
+
+def date_folder(local_world: World, rows: pa.Table) -> None:
+    """Land rows of several regions."""
+    with local_world.landing.create("date=2026-02-11/a.parquet") as file:
+        pq.write_table(rows, file)
+
+
+@case
+def a_column_that_selects_rows_is_landed(local_world: World) -> Steps:
+    local_world.options = {"partitions": IN_ROWS}
+    date_folder(local_world, sales(1))
+    yield "land it again with that column"
+    date_folder(local_world, sales(1, 2).append_column("region", pa.array(["NW", "SW"])))
+    return [1]
+
+
+@case
+def a_column_that_selects_rows_is_landed_as_a_text(local_world: World) -> Steps:
+    local_world.options = {"partitions": IN_ROWS}
+    date_folder(local_world, sales(1, 2).append_column("region", pa.array([[1], [2]])))
+    yield "land the column as text"
+    date_folder(local_world, sales(1, 2).append_column("region", pa.array(["NW", "SW"])))
+    return [1]
+
+
+# Several streams.
+
+
+@case
+def a_stream_that_holds_another_back_is_corrected(local_world: World) -> Steps:
+    landing = {"type": "local", "path": local_world.source["path"] + "/returns"}
+    returns = World(local_world.catalog, local_world.storage, landing, local_world.sessions)
+    declared = STREAM | {"source": landing, "destination": {"table": "returns"}}
+    local_world.source = {"type": "local", "path": local_world.source["path"] + "/sales"}
+    local_world.sections = {"streams": {"sales": local_world.document["streams"]["sales"], "returns": declared}}
+    local_world.sections["release"] = {"daily": ["sales", "returns"]}
+    returns.land(NW, b"no Parquet", "a.parquet")
+    local_world.land(NW, sales(1))
+    yield "Correct that in returns, and run it again"
+    returns.land(NW, sales(9), "a.parquet")
+    return [1]
+
+
+# Modes.
+
+
+@case
+def a_changed_object_replaces_the_partition_where_rows_are_appended(local_world: World) -> Steps:
+    local_world.options = {"mode": "append"}
+    local_world.commit(NW, 1)
+    local_world.land(NW, sales(2))
+    yield "use --force"
+    yield "set on_changed: refresh"
+    local_world.options["on_changed"] = "refresh"
+    return [2]
+
+
+@case
+def rows_whose_objects_were_taken_away_are_given_up(local_world: World) -> Steps:
+    local_world.options = {"mode": "append", "after_load": "delete"}
+    local_world.commit(NW, 1)
+    local_world.land(NW, sales(2), "b.parquet")
+    yield partial(local_world.ingest, NW, force=True), "set after_load: keep, and ingest the partition with --force"
+    local_world.options["after_load"] = "keep"
+    local_world.ingest(NW, force=True)
+    return [2]
+
+
+@case
+def what_lands_again_after_it_was_taken_away_gets_a_new_name(local_world: World) -> Steps:
+    local_world.options = {"mode": "append", "after_load": "delete"}
+    local_world.commit(NW, 1)
+    again = Path(local_world.land(NW, sales(2, 3)))
+    yield "land it under a new name"
+    again.rename(again.with_name("b.parquet"))
+    return [1, 2, 3]
+
+
+@case
+def an_upload_that_is_not_finished_is_renamed(local_world: World) -> Steps:
+    local_world.options = {"format": "csv"}
+    part = Path(local_world.land(NW, b"total\n1.0\n", "a.csv.filepart"))
+    yield "set `files: '*.filepart'` to read such objects"
+    yield "rename the object when it is complete"
+    part.rename(part.with_suffix(""))
+    return [1]
+
+
+@case
+def a_registered_object_that_has_changed_is_repaired(local_world: World) -> Steps:
+    local_world.options = {"mode": "index"}
+    local_world.commit(NW, 1)
+    local_world.land(NW, sales(2, 3))
+    yield "run `lake-assets index sales --repair`"
+    repair_indexed(local_world.stream)
+    return [2, 3]
+
+
+@case
+def a_file_of_another_type_is_registered_with_that_of_the_table(local_world: World) -> Steps:
+    local_world.options = {"mode": "index"}
+    local_world.commit(SW, 5)
+    parquet(local_world, id=[0], total=pa.array([1], pa.float32()))
+    yield "land it with the table's type"
+    local_world.land(NW, sales(1))
+    return [1, 5]
+
+
+@case
+def a_file_of_another_type_is_rewritten(local_world: World) -> Steps:
+    local_world.options = {"mode": "index"}
+    local_world.commit(SW, 5)
+    parquet(local_world, id=[0], total=pa.array([1], pa.float32()))
+    yield "use mode: replace, which rewrites it"
+    local_world.options = {"mode": "replace"}
+    return [1, 5]
+
+
+# The lake.
+
+
+@case
+def a_lake_that_does_not_exist_is_created_by_an_ingest(local_world: World) -> Steps:
+    local_world.land(NW, sales(1))
+    yield local_world.stream.partition(NW).read, "ingest a partition first"
+    local_world.ingest(NW)
+    return [1]
+
+
+@case
+def a_table_that_does_not_exist_is_created_by_an_ingest(local_world: World) -> Steps:
+    local_world.land(NW, sales(1))
+    with local_world.stream.lake.open(create=True):
+        pass
+    yield local_world.stream.partition(NW).read, "ingest a partition first"
+    local_world.ingest(NW)
+    return [1]
+
+
+@case
+def a_lake_keeps_the_setting_that_it_was_made_with(local_world: World) -> Steps:
+    local_world.commit(SW, 5)
+    local_world.lake_options = {"attach_options": {"encrypted": True}}
+    local_world.land(NW, sales(1))
+    yield "correct attach_options"
+    local_world.lake_options = {}
+    return [1, 5]
+
+
+@case
+def a_snapshot_that_lacks_the_partition_is_chosen_again(local_world: World) -> Steps:
+    before = local_world.commit(SW, 5).snapshot_id
+    first = local_world.commit(NW, 1).snapshot_id
+    local_world.commit(NW, 2)
+    assert before is not None
+    assert first is not None
+    partition = local_world.stream.partition(NW)
+    yield partial(partition.restore, before), "`lake-assets history sales --partition region=NW,date=2026-02-11`"
+    assert first in [entry.snapshot for entry in partition.history()]
+    yield partial(partition.restore, first + 99), "`lake-assets history sales` lists"
+    partition.restore(first)
+    local_world.options = {"on_empty": "keep"}
+    yield partition.release, "nothing was changed"
+    return [1, 5]
+
+
+@case
+def a_partition_that_is_held_is_released(local_world: World) -> Steps:
+    first = local_world.commit(NW, 1).snapshot_id
+    local_world.commit(NW, 2)
+    assert first is not None
+    partition = local_world.stream.partition(NW)
+    partition.restore(first, hold=True)
+    decided = plan(local_world.stream, local_world.partition(NW)).decision
+    assert f"held until `lake-assets restore sales --partition {NW} --release`" in str(decided)
+    assert local_world.totals() == [1]
+    yield partial(forget, local_world.stream, [local_world.partition(NW)]), "remove them first"
+    partition.release()
+    local_world.ingest(NW)
+    return [2]
+
+
+@case
+def a_type_that_no_file_can_be_registered_for_is_changed(local_world: World) -> Steps:
+    local_world.commit(SW, 5)
+    change(local_world, "ALTER TABLE sales ADD COLUMN big HUGEINT")
+    parquet(local_world, id=[0], total=[1.0], big=[1])
+    yield "change the column's type"
+    change(local_world, "ALTER TABLE sales DROP COLUMN big")
+    change(local_world, "ALTER TABLE sales ADD COLUMN big BIGINT")
+    return [1, 5]
+
+
+@case
+def a_lost_data_file_is_written_again(local_world: World) -> Steps:
+    local_world.options = {"mode": "append"}
+    for name, total in (("a.parquet", 1), ("b.parquet", 2)):
+        local_world.commit(NW, total, name=name)
+    Path(local_world.live_files()[0]).unlink()
+
+    def compacted() -> None:
+        for done in compact(local_world.stream, 2, local_world.sessions):
+            raise LakeAssetsError("the partition was left:", done.why or "")
+
+    yield compacted, "ingest the partition again with --force"
+    local_world.ingest(NW, force=True)
+    return [1, 2]
+
+
+@case
+def a_partition_outside_of_the_config_is_added_to_it(local_world: World) -> Steps:
+    local_world.land(NW, sales(1))
+    local_world.options = {"partitions": STREAM["partitions"] | {"region": {"values": ["SW"]}}}
+    yield "add it to `values`"
+    local_world.options = {"partitions": STREAM["partitions"] | {"region": {"values": ["SW", "NW"]}}}
+    return [1]
+
+
+@case
+def a_partition_that_the_ledger_lacks_needs_no_removal(local_world: World) -> Steps:
+    local_world.commit(SW, 5)
+    yield partial(forget, local_world.stream, [local_world.partition(NW)]), "there is nothing to forget"
+    return [5]
+
+
+# Further: the selection, other clients, and what the landing zone is.
+
+
+@case
+def a_path_is_written_as_a_selection(local_world: World) -> Steps:
+    local_world.land(NW, sales(1))
+    yield partial(local_world.stream.ingest, "region=NW/date=2026-02-11"), NW
+    yield partial(local_world.stream.ingest, "region=NW,date=2026-02-12..2026-02-11"), "date=2026-02-11..2026-02-12"
+    local_world.ingest(NW)
+    return [1]
+
+
+@case
+def an_empty_value_of_the_path_has_a_meaning(local_world: World) -> Steps:
+    folder = Path(local_world.source["path"]) / "region=/date=2026-02-11"
+    folder.mkdir(parents=True)
+    pq.write_table(sales(1), folder / "a.parquet")
+    yield partial(local_world.ingest, "region=,date=2026-02-11"), "set `empty: value`"
+    local_world.options = {"partitions": STREAM["partitions"] | {"region": {"empty": "value"}}}
+    local_world.ingest("region=,date=2026-02-11")
+    return [1]
+
+
+@case
+def a_source_that_does_not_exist_is_created(local_world: World) -> Steps:
+    yield "create it"
+    local_world.land(NW, sales(1))
+    return [1]
+
+
+@case
+def a_link_that_leads_back_to_itself_is_removed(local_world: World) -> Steps:
+    local_world.land(NW, sales(1))
+    link = Path(local_world.source["path"]) / "region=NW/date=2026-02-11/b.parquet"
+    link.symlink_to(link)
+    yield "remove or correct the link"
+    link.unlink()
+    return [1]
+
+
+@case
+def a_header_whose_quote_is_open_is_replaced_by_names(local_world: World) -> Steps:
+    local_world.options = {"format": "csv"}
+    text(local_world, '"total\n1.0\n2.0\n', "a.csv")
+    yield "close its quotes"
+    text(local_world, '"total"\n1.0\n2.0\n', "a.csv")
+    return [1, 2]
+
+
+@case
+def an_old_timestamp_is_rewritten(local_world: World) -> Steps:
+    local_world.options = {"mode": "index"}
+    rows = sales(1).append_column("at", pa.array([0], pa.timestamp("us")))
+    local_world.land(NW, rows, use_deprecated_int96_timestamps=True)
+    yield "use mode: replace"
+    local_world.options = {"mode": "replace"}
+    return [1]
+
+
+@case
+def rows_of_a_partition_go_before_it_is_forgotten(local_world: World) -> Steps:
+    local_world.commit(SW, 5)
+    local_world.commit(NW, 1)
+    local_world.unland(NW)
+    yield partial(forget, local_world.stream, [local_world.partition(NW)]), "`on_empty: clear` removes rows"
+    local_world.options = {"on_empty": "clear"}
+    local_world.ingest(NW)
+    forget(local_world.stream, [local_world.partition(NW)])
+    return [5]
+
+
+@case
+def rows_are_compared_by_keys_that_name_one(local_world: World) -> Steps:
+    first = local_world.commit(NW, 1, 1).snapshot_id
+    local_world.commit(NW, 2, 3)
+    assert first is not None
+    compare = local_world.stream.partition(NW).diff
+    yield partial(compare, first, keys=["day"]), "name one or more of id, total"
+    yield partial(compare, first, keys=["total"]), "name more columns with --key"
+    assert compare(first, keys=["total", "id"]).rows == 2
+    return [2, 3]
+
+
+@case
+def a_column_with_a_name_of_the_deltas_is_renamed(local_world: World) -> Steps:
+    columns = {"id": [0], "total": [5.0], "_change": [1]}
+    local_world.land(SW, pa.table(columns))
+    local_world.ingest(SW)
+    local_world.options = {"deltas": {"to": {"type": "local", "path": local_world.source["path"] + "-deltas"}}}
+    parquet(local_world, id=[0], total=[1.0], _change=[1])
+    yield "rename it"
+    change(local_world, "ALTER TABLE sales RENAME COLUMN _change TO changed")
+    parquet(local_world, id=[0], total=[1.0], changed=[1])
+    return [1, 5]
+
+
+@case
+def a_changed_object_is_restored_where_rows_are_appended(local_world: World) -> Steps:
+    local_world.options = {"mode": "append"}
+    local_world.commit(NW, 1)
+    local_world.land(NW, sales(2))
+    yield "restore it"
+    local_world.land(NW, sales(1))
+    return [1]
+
+
+@case
+def rows_whose_objects_were_taken_away_are_kept_until_these_are_put_back(local_world: World) -> Steps:
+    local_world.options = {"mode": "append", "after_load": "delete"}
+    local_world.commit(NW, 1)
+    local_world.land(NW, sales(2), "b.parquet")
+    yield partial(local_world.ingest, NW, force=True), "put them back"
+    local_world.land(NW, sales(1))
+    local_world.ingest(NW)
+    return [1, 2]
+
+
+@case
+def a_registered_object_that_has_changed_is_restored_with_its_time(local_world: World) -> Steps:
+    local_world.options = {"mode": "index"}
+    uri = Path(local_world.land(NW, sales(1)).removeprefix("file://"))
+    content, times = uri.read_bytes(), uri.stat()
+    local_world.ingest(NW)
+    local_world.land(NW, sales(2, 3))
+    yield "restore the registered object with its time"
+    uri.write_bytes(content)
+    os.utime(uri, ns=(times.st_atime_ns, times.st_mtime_ns))
+    return [1]
+
+
+@pytest.mark.parametrize("steps", CASES, ids=named)
+def test_advice_that_is_followed_ends_in_the_right_rows(steps: Case, request: pytest.FixtureRequest) -> None:
+    follow(steps, request)
