@@ -15,9 +15,9 @@ from lake_assets.lake.commit.candidates import Candidate
 from lake_assets.lake.schema.evolve import column_changes, evolved
 from lake_assets.lake.schema.table_setup import (
     data_schema,
+    decided_in_sql,
     declared_schema,
     is_never_filled,
-    not_null_and_defaults,
     untyped_schema,
 )
 from lake_assets.lake.schema.types import sql_type
@@ -150,7 +150,7 @@ class Columns:
             return cls(stream, footers, refused=Registrar(stream, {}, {}).refusals(lake, new))
         declared = stream.landed.declared
         if lake is not None and table is not None:
-            declared = declared.for_table(*not_null_and_defaults(lake, stream.table))
+            declared = declared.for_table(*decided_in_sql(lake, stream.table))
         return cls(stream, footers, table, rules=declared.rules)
 
     def refusals(self, partition: Partition, reads: Manifest) -> tuple[str, ...]:

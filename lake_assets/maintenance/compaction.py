@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Self
 
-import pyarrow as pa
 from pydantic import Field
 
 from lake_assets.documented import AsText, Documented
@@ -33,10 +32,11 @@ from lake_assets.lake.commit.change import Change, Requirements, Rewrite, Writte
 from lake_assets.lake.commit.strategy import UNDONE, commit
 from lake_assets.lake.ledger.read import last_commits
 from lake_assets.lake.ledger.tables import COMPACT, LedgerRow, create_ledger
-from lake_assets.lake.schema.table_setup import data_schema, prepare_table
+from lake_assets.lake.schema.table_setup import data_schema, decided_in_sql, prepare_table
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.layout.partition import Partition
 from lake_assets.parquet.attempt import discard
+from lake_assets.parquet.declared import UNDECLARED
 from lake_assets.parquet.job import DataFile, Job, PartitionJob
 from lake_assets.parquet.landed import Landed
 from lake_assets.progress import counted
@@ -188,29 +188,26 @@ def _compact(
     stream: OpenStream, candidate: Candidate, sessions: "Sessions | None", last: LedgerRow | None
 ) -> CompactedPartition:
     row = _row(stream, candidate, last)
-    with stream.lake.open() as session:
-        schema = data_schema(session, stream.table, stream.config.columns)
     if sessions is None or not candidate.is_whole:
-        written = _rewrite(stream, candidate, row, schema)
+        written = _rewrite(stream, candidate, row)
     else:
-        written = _replace(stream, candidate, sessions, row, schema)
+        written = _replace(stream, candidate, sessions, row)
     return dataclasses.replace(
         CompactedPartition.of(stream, candidate), files_after=written.files_written, bytes_after=written.bytes_written
     )
 
 
-def _rewrite(stream: OpenStream, candidate: Candidate, row: LedgerRow, schema: pa.Schema) -> LedgerRow:
+def _rewrite(stream: OpenStream, candidate: Candidate, row: LedgerRow) -> LedgerRow:
     """Rewrite the rows by DuckDB, in the transaction that reads them."""
-    rewrite = Rewrite(schema.names, stream.config.target_file_size)
     with stream.lake.open() as session:
+        schema = data_schema(session, stream.table, stream.config.columns)
+        rewrite = Rewrite(schema.names, stream.config.target_file_size)
         prepare_table(session, stream.table, stream.config.compression)
         (committed,) = commit(session, [Change(stream.table, candidate.partition, row, rewrite)])
     return committed.row
 
 
-def _replace(
-    stream: OpenStream, candidate: Candidate, sessions: "Sessions", row: LedgerRow, schema: pa.Schema
-) -> LedgerRow:
+def _replace(stream: OpenStream, candidate: Candidate, sessions: "Sessions", row: LedgerRow) -> LedgerRow:
     """Rewrite the rows by a Spark job, and replace the files that it read."""
     from lake_assets.spark.pass_through import pass_through  # noqa: PLC0415 - the type above needs no PySpark
     from lake_assets.spark.remote import in_a_session  # noqa: PLC0415
@@ -218,9 +215,12 @@ def _replace(
     storage = stream.lake_config.own_storage
     partition = candidate.partition
     folder = stream.destination_folder(partition)
+    with stream.lake.open() as session:
+        schema = data_schema(session, stream.table, stream.config.columns)
+        declared = UNDECLARED.for_table(*decided_in_sql(session, stream.table))
     job = Job(
         run_id=row.run_id,
-        landed=Landed(storage),
+        landed=Landed(storage, declared=declared),
         storage=storage,
         schema=schema,
         compression=stream.config.compression,

@@ -8,6 +8,7 @@ import pyarrow as pa
 from lake_assets.config.modes import SchemaPolicy
 from lake_assets.formats.annotations import is_foreign
 from lake_assets.parquet.leaves import plain
+from lake_assets.parquet.row_order import SortKey
 from lake_assets.parquet.type_fit import STRING_KINDS, Misfit, misfits, wider
 
 
@@ -26,6 +27,7 @@ class Rules:
         reserved: landed columns that decide the partition of a row; they are never kept beside it.
         not_null: the columns that are NOT NULL in the table.
         absent: the table's defaults, for rows that lack a column.
+        order: of the rows in each of the table's files.
     """
 
     policy: SchemaPolicy = "strict"
@@ -37,6 +39,7 @@ class Rules:
     reserved: frozenset[str] = frozenset()
     not_null: frozenset[str] = frozenset()
     absent: Mapping[str, pa.Scalar] = field(default_factory=dict)
+    order: tuple[SortKey, ...] = ()
 
     @property
     def columns(self) -> frozenset[str]:

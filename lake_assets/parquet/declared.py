@@ -12,6 +12,7 @@ from lake_assets.errors import SchemaDriftError, SchemaError
 from lake_assets.parquet.bad_rows import BadRows
 from lake_assets.parquet.column_rules import STRICT, Rules
 from lake_assets.parquet.landed_rows import LandedRows, Rows, Share
+from lake_assets.parquet.row_order import SortKey
 from lake_assets.parquet.schema_fit import Fitter
 from lake_assets.parquet.type_fit import Misfit, widens, wider
 
@@ -60,9 +61,9 @@ class Declared:
         )
         return cls(types, sources, omitted, config.transform is None, rules)
 
-    def for_table(self, not_null: frozenset[str], absent: Mapping[str, pa.Scalar]) -> Self:
+    def for_table(self, not_null: frozenset[str], absent: Mapping[str, pa.Scalar], order: tuple[SortKey, ...]) -> Self:
         """Return these with what the table decides: see `Rules`."""
-        return replace(self, rules=replace(self.rules, not_null=not_null, absent=absent))
+        return replace(self, rules=replace(self.rules, not_null=not_null, absent=absent, order=order))
 
     @property
     def renames(self) -> bool:

@@ -13,6 +13,7 @@ from lake_assets.parquet.dictionaries import as_schema, combined, with_dictionar
 from lake_assets.parquet.footers import of_writer
 from lake_assets.parquet.job import DataFile, Job
 from lake_assets.parquet.leaves import leaf_types, leaves, no_rows, width
+from lake_assets.parquet.row_order import in_order
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.storage_errors import storage_errors
 
@@ -31,7 +32,7 @@ def write_files(batches: Iterable[pa.RecordBatch], job: Job, folder: str) -> Ite
         StorageError: the store refuses, is full, or does not allow such a name.
     """
     store = ArrowStore(job.storage)
-    groups = _Groups(row_groups(batches))
+    groups = _Groups(row_groups(in_order(batches, job.landed.declared.rules.order)))
     written: list[str] = []
     try:
         with masking(job.landed.storage, job.storage):

@@ -24,9 +24,9 @@ from lake_assets.ingest.run import still_open
 from lake_assets.lake.schema.evolve import ColumnChange, evolve_table
 from lake_assets.lake.schema.table_setup import (
     create_table,
+    decided_in_sql,
     declared_schema,
     is_never_filled,
-    not_null_and_defaults,
     prepare_table,
     untyped_schema,
 )
@@ -90,7 +90,7 @@ class Writer:
 
     def _read_schema(self, lake: LakeSession) -> None:
         prepare_table(lake, self.stream.table, self.stream.config.compression)
-        declared = self._landed.declared.for_table(*not_null_and_defaults(lake, self.stream.table))
+        declared = self._landed.declared.for_table(*decided_in_sql(lake, self.stream.table))
         self.schema = declared_schema(lake, self.stream.table, self.stream.config.columns, declared)
         self._landed = replace(self._landed, declared=declared)
         known = untyped_schema(lake, self.stream.table, self.schema)
@@ -348,7 +348,7 @@ class Writer:
             key=StagingKey(self.staging.key) if self.staging else None,
             derived=config.derived,
             selects=config.selects_rows,
-            copies=self.stream.copy_rules,
+            copies=None if self._landed.declared.rules.order and config.copying != "always" else self.stream.copy_rules,
             letters=self.stream.letters,
             digests=config.mode == "append",
         )

@@ -1,9 +1,11 @@
 """A table as the catalog describes it: its name, columns, partitioning and options."""
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import takewhile
 
 from lake_assets.duckdb_engine import identifier
 from lake_assets.lake.catalog import spec
@@ -11,6 +13,7 @@ from lake_assets.lake.catalog.bounds import duckdb_type
 from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError, Row, catalog_tables
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.layout.partition import Partition
+from lake_assets.parquet.row_order import SortKey
 
 # How Parquet nests the parts of a list or map.
 _INSIDE_LIST = "list, element"
@@ -24,6 +27,7 @@ MappedColumn = tuple[int, str, int, int | None, bool]
 Mappings = Mapping[int, Sequence[MappedColumn]]
 """The mappings by name of a table's files, by their ids."""
 
+_QUOTED = re.compile(r'^"(.*)"$', re.DOTALL)
 _IN_SNAPSHOT = "begin_snapshot <= ? AND (end_snapshot IS NULL OR end_snapshot > ?)"
 
 
@@ -259,15 +263,19 @@ def table_options(session: LakeSession, name: TableName) -> dict[str, str]:
     return dict(rows)
 
 
-def is_sorted(session: LakeSession, name: TableName) -> bool:
-    """Return whether a table has an order in which DuckLake writes its rows.
-
-    Raises:
-        CatalogError: the catalog cannot be read.
-    """
-    with catalog_tables(session) as database:
-        orders = f"SELECT 1 FROM {spec.SORT_INFO} WHERE table_id = ? AND end_snapshot IS NULL"
-        return bool(database.rows(orders, [find_table(database, name)]))
+def read_order(database: CatalogDatabase, table_id: int | None) -> tuple[SortKey, ...]:
+    """Return the columns by which a table's rows are sorted in its files, up to the first key that is no column."""
+    rows = database.rows(
+        f"SELECT expression, sort_direction, null_order FROM {spec.SORT_EXPRESSION} JOIN {spec.SORT_INFO} "
+        "USING (table_id, sort_id) WHERE table_id = ? AND end_snapshot IS NULL ORDER BY sort_key_index",
+        [table_id],
+    )
+    keys = [
+        SortKey(_QUOTED.sub(lambda match: match[1].replace('""', '"'), text), way == "DESC", nulls == "NULLS_FIRST")
+        for text, way, nulls in rows
+    ]
+    known = {column.name.lower() for column in read_columns(database, table_id) if column.parent is None}
+    return tuple(takewhile(lambda key: key.column.lower() in known, keys))
 
 
 def columns_changed_at(session: LakeSession, name: TableName) -> int:

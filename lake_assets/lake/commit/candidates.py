@@ -26,7 +26,7 @@ from lake_assets.lake.catalog.table import Partitioning, Table
 from lake_assets.lake.commit.change import LandedFile
 from lake_assets.lake.failures import is_refusal, one_line, storage_failed, without_statement
 from lake_assets.lake.schema.fitting import FileChecker, Keys, SchemaOf, View, not_held_in
-from lake_assets.lake.schema.table_setup import data_schema, not_null_and_defaults
+from lake_assets.lake.schema.table_setup import data_schema, decided_in_sql
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.layout.partition import Partition
 from lake_assets.storage.manifest import LandedObject
@@ -74,7 +74,7 @@ def inspect_candidates(
         CatalogError: the catalog cannot be read.
     """
     inspection = Inspection()
-    not_null, _ = not_null_and_defaults(session, table)
+    not_null, *_ = decided_in_sql(session, table)
     checker = FileChecker(session, keys, data_schema(session, table, keys.columns), not_null, schema_of)
     footers = _footers(session, [landed for landed, _ in candidates], inspection, probe)
     fitting: list[_Fitting] = []

@@ -19,7 +19,7 @@ from typing import Any
 from lake_assets.duckdb_engine import identifier
 from lake_assets.lake.catalog.database import catalog_tables
 from lake_assets.lake.catalog.inlined import has_deletes, inlined_rows
-from lake_assets.lake.catalog.table import find_table, is_sorted, table_options
+from lake_assets.lake.catalog.table import find_table, read_order, table_options
 from lake_assets.lake.ledger.tables import LEDGER, OF_RUNS, OWN_TABLES, set_option
 from lake_assets.lake.retry import under_lock
 from lake_assets.lake.session import AUTHOR, LakeSession, TableName
@@ -75,7 +75,9 @@ def flush_ledger(session: LakeSession, *, dry_run: bool = False) -> int:
 
 def _arrange(session: LakeSession, table: TableName, order: Sequence[str]) -> None:
     """Set the order and the sizes of the files that DuckLake writes, if an earlier flush has not."""
-    if not is_sorted(session, table):
+    with catalog_tables(session) as database:
+        is_sorted = bool(read_order(database, find_table(database, table)))
+    if not is_sorted:
         keys = ", ".join(map(identifier, order))
         under_lock(
             session, lambda: session.rows(f"ALTER TABLE {table.sql} SET SORTED BY ({keys})"), f"the order of {table}"

@@ -10,7 +10,15 @@ from lake_assets.config.modes import Compression
 from lake_assets.duckdb_engine import identifier
 from lake_assets.errors import CatalogError, SchemaError
 from lake_assets.lake.catalog.database import NotDirectError, catalog_reading
-from lake_assets.lake.catalog.table import Table, column_types, find_table, is_unfilled, read_columns, read_options
+from lake_assets.lake.catalog.table import (
+    Table,
+    column_types,
+    find_table,
+    is_unfilled,
+    read_columns,
+    read_options,
+    read_order,
+)
 from lake_assets.lake.catalog.untyped import untyped_ids, with_untyped
 from lake_assets.lake.failures import translated
 from lake_assets.lake.ledger.tables import set_option
@@ -19,6 +27,7 @@ from lake_assets.lake.schema.types import PARTITION_TYPES, arrow_type, check_col
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.layout.partition import PartitionColumn
 from lake_assets.parquet.declared import Declared
+from lake_assets.parquet.row_order import SortKey
 
 _MAKER = "lake_assets tables"  # the author of snapshots without rows, which are not those of a run
 
@@ -164,19 +173,22 @@ def data_schema(
     return pa.schema([(name, arrow_type(sql, name)) for name, sql in columns.items()])
 
 
-def not_null_and_defaults(session: LakeSession, table: TableName) -> tuple[frozenset[str], dict[str, pa.Scalar]]:
-    """Return the table's columns that are NOT NULL, and the values of those with a default, by names in lower case.
+def decided_in_sql(
+    session: LakeSession, table: TableName
+) -> tuple[frozenset[str], dict[str, pa.Scalar], tuple[SortKey, ...]]:
+    """Return the table's NOT NULL columns and the values of those with a default, by names in lower case; its order.
 
-    Both are empty if only DuckLake can read the catalog. Then it inserts all rows, and refuses NULL itself.
+    All are empty if only DuckLake can read the catalog. Then it inserts all rows, refuses NULL itself, and sorts.
 
     Raises:
         CatalogError: the catalog cannot be read.
     """
     try:
         with catalog_reading(session) as database:
-            columns = read_columns(database, find_table(database, table))
+            table_id = find_table(database, table)
+            columns, order = read_columns(database, table_id), read_order(database, table_id)
     except NotDirectError:
-        return frozenset(), {}
+        return frozenset(), {}, ()
     whole = [column for column in columns if column.parent is None]
     types = column_types([column for column in whole if column.default is not None]) or {}
     with translated(session.config):
@@ -187,7 +199,7 @@ def not_null_and_defaults(session: LakeSession, table: TableName) -> tuple[froze
             for column in whole
             if column.name in types
         }
-    return frozenset(column.name.lower() for column in whole if not column.is_nullable), defaults
+    return frozenset(column.name.lower() for column in whole if not column.is_nullable), defaults, order
 
 
 def untyped_schema(session: LakeSession, table: TableName, schema: pa.Schema) -> pa.Schema:
