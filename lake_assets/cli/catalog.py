@@ -120,6 +120,7 @@ def restore(
     """
     from lake_assets.config.load import chosen
     from lake_assets.errors import CatalogError
+    from lake_assets.lake.attach import data_path
     from lake_assets.lake.catalog.backup import backups as find_backups
     from lake_assets.lake.catalog.backup import restore_backup
 
@@ -128,7 +129,9 @@ def restore(
     found = {one.name: one for one in find_backups(config, to)}
     if not found or (backup is not None and backup not in found):
         known = ", ".join(found) or "none"
-        raise CatalogError(f"there is no backup {backup or 'of the catalog'}:", f"the backups are: {known}.")
+        raise CatalogError(
+            f"there is no backup {backup or 'of the catalog'} for {data_path(config)}:", f"the backups are: {known}."
+        )
     with collected(form) as documents:
         restored = restore_backup(config, name, found[backup or next(iter(found))], to, replace=replace)
         documents.append(restored)

@@ -178,7 +178,7 @@ def _check(options: Options, stream: "OpenStream", partitions: "Sequence[Partiti
             print_error(changed.error(stream.name), debug=options.debug)
     if state.vanished or any(changed.is_live for changed in state.changed):
         echo(
-            "Restore the objects, or update the lake to the objects that are there now: "
+            "Restore the objects with their times, or update the lake to the objects that are there now: "
             f"`lake-assets index {stream.name} --repair`.",
             err=True,
         )

@@ -265,7 +265,8 @@ def _refuse_index(stream: OpenStream) -> None:
     if stream.config.mode == "index":
         raise PartitionError(
             f"stream {stream.name} registers landed files in place, so it has no rows of its own to restore:",
-            f"land them again, or see `lake-assets index {stream.name} --check`.",
+            f"`lake-assets index {stream.name} --check` names the objects that have changed or vanished since; restore "
+            "these with their times.",
         )
 
 

@@ -37,7 +37,7 @@ from lake_assets.storage.store import Store
 from lake_assets.version import VERSION
 
 FOLDER = "_catalog_backups"  # below the lake's storage; no table has such a name
-_NAME = re.compile(r"\d{8}T\d{6}Z-\d+")
+_NAME = re.compile(r"\d{8}T\d{6,12}Z-\d+")
 _CHUNK = 2**22  # bytes
 
 
@@ -46,7 +46,7 @@ class Backup(Documented):
     """A backup of a lake's catalog."""
 
     name: str
-    """Its time and its snapshot, such as `20260211T120000Z-31`."""
+    """Its time and its snapshot, such as `20260211T120000123456Z-31`."""
     snapshot: int
     """The newest snapshot that it has."""
     committed_at: dt.datetime
@@ -119,7 +119,7 @@ def make_backup(lake: Lake, to: AnyStorage | None = None, keep: int | None = Non
             ).fetchall()
             engine.execute("DETACH backup")
         backup = Backup(
-            name=f"{made_at:%Y%m%dT%H%M%SZ}-{snapshot}",
+            name=f"{made_at:%Y%m%dT%H%M%S%fZ}-{snapshot}",
             snapshot=snapshot,
             committed_at=committed_at.astimezone(dt.UTC),
             made_at=made_at,
@@ -144,7 +144,7 @@ def make_backup(lake: Lake, to: AnyStorage | None = None, keep: int | None = Non
 
 
 def backups(lake: Lake, to: AnyStorage | None = None) -> list[Backup]:
-    """Return the backups, the newest first; a document that is not one of this package is left out.
+    """Return the lake's backups, the newest first; those of other lakes, and other documents, are left out.
 
     Raises:
         StorageError: the storage cannot be listed or read.
@@ -158,6 +158,7 @@ def backups(lake: Lake, to: AnyStorage | None = None) -> list[Backup]:
                 found.append(_DOCUMENT.validate_json(bytes(store.get(landed.key, landed.etag))))
             except ValidationError:
                 continue
+    found = [backup for backup in found if backup.data_path == data_path(lake)]
     return sorted(found, key=lambda backup: (backup.made_at, backup.snapshot), reverse=True)
 
 
@@ -177,11 +178,10 @@ def restore_backup(
         CatalogError: the backup is damaged, or of another lake; there is a catalog, and `replace` is not set.
         StorageError: the backup or the lake's storage cannot be read.
     """
-    if (backup.catalog, backup.data_path) != (lake.catalog.type, data_path(lake)):
+    if backup.catalog != lake.catalog.type:
         raise CatalogError(
-            f"backup {backup.name} is of a {backup.catalog} catalog for {backup.data_path}, and the config has a "
-            f"{lake.catalog.type} catalog for {data_path(lake)}:",
-            "correct the config, or choose another backup.",
+            f"backup {backup.name} is of a {backup.catalog} catalog, and the config has a {lake.catalog.type} catalog:",
+            f"give `catalog` the type {backup.catalog} in the config, or choose another backup.",
         )
     with tempfile.TemporaryDirectory(prefix="lake_assets_restore_") as folder:
         file = _fetched(lake, backup, to, Path(folder))

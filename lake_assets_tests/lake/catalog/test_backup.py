@@ -14,6 +14,7 @@ from click.testing import CliRunner, Result
 
 from lake_assets.cli import main
 from lake_assets.config.catalogs import PostgresCatalog
+from lake_assets.config.storages import LocalStorage
 from lake_assets.errors import CatalogLockedError
 from lake_assets.lake.catalog.backup import FOLDER, backups, make_backup, restore_backup
 from lake_assets.lake.ducklake import DuckLake
@@ -197,6 +198,21 @@ def test_the_oldest_backups_are_deleted(world: World, command: Callable[..., Res
     assert len(names) == 2
     assert len(list((tmp_path / "elsewhere" / FOLDER).iterdir())) == 4
     assert command("backups").output == "test: no backup\n"
+
+
+def test_lakes_with_one_folder_of_backups_have_each_their_own(local_world: World, tmp_path: Path) -> None:
+    other = World.in_folder(tmp_path / "other", local_world.sessions)
+    for world in (local_world, other):
+        world.commit(NW, 1)
+    of_both = [world.config.lakes["test"] for world in (local_world, other)]
+    to = LocalStorage(path=str(tmp_path / "elsewhere"))
+
+    made = [make_backup(lake, to, keep=1) for lake in of_both]
+
+    assert [backups(lake, to) for lake in of_both] == [[backup] for backup in made]
+    for world, backup in zip((local_world, other), made, strict=True):
+        restore_backup(world.config.lakes["test"], "test", backup, to, replace=True)
+        assert world.totals() == [1]
 
 
 @ON_FILES
