@@ -25,7 +25,7 @@ from lake_assets.storage.manifest import LandedObject, Manifest
 from lake_assets.storage.walk import position
 from lake_assets.streams.calendar import Calendar
 from lake_assets.streams.cells import Cells
-from lake_assets.streams.left_out import LeftOutClass, left_out_text
+from lake_assets.streams.left_out import LeftOutClass, left_out_text, refuse_tables
 from lake_assets.streams.locator import PartitionLocator, folder_prefixes
 
 LISTINGS = 16  # prefixes that are listed in parallel
@@ -64,7 +64,7 @@ def scan(  # noqa: PLR0913 - all but three have defaults
         clock: seconds of a clock, for the time budget.
 
     Raises:
-        StorageError: the landing zone cannot be listed. The cursor is unchanged, and nothing is lost.
+        StorageError: the landing zone cannot be listed, or is a table of another format. The cursor is unchanged.
         LakeAssetsError: those of `in_lake`, as well.
     """
     now = now or dt.datetime.now(dt.UTC)
@@ -90,6 +90,7 @@ class _Scan:
         assert isinstance(stream.sensor, ObjectSensor)  # noqa: S101 - the caller has one
         self.sensor = stream.sensor
         self.is_emptied = stream.empties_source
+        self.root = stream.source.root
         self.listing = listing
         self.cursor = cursor
         self.now = now
@@ -302,6 +303,7 @@ class _Scan:
         cursor.unmatched |= {number: cursor.sweeps for number in unmatched if number in cursor.unmatched}
         self.unmatched |= unmatched
         self.left_out |= reading.left_out
+        refuse_tables(self.root, ["", *(folder.path for folder in reading.folders)], reading.left_out)
 
     def _new_unmatched(self) -> tuple[tuple[UnmatchedKey, ...], int]:
         """Return the unmatched objects to report, as many as the cursor can hold, and the number of further ones."""

@@ -28,8 +28,8 @@ from lake_assets.importers.folders import (
     values_among,
 )
 from lake_assets.importers.olake import identifier
-from lake_assets.importers.sampler import ICEBERG, MOST_LISTINGS, WORD, Folder, Sampler
-from lake_assets.layout.names import is_hidden
+from lake_assets.importers.sampler import MOST_LISTINGS, WORD, Folder, Sampler
+from lake_assets.layout.names import is_hidden, table_of
 from lake_assets.layout.partition import WHOLE, Partition
 from lake_assets.layout.texts import count, several
 from lake_assets.layout.times import TIME_TYPES
@@ -221,9 +221,9 @@ def _notes(look: Sampler, folder: Folder, suffix: str) -> list[str]:
         names = several([key.rpartition("/")[2] for key in texts])
         notes.append(f"{names} are of another format beside Parquet: `format: auto` and `files: '*.*'` read them too")
     notes += [
-        f"the folder is of the {kind} table {table or './'}, whose log may have removed some of its files: their rows "
-        "would be read too, so export the table instead"
-        for table, kind in look.formats.items()
+        f"the folder is of the {kind} table {table or './'}, whose log may have removed some of its files: no refresh "
+        "reads it, so export the table instead"
+        for table, kind in look.tables.items()
         if folder.path.startswith(table)
     ]
     return notes
@@ -234,7 +234,7 @@ def _suffix(key: str) -> str:
     if (last := PurePosixPath(key).suffix) in _SUFFIXES:
         return last
     suffixes = [suffix for suffix in PurePosixPath(key).suffixes if suffix.lower() not in COMPRESSED]
-    return "" if not suffixes or key.endswith(ICEBERG[1]) else _TEXTS.get(suffixes[-1], "")
+    return "" if not suffixes or table_of(key) else _TEXTS.get(suffixes[-1], "")
 
 
 def _of_files(form: LandedFormat, names: str, suffix: str) -> dict[str, Any]:

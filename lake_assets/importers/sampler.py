@@ -15,7 +15,7 @@ from lake_assets.config.storages import AnyStorage
 from lake_assets.errors import KeyOrderError, SchemaError, SourceChangedError, SourceError
 from lake_assets.formats.compression import decompressed
 from lake_assets.importers.dialects import sniffed
-from lake_assets.layout.names import is_hidden, is_reserved, trailing
+from lake_assets.layout.names import is_hidden, is_reserved, table_of, trailing
 from lake_assets.parquet.landed import Landed
 from lake_assets.parquet.read import opened
 from lake_assets.parquet.row_groups import Box, Span, read_spans
@@ -30,10 +30,6 @@ MOST_FOLDERS = 60  # of one folder, each by a listing of its own
 _SNIFFED = 2**18  # bytes of a text that tell its dialect
 _PAGE = 1000  # the most objects of one listing
 WORD = re.compile(r"[^\W\d_]+")
-
-# What a table of another format has in its folder, by the folder's name; an object of Iceberg's ends in the text.
-_LOGS = {"_delta_log": "Delta", ".hoodie": "Hudi"}
-ICEBERG = ("metadata", ".metadata.json")
 
 
 @dataclass
@@ -74,7 +70,7 @@ class Sampler:
         footers: the number of footers so far.
         seen: URIs of the objects that were seen so far.
         doubts: what is not certain of the dialect of an object, by its key.
-        formats: of the tables with a log, by their folders as in `Folder.path`: Delta, Hudi or Iceberg.
+        tables: the formats of the tables with a log, by their folders; see `table_of`.
     """
 
     def __init__(self, storage: AnyStorage, listed: Callable[[int], object] = lambda _: None) -> None:
@@ -83,7 +79,7 @@ class Sampler:
         self.listings = 0
         self.footers = 0
         self.seen: set[str] = set()
-        self.formats: dict[str, str] = {}
+        self.tables: dict[str, str] = {}
         self._store = Store(storage)
         self.doubts: dict[str, list[str]] = {}
         self._is_tree = False
@@ -165,17 +161,12 @@ class Sampler:
     def _add(self, found: Folder, page: tuple[LandedObject, ...]) -> None:
         for landed in page:
             names = landed.key.removeprefix(found.path).split("/")
-            self._note_format(landed.key.split("/"))
+            if (table := table_of(landed.key)) is not None:
+                self.tables[table[0]] = table[1]
             if is_hidden(names[-1:]) or any(map(is_reserved, names[:-1])) or not names[-1] or trailing(names[-1], ""):
                 continue
             self.seen.add(landed.uri)
             (found.files if len(names) == 1 else found.folders.setdefault(names[0], [])).append(landed)
-
-    def _note_format(self, names: list[str]) -> None:
-        for at, name in enumerate(names[:-1]):
-            is_iceberg = name == ICEBERG[0] and names[-1].endswith(ICEBERG[1])
-            if kind := _LOGS.get(name) or ("Iceberg" if is_iceberg else None):
-                self.formats["".join(f"{above}/" for above in names[:at])] = kind
 
     def _page(self, path: str, after: str) -> tuple[LandedObject, ...]:
         self.listings += 1

@@ -11,6 +11,14 @@ RESERVED = re.compile(
     re.DOTALL,
 )
 
+# Folders with the log of a table of another format, in the table's own folder.
+LOGS = ("_delta_log/", ".hoodie/", "metadata/")
+_LOG = re.compile(
+    r"((?:[^/]+/)*?)(?:(?P<Delta>_delta_log)/[0-9]{20}\..+|(?P<Hudi>\.hoodie)/hoodie\.properties"
+    r"|(?P<Iceberg>metadata)/[^/]+\.metadata\.json(?:\.gz)?)",
+    re.DOTALL,
+)
+
 # What tools hang behind a name: of an upload or download that is not finished, of a backup, of a checksum.
 _TRAILING = re.compile(
     r".+?(~|\.(?:filepart|part|partial|tmp|temp|crdownload|opdownload|download|upload|uploading|inprogress|in-progress"
@@ -23,6 +31,12 @@ def trailing(name: str, files: str) -> str:
     """Return the suffix by which a file is unfinished, a backup or a checksum; empty if it has none, or `files` has."""
     match = _TRAILING.fullmatch(name)
     return "" if match is None or files.lower().endswith(match[1].lower()) else match[1]
+
+
+def table_of(key: str) -> tuple[str, str] | None:
+    """Return the folder (ending in a slash, empty for the root) and the format of the table whose log has this key."""
+    match = _LOG.fullmatch(key)
+    return match and (match[1], match.lastgroup or "")
 
 
 def is_reserved(name: str) -> bool:

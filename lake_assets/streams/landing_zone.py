@@ -10,7 +10,7 @@ from lake_assets.layout.partition import Partition
 from lake_assets.progress import counted, counting
 from lake_assets.storage.manifest import LandedObject, Manifest
 from lake_assets.streams.calendar import Calendar
-from lake_assets.streams.left_out import LeftOut, LeftOutObject
+from lake_assets.streams.left_out import LeftOut, LeftOutObject, refuse_tables
 from lake_assets.streams.locator import PartitionLocator
 from lake_assets.streams.stream import OpenStream
 
@@ -35,7 +35,7 @@ def list_landed(
         now: the moment up to which the config expects dates, with a time zone; the present when None.
 
     Raises:
-        StorageError: the landing zone cannot be listed.
+        StorageError: the landing zone cannot be listed, or is a table of another format; see `refuse_tables`.
     """
     calendar, known = Calendar(stream.config, now), tuple(known)
     if not stream.source.is_listable:
@@ -100,6 +100,8 @@ def _by_path_part(
         why = outside(path_part) if isinstance(path_part, Partition) else path_part
         if why is not None:
             left_out.append(LeftOutObject(landed, why))
+    read = (landed.key for of_path_part in by_path_part.values() for landed in of_path_part)
+    refuse_tables(stream.source.root, read, (other.key for other in left_out))
     landed_at = {path_part: Manifest(tuple(landed)) for path_part, landed in by_path_part.items()}
     return landed_at, LeftOut(tuple(left_out), len(objects))
 

@@ -6,8 +6,16 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
 from lake_assets.documented import AsText, Documented
-from lake_assets.errors import HiddenError, LakeAssetsError, NotDataError, OutsidePartitionError, SpellingError
+from lake_assets.errors import (
+    HiddenError,
+    LakeAssetsError,
+    NotDataError,
+    OutsidePartitionError,
+    SpellingError,
+    StorageError,
+)
 from lake_assets.escapes import visible_name
+from lake_assets.layout.names import table_of
 from lake_assets.layout.texts import count, storable
 from lake_assets.storage.manifest import LandedObject
 
@@ -22,6 +30,27 @@ _CLASSES: dict[LeftOutClass, tuple[type[LakeAssetsError], str]] = {
     "not_data": (NotDataError, "not data files"),
     "hidden": (HiddenError, "hidden by their names"),
 }
+
+
+def refuse_tables(root: str, read: Iterable[str], others: Iterable[str]) -> None:
+    """Refuse to read in the folder of a table of Delta, Hudi or Iceberg: its log may have removed some of the files.
+
+    Args:
+        root: URI of the source.
+        read: keys of objects to read, or their folders.
+        others: keys of other objects, with those of logs.
+
+    Raises:
+        StorageError: an object to read lies below the folder of such a table.
+    """
+    tables = dict(table for key in others if (table := table_of(key)) is not None)
+    for folder, kind in tables.items():
+        if any(key.startswith(folder) for key in read):
+            raise StorageError(
+                f"{root}/{folder} is the folder of a table of {kind}, whose log may have removed some of its files:",
+                "read the table by its own reader, and land the rows in another folder. If it is such a table no more, "
+                "remove the folder of its log.",
+            )
 
 
 def class_of(why: LakeAssetsError) -> LeftOutClass:

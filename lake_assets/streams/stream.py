@@ -13,7 +13,7 @@ from lake_assets.config.formats import ParquetFormat
 from lake_assets.config.lake import Lake
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.spark import Spark
-from lake_assets.config.storages import WebStorage
+from lake_assets.config.storages import LocalStorage, WebStorage
 from lake_assets.config.streams import Stream
 from lake_assets.errors import HiddenError, LakeAssetsError, LayoutError, StorageError
 from lake_assets.lake.attach import alias
@@ -21,6 +21,7 @@ from lake_assets.lake.commit.deltas import Export, table_tag
 from lake_assets.lake.ducklake import DuckLake
 from lake_assets.lake.ledger import object_history
 from lake_assets.lake.session import LakeSession, TableName
+from lake_assets.layout.names import LOGS
 from lake_assets.layout.partition import Partition, PartitionColumn
 from lake_assets.layout.template import Template
 from lake_assets.layout.texts import is_unicode
@@ -31,6 +32,7 @@ from lake_assets.parquet.landed import Landed
 from lake_assets.storage.manifest import LandedObject, Manifest
 from lake_assets.storage.store import Store
 from lake_assets.streams.holdings import Holdings
+from lake_assets.streams.left_out import refuse_tables
 from lake_assets.streams.locator import PartitionLocator, folder_prefixes
 from lake_assets.streams.row_values import RowValues
 
@@ -245,7 +247,7 @@ class OpenStream:
         """List the objects of the partition's `Partition.path_part`.
 
         Raises:
-            StorageError: the landing zone cannot be listed.
+            StorageError: the landing zone cannot be listed, or is a table of another format; see `refuse_tables`.
         """
         # In the order of keys, as in a listing of the whole landing zone. One prefix may be within another.
         by_key = {obj.key: obj for p in self.prefixes(partition) for obj in self._listed(p)}
@@ -257,7 +259,12 @@ class OpenStream:
                     f"the name of {name} is not UTF-8 (%XX is a byte of it):", "rename it, or move it away."
                 )
         # If the layout has more columns than the partition, the prefix holds other partitions too.
-        return Manifest(tuple(obj for obj, where in found if where == partition.path_part))
+        read = tuple(obj for obj, where in found if where == partition.path_part)
+        others = [obj.key for obj, where in found if not isinstance(where, Partition)]
+        if isinstance(self.source.storage, LocalStorage):  # in a bucket it would be more requests
+            others += [obj.key for log in LOGS for obj in self.source.all(log, hides=self.layout.hides)]
+        refuse_tables(self.source.root, [obj.key for obj in read], others)
+        return Manifest(read)
 
     def left_out_of(self, partition: Partition) -> Iterator[tuple[LandedObject, LakeAssetsError]]:
         """Yield the objects in the partition's folders that no refresh reads, but hidden ones, each with the reason.

@@ -2,6 +2,7 @@
 
 import gzip
 import os
+import shutil
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -729,6 +730,23 @@ def a_registered_object_that_has_changed_is_restored_with_its_time(local_world: 
     yield "restore the registered object with its time"
     uri.write_bytes(content)
     os.utime(uri, ns=(times.st_atime_ns, times.st_mtime_ns))
+    return [1]
+
+
+@case
+def the_folder_of_a_table_with_a_log_is_read_by_its_own_reader_or_is_none_any_more(local_world: World) -> Steps:
+    local_world.land(NW, sales(1))
+    log = Path(local_world.source["path"], "_delta_log")
+    log.mkdir()
+    (log / "00000000000000000000.json").write_text("{}", encoding="utf-8")
+    yield "land the rows in another folder"
+    local_world.source = local_world.source | {"path": f"{local_world.source['path']}_read"}
+    local_world.land(NW, sales(2))
+    local_world.ingest(NW)
+    assert local_world.totals() == [2]
+    local_world.source = local_world.source | {"path": str(log.parent)}
+    yield "remove the folder of its log"
+    shutil.rmtree(log)
     return [1]
 
 

@@ -13,13 +13,15 @@ import pytest
 from lake_assets.checks.check_run import checks_of, run_check
 from lake_assets.checks.result import Scope
 from lake_assets.config.streams import Stream
-from lake_assets.errors import EmptySourceError, PartitionError
+from lake_assets.detection.scan import scan
+from lake_assets.errors import EmptySourceError, PartitionError, StorageError
 from lake_assets.ingest.api import ingest_all
 from lake_assets.ingest.dry_run import plan_stream
 from lake_assets.landing.writer import LandingWriter
 from lake_assets.layout.partition import Partition
 from lake_assets.orchestration.partition_keys import partition_key, partition_of, partitions_def
 from lake_assets.report.state import read_state
+from lake_assets.storage.store import Store
 from lake_assets.streams.landing_zone import list_landed, list_landed_in
 from lake_assets.streams.locator import PartitionLocator
 from lake_assets.streams.pending import scan_landing
@@ -192,6 +194,53 @@ def test_folders_of_engines_are_no_partitions(local_world: World) -> None:
 
     assert [str(p) for p in landed] == ["region=NW/date=2026-02-11"]
     assert (left_out.counts["hidden"], len(left_out.objects), left_out.listed) == (5, 5, 6)
+
+
+LOGS = {
+    "Delta": "_delta_log/00000000000000000003.json",
+    "Delta's checkpoint": "_delta_log/00000000000000000010.checkpoint.parquet",
+    "Hudi": ".hoodie/hoodie.properties",
+    "Iceberg": "metadata/v1.metadata.json",
+    "Iceberg of a catalog": "metadata/00001-9c12d441-03fe-4693-9a96-a0705ddf69c1.gz.metadata.json",
+    "Delta in a partition": "region=NW/date=2026-02-11/_delta_log/00000000000000000000.json",
+}
+
+
+@pytest.mark.parametrize("case", LOGS)
+def test_the_folder_of_a_table_with_a_log_is_refused_by_every_reader_until_the_log_is_gone(
+    local_world: World, case: str
+) -> None:
+    local_world.options = {"sensor": {"type": "objects"}}
+    local_world.land(NW, sales(1))
+    log = Path(local_world.source["path"]) / LOGS[case]
+    log.parent.mkdir(parents=True, exist_ok=True)
+    log.write_text("{}", encoding="utf-8")
+    config = local_world.config.streams["sales"]
+    readers: tuple[Callable[[], object], ...] = (
+        lambda: plan(local_world.stream, local_world.partition(NW)),
+        lambda: local_world.ingest(NW),
+        lambda: list_landed(local_world.stream),
+        lambda: scan(config, Store(config.source), ""),
+    )
+
+    for reader in readers:
+        with pytest.raises(StorageError, match=r"is the folder of a table of \w+, whose log"):
+            reader()
+
+    log.unlink()
+    assert local_world.ingest(NW).row.status == "committed"
+    assert local_world.totals() == [1]
+
+
+def test_a_table_with_a_log_beside_what_a_stream_reads_is_none_of_its_own(local_world: World) -> None:
+    local_world.land(NW, sales(1))
+    for folder in ("orders", "region=SW/date=2026-02-11"):
+        log = Path(local_world.source["path"]) / folder / LOGS["Delta"]
+        log.parent.mkdir(parents=True)
+        log.write_text("{}", encoding="utf-8")
+
+    assert local_world.ingest(NW).row.status == "committed"
+    assert [str(p) for p in list_landed(local_world.stream)[0]] == [NW.replace(",", "/")]
 
 
 # An empty value: refused, NULL, or a value of its own.
