@@ -13,6 +13,8 @@ from lake_assets.config.schedules import Cron
 from lake_assets.config.storages import Storage
 from lake_assets.layout.names import fits
 
+READABLE = "write files: '*.parquet', or another pattern that matches them"  # how to correct what `unread` says
+
 _ENDING = re.compile(r"\.[A-Za-z0-9._-]+")
 
 

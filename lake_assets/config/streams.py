@@ -15,7 +15,7 @@ from lake_assets.config.contract import read_contract
 from lake_assets.config.fields import CommitBatch, FileSize, FolderPath, Identifier, KeyPrefix, Texts
 from lake_assets.config.formats import PARQUET, Format, LandedFormat, ParquetFormat
 from lake_assets.config.globs import folder_globs, has_query, is_glob, split_glob
-from lake_assets.config.landing import Landing, ending_of, unread
+from lake_assets.config.landing import READABLE, Landing, ending_of, unread
 from lake_assets.config.model import Model
 from lake_assets.config.modes import (
     Compression,
@@ -561,8 +561,8 @@ class Stream(Model):
             raise ValueError(text)
         if self.landing is not None and not isinstance(self.format, ParquetFormat):
             raise ValueError(f"landing writes Parquet files, and format is {self.format.type}: remove one of them")
-        if not is_web and self.landing is not None and ending_of(self.files) is None:
-            raise ValueError(f"{unread(self.files)}: write files: '*.parquet', or another pattern that matches them")
+        if self.landing is not None and ending_of(self.files) is None:
+            raise ValueError(f"{unread(self.files)}: {READABLE}")
         is_anonymous = isinstance(self.source, S3Storage) and self.source.anonymous
         if self.on_bad_row == "dead_letter" and self.dead_letters is None and (is_web or is_anonymous):
             kind = "is anonymous" if is_anonymous else "is a web server"
@@ -588,8 +588,8 @@ class Stream(Model):
             yield "mode: index registers the files of a bucket or folder, not a web server's: use mode: replace"
         if self.sensor is not None:
             yield f"{why}, so a sensor finds nothing there: use schedule or automation"
-        if self.landing is not None and not self.landing.outputs:
-            yield "landing without outputs writes to the source, and a web server is read-only: add outputs"
+        if self.landing is not None:
+            yield "landing writes files, and a web server is read-only: remove landing"
 
     @cached_property
     def template(self) -> Template:

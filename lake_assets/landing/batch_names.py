@@ -35,6 +35,11 @@ class BatchNames:
         self._sequence = 0 if after else -1
         self._lock = Lock()
 
+    @property
+    def pattern(self) -> str:
+        """The pattern of the names of this writer's files."""
+        return f"batch_*_{self.writer}.*"
+
     def next(self) -> str:
         """Return the next name, without an extension."""
         with self._lock:

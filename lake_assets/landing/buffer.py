@@ -237,11 +237,15 @@ class Buffer:
             yield
         except OSError as error:
             if error.errno in {errno.ENOSPC, errno.EDQUOT}:
-                problem, hint = "has no space left", "free some, or drain the buffer: `lake-assets land … --drain`."
-            else:
-                problem = f"cannot be written: {error.strerror or error}"
-                hint = "check the folder, its owner, and that its file system is writable and has hard links."
-            raise LandingError(f"the buffer {self.root} {problem}:", hint) from error
+                raise LandingError(
+                    f"the buffer {self.root} has no space left:",
+                    f"free some, or set landing.buffer.retention_days: 0 and run `lake-assets land {self.root.name} "
+                    "--drain`, which deletes what has arrived.",
+                ) from error
+            raise LandingError(
+                f"the buffer {self.root} cannot be written: {error.strerror or error}:",
+                "let landing.buffer.path be a folder that this user may write to, of a file system with hard links.",
+            ) from error
 
 
 def _write_through(path: Path, body: pa.Buffer | bytes) -> None:

@@ -31,11 +31,13 @@ class Delivery:
 
     Args:
         outputs: each gets every batch.
+        files: the pattern of the names of all batches.
         buffer: batches are safe here at once, and are uploaded from here; None to upload them from memory.
     """
 
-    def __init__(self, outputs: Sequence[Output], buffer: Buffer | None = None) -> None:
+    def __init__(self, outputs: Sequence[Output], files: str, buffer: Buffer | None = None) -> None:
         self._outputs = outputs
+        self._files = files
         self._names = [output.name for output in outputs]
         self._buffer = buffer
         self._uploaders: list[Uploader] = []
@@ -141,13 +143,16 @@ class Delivery:
             if not errors or reached:
                 on_arrival(tuple(sorted(reached)) if errors else (), size)
             if errors:
-                self._error = self._error or _without_advice(errors[0])
+                self._error = self._error or self._away(errors[0])
         self._slots.release()
 
-
-def _without_advice(error: BaseException) -> BaseException:
-    """Return the error of an upload, which must not advise to land the same records again."""
-    if not isinstance(error, StorageUnreachableError):
-        return error
-    hint = "check it. Records that have reached an output would be there twice if they were landed again."
-    return StorageUnreachableError(error.problem, hint)
+    def _away(self, error: BaseException) -> BaseException:
+        """Return the error of an upload, which must not advise to land the same records again without a word."""
+        if not isinstance(error, StorageUnreachableError):
+            return error
+        return StorageUnreachableError(
+            error.problem,
+            "start it, or correct it in the config. Delete the files "
+            f"{self._files}, which have arrived, before you land their records again. A `landing.buffer` keeps records "
+            "while an output is away.",
+        )

@@ -70,7 +70,7 @@ class Destination:
         if not self.columns:
             raise SchemaError(
                 f"the records have no column besides {', '.join(sorted(in_path))}, which the path holds:",
-                "a Parquet file needs one column at least.",
+                "add another column to them.",
             )
         self.fault = lru_cache(_REMEMBERED)(self._fault)
         self._kept_values = lru_cache(_REMEMBERED)(self._values)

@@ -142,7 +142,12 @@ def _finish_upload(buffer: Buffer, batch: Pending, future: "Future[bool]", error
     except FileNotFoundError:  # another process was faster
         return 0
     except OSError as error:
-        errors.append(LandingError(f"the buffered batch {batch.path} cannot be read: {error}:", "check the disk."))
+        errors.append(
+            LandingError(
+                f"the buffered batch {batch.path} cannot be read: {error.strerror or error}:",
+                "let this user read it, or check the disk, and drain again.",
+            )
+        )
         return 0
     except LakeAssetsError as error:
         errors.append(error)

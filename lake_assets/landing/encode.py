@@ -1,5 +1,7 @@
 """Batches as Parquet files in memory."""
 
+from contextlib import suppress
+
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -27,23 +29,23 @@ class Encoder:
     """
 
     def __init__(self, schema: pa.Schema) -> None:
-        for field in schema:
-            if any(map(types.is_duration, leaf_types(field.type))):
-                raise SchemaError(
-                    f"the records' column {field.name!r} is {field.type}, and Parquet has no durations:",
-                    "convert it to a number before.",
-                )
         self._dictionaries: list[str] = []
         self._compression: dict[str, str] = {}
-        try:
-            metadata = pq.read_metadata(pa.BufferReader(self.encode(no_rows(schema))))
-        except (pa.ArrowNotImplementedError, pa.ArrowInvalid) as error:
-            raise SchemaError(
-                f"the records' columns cannot be written as Parquet: {error}.", "Declare them in `landing.columns`."
-            ) from error
-        # Parquet compresses the leaves of a nested column, each by its own path.
-        self._leaves = [metadata.schema.column(index).path for index in range(metadata.num_columns)]
+        self._leaves = [leaf for field in schema for leaf in self._leaves_of(field)]
         self._compression = dict.fromkeys(self._leaves, "zstd")
+
+    def _leaves_of(self, field: pa.Field) -> list[str]:
+        """Return the paths of a column's leaves, by which Parquet compresses them."""
+        # Arrow writes the numbers of a duration without their unit.
+        if not any(map(types.is_duration, leaf_types(field.type))):
+            with suppress(pa.ArrowNotImplementedError, pa.ArrowInvalid):
+                columns = pq.read_metadata(pa.BufferReader(self.encode(no_rows(pa.schema([field]))))).schema
+                return [columns.column(index).path for index in range(len(columns))]
+        raise SchemaError(
+            f"the records' column {field.name!r} is {field.type}, which Parquet does not have:",
+            "convert it to a number or a text before. A column of JSON becomes its text if `landing.columns` declares "
+            "it as string.",
+        )
 
     def learn(self, rows: pa.Table) -> None:
         """Choose the encoding of each column by some of its rows."""

@@ -38,7 +38,8 @@ class Output:
                 Path(store.root).mkdir(parents=True, exist_ok=True)
             except OSError as error:
                 raise LandingError(
-                    f"the output {store.root} cannot be made: {error.strerror}:", "create it, or correct its path."
+                    f"the output {store.root} cannot be made: {error.strerror}:",
+                    "create this folder, or correct its path in the config.",
                 ) from error
 
     def submit(self, key: str, read: Callable[[], bytes], *, retries: int | None = None) -> "Future[bool]":
@@ -73,11 +74,11 @@ def open_outputs(stream: Stream, options: Landing) -> Sequence[Output]:
     """Return the stream's outputs in the order of the config. Nothing is connected yet.
 
     Raises:
-        LandingError: a local folder cannot be made, or the source is a web server and the config has no outputs.
+        LandingError: a local folder cannot be made, or the source is a web server.
     """
-    if not options.outputs and isinstance(stream.source, WebStorage):
+    if isinstance(stream.source, WebStorage):
         raise LandingError(
             f"{stream.source.root} is a web server, to which nothing can be written:",
-            "name a folder or bucket in `landing.outputs`.",
+            "name the bucket or folder behind it as the stream's source.",
         )
     return [Output(Store(storage), options) for storage in options.outputs or (stream.source,)]

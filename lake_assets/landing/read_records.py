@@ -87,7 +87,8 @@ def read_records(
     """
     if not is_unicode(path):  # Arrow opens no such file
         raise LandingError(
-            f"the name of the file {shown(path)} is not UTF-8:", "rename it, or pipe it in: `land STREAM - < FILE`."
+            f"the name of the file {shown(path)} is not UTF-8:",
+            "rename it" + (f", or pipe it in: `land STREAM --format {form} - < FILE`." if form != "parquet" else "."),
         )
     try:
         if form in {"arrow", "parquet"}:
@@ -107,7 +108,13 @@ def read_records(
         if isinstance(error, BrokenPipeError):
             raise
         reason = str(error).split("\n", 1)[0].rstrip(".")
-        raise LandingError(f"{path} cannot be read as {form}: {reason}.", "Check the file, and --format.") from error
+        is_refused = isinstance(error, OSError) and error.errno is not None
+        raise LandingError(
+            f"{path} cannot be read as {form}: {reason}:",
+            "correct its path, or let this user read it."
+            if is_refused
+            else "name its format with --format, or let its writer write it again.",
+        ) from error
 
 
 def size_of(path: str, file: IO[bytes]) -> int | None:
@@ -140,7 +147,7 @@ def _parquet(path: str, advance: Advance) -> Iterator[pa.RecordBatch]:
         if foreign := next((field for field in rows.schema if is_foreign(field.type)), None):
             raise LandingError(
                 f"column {foreign.name!r} of {path} has the type {type_text(foreign.type)}, which no lake holds:",
-                "cast it to another type, such as a text.",
+                "cast it to a type that a lake holds, such as VARCHAR.",
             )
         for group in range(rows.parquet.num_row_groups):
             for batch in rows.batches(BATCH_ROWS, group, rows.schema.names):

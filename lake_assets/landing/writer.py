@@ -16,13 +16,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lake_assets.config.landing import Landing, ending_of, unread
+from lake_assets.config.landing import READABLE, Landing, ending_of, unread
 from lake_assets.config.streams import Stream
 from lake_assets.errors import LandingError, LayoutError, SchemaError
 from lake_assets.formats.records import Records, Rejected, Rows, validate
 from lake_assets.formats.schema import declared, fit, inferred
 from lake_assets.landing.batch_names import BatchNames
 from lake_assets.landing.batches import OpenBatches, Part
+from lake_assets.landing.buffer import Buffer
 from lake_assets.landing.deliver import Delivery, OnArrival
 from lake_assets.landing.destination import Destination
 from lake_assets.landing.drain import open_buffer, state_of
@@ -93,11 +94,11 @@ class LandingWriter:
         outputs = open_outputs(stream, options)
         self._ending = ending_of(stream.files)
         if self._ending is None:
-            raise LandingError(f"{unread(stream.files)}:", "correct the pattern in the config.")
+            raise LandingError(f"{unread(stream.files)}:", READABLE)
         self._buffer = open_buffer(name, options) if options.buffer else None
         after = self._buffer.last_second() if self._buffer else 0
         self._names = BatchNames(options.node, after=after, clock=clock)
-        self._delivery = Delivery(outputs, self._buffer)
+        self._delivery = Delivery(outputs, self._names.pattern, self._buffer)
         self._root = outputs[0].store.root.rstrip("/")
         self._batches = OpenBatches(options.batch, options.memory)
         self._rejects: list[Rejected] = []
@@ -163,11 +164,7 @@ class LandingWriter:
         except (SchemaError, LayoutError) as error:
             if self._buffer is None or self._options.columns is not None or not self._buffer.schema_file.exists():
                 raise
-            raise type(error)(
-                error.problem,
-                f"the columns are those of {self._buffer.schema_file}, which an earlier landing has fixed; land "
-                "records that have them, or declare the right ones as landing.columns in the config.",
-            ) from error
+            raise type(error)(error.problem, _fixed_in(self._buffer)) from error
 
     def write(self, rows: pa.Table | pa.RecordBatch | pa.RecordBatchReader, *, source: str = "write") -> None:
         """Land rows. A row that does not fit is rejected.
@@ -251,7 +248,7 @@ class LandingWriter:
         for roots, records in self._partial.items():
             warnings.append(
                 f"{count(records, 'record')} reached {' and '.join(roots)} only, and would be there twice if landed "
-                f"again: copy the files batch_*_{self._names.writer}.* from there to the other outputs"
+                f"again: copy the files {self._names.pattern} from there to the other outputs"
             )
         return Landed(
             self._landed,
@@ -324,7 +321,7 @@ class LandingWriter:
         except pa.ArrowInvalid as error:
             raise SchemaError(
                 f"the records do not fit the columns that another process has fixed meanwhile: {error}:",
-                f"see {self._buffer.schema_file}, and declare landing.columns in the config.",
+                _fixed_in(self._buffer),
             ) from error
         return admitted._replace(rows=rows, paths=self._destination.paths(rows, now))
 
@@ -386,3 +383,11 @@ class LandingWriter:
             except BaseException as error:  # noqa: BLE001 - raised by the next call
                 self._failure = error
                 return
+
+
+def _fixed_in(buffer: Buffer) -> str:
+    """Return how to correct columns that another landing has fixed."""
+    return (
+        f"the columns are those of {buffer.schema_file}, which an earlier landing has fixed; land records that have "
+        "them, or declare the right ones as landing.columns in the config."
+    )

@@ -219,7 +219,7 @@ def test_a_folder_of_a_web_server_is_a_source_and_no_lakes() -> None:
         (WEB | {"layout": "{region}/{date}/{batch}"}, "are in no partition"),
         (WEB | {"mode": "index"}, "mode: index registers the files of a bucket"),
         (WEB | {"sensor": {"type": "objects"}}, "a sensor finds nothing there"),
-        (WEB | {"landing": {}}, "landing without outputs writes to the source"),
+        (WEB | {"landing": {}}, "landing writes files, and a web server is read-only"),
         # Layouts
         ({"layout": {"template": "{region}/{date"}}, "{region}/{date"),
         ({"layout": {"template": "{region}/{date}", "time_zone": "Europe/Bärlin"}}, "no time zone"),

@@ -153,7 +153,7 @@ def test_the_same_value_in_another_type_fits() -> None:
 
 def test_durations_are_no_numbers() -> None:
     for kind in (pa.duration("us"), pa.list_(pa.duration("s"))):
-        with pytest.raises(SchemaError, match=r"column 'v' is .*, and Parquet has no durations"):
+        with pytest.raises(SchemaError, match=r"column 'v' is .*, which Parquet does not have"):
             Encoder(pa.schema([("v", kind)]))
 
 

@@ -201,7 +201,7 @@ def test_a_full_second_goes_on_in_the_next() -> None:
 
 
 def test_threads_that_flush_at_the_same_time_do_not_wait_for_each_other(tmp_path: Path) -> None:
-    delivery = Delivery(open_outputs(stream_of(tmp_path), Landing()))
+    delivery = Delivery(open_outputs(stream_of(tmp_path), Landing()), "batch_*")
     gate = threading.Event()
     arrived: list[int] = []
 
