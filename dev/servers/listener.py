@@ -30,7 +30,7 @@ class Listener:
                 if self.command != "HEAD":
                     self.wfile.write(body)
 
-            do_GET = do_HEAD = do_POST = _refuse  # noqa: N815 - the names that the server calls
+            do_GET = do_HEAD = do_POST = do_PUT = _refuse  # noqa: N815 - the names that the server calls
 
             def log_message(self, *_: object) -> None:
                 pass

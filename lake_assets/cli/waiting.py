@@ -70,6 +70,8 @@ class _Waiting:
                 Thread(target=self._ask, args=(name, server), daemon=True).start()
 
     def _ask(self, name: str, server: "Server") -> None:
+        from lake_assets.config.catalogs import PostgresCatalog
+        from lake_assets.lake.postgres import REACH_FIX
         from lake_assets.storage.storage_errors import reach_fix
 
         answered = Event()
@@ -81,7 +83,8 @@ class _Waiting:
         with self._lock:
             in_use = any(name == _name(used) for of_use, _ in self._uses.values() for used in of_use)
         if in_use and not self._has_ended.is_set():
-            info(f"{name} has not answered for {SILENCE:g} seconds: {reach_fix(server)}", err=True)
+            to_do = REACH_FIX if isinstance(server, PostgresCatalog) else reach_fix(server)
+            info(f"{name} has not answered for {SILENCE:g} seconds: {to_do}", err=True)
 
 
 def _name(server: "Server") -> str:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 _STATEMENT = re.compile(r'(?:query|prepare query) ".*":\s', re.DOTALL)
 _BEFORE_REASON = re.compile(r"^.*(?:failed|FATAL|ERROR):\s+", re.DOTALL)
 _REASON = 200  # characters
+REACH_FIX = "check host, port and network, and that the server runs and has connections to spare. Then run it again."
 
 # A server whose machine or network is gone is noticed within a minute: by a statement that is not acknowledged, and on
 # an idle connection by probes. Without these the operating system takes two hours.
@@ -72,10 +73,7 @@ def unreachable(catalog: PostgresCatalog, error: Exception) -> CatalogUnreachabl
 
 def unreachable_now(catalog: PostgresCatalog, why: str) -> CatalogUnreachableError:
     """Return the error for a server that is unreachable for this reason."""
-    return CatalogUnreachableError(
-        f"the catalog {location(catalog)} is unreachable: {why}:",
-        "check host, port and network, and that the server runs and has connections to spare. Then run it again.",
-    )
+    return CatalogUnreachableError(f"the catalog {location(catalog)} is unreachable: {why}:", REACH_FIX)
 
 
 def connection_error(catalog: PostgresCatalog, error: Exception) -> CatalogError | None:

@@ -1,5 +1,6 @@
 """The failures of a storage as errors that say how to fix them."""
 
+import errno
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -7,7 +8,6 @@ from typing import Literal
 
 from obstore.exceptions import InvalidPathError, NotFoundError, PermissionDeniedError, UnauthenticatedError
 
-from lake_assets.config.catalogs import PostgresCatalog
 from lake_assets.config.secrets import mask_error
 from lake_assets.config.storages import (
     AnyStorage,
@@ -165,7 +165,10 @@ def client_error(
 def no_answer(error: Exception, storage: AnyStorage, consequence: str | None = None) -> StorageUnreachableError:
     """Return the error for a storage that does not answer, or fails; `consequence` says what was not done."""
     more = f" or fails: {consequence}" if consequence else ""
-    return StorageUnreachableError(f"{location(storage)} cannot be reached{more}: {reason(error)}:", reach_fix(storage))
+    problem = f"{location(storage)} cannot be reached{more}: {reason(error)}:"
+    if getattr(error, "errno", None) in (errno.EMFILE, errno.ENFILE):
+        return StorageUnreachableError(problem, "raise the limit of open files (ulimit -n), and run it again.")
+    return StorageUnreachableError(problem, reach_fix(storage))
 
 
 def _refused(error: OSError, storage: AnyStorage, uri: str, doing: Doing, *, is_wrong_key: bool) -> StorageError:
@@ -253,10 +256,9 @@ def access_fix(storage: AnyStorage, operation: Operation | None = None) -> str:
     return f"grant {right} on it, or on the whole bucket; if it is granted, {check}."
 
 
-def reach_fix(storage: AnyStorage | PostgresCatalog) -> str:
-    """Return how to fix a storage, or a catalog's server, that does not answer."""
+def reach_fix(storage: AnyStorage) -> str:
+    """Return how to fix a storage that does not answer."""
     if isinstance(storage, LocalStorage):
         return "check the disk or network share, and run it again."
-    if isinstance(storage, PostgresCatalog):
-        return "check host, port and network, and that the server runs."
-    return "check endpoint and network, and run it again."
+    place = {"gcs": "proxy", "azure": "account", "web": "url"}.get(storage.type, "endpoint")
+    return f"check {place} and network, and run it again."

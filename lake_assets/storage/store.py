@@ -279,7 +279,7 @@ class Store:
                 raise StorageError(
                     f"{self.uri(key)} exists with {size} bytes, and another object of {len(body)} bytes was to be "
                     "written there:",
-                    "find out who else writes under this name. Nothing was overwritten.",
+                    "move it away, and run it again. Nothing was overwritten.",
                 )
         return False
 
