@@ -14,6 +14,7 @@ from enum import Enum
 from typing import TypeAlias
 
 import pyarrow as pa
+from pyarrow import types as t
 
 
 class Fate(Enum):
@@ -65,6 +66,12 @@ AVRO: Mapping[tuple[str, str], Fate | pa.DataType] = {
 def opaque(storage: pa.DataType, name: str) -> pa.DataType:
     """Return the type of a part of a column that no column of a lake holds; `name` is shown in errors."""
     return pa.opaque(storage, name, "annotation")
+
+
+def has_map(data_type: pa.DataType) -> bool:
+    """Return whether a type is a map, or has one in it."""
+    fields = (data_type.field(index) for index in range(data_type.num_fields))
+    return t.is_map(data_type) or (t.is_nested(data_type) and any(has_map(field.type) for field in fields))
 
 
 def is_foreign(data_type: pa.DataType) -> bool:

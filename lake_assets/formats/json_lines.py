@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.json as pj
 
 from lake_assets.errors import SchemaError
+from lake_assets.formats.annotations import has_map
 from lake_assets.formats.blocks import TextBlock
 from lake_assets.formats.json_documents import parts_of
 from lake_assets.formats.numbers import has_large, rounded
@@ -110,7 +111,7 @@ class JsonText(Text):
     @cached_property
     def _maps(self) -> frozenset[str]:
         """The columns with maps, for which Arrow's reader has no type."""
-        return frozenset(field.name for field in self._schema or () if _has_map(field.type))
+        return frozenset(field.name for field in self._schema or () if has_map(field.type))
 
     def read(self, text: memoryview, ends: Positions) -> pa.Table:
         """See `Parser`."""
@@ -416,6 +417,10 @@ def _with_texts(value: object, kind: pa.DataType) -> object:
 
 
 def _json_of(value: object) -> str:
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{_json_of(name)}: {_json_of(part)}' for name, part in value.items())}}}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_json_of, value))}]"
     return str(value) if isinstance(value, NumberText) else json.dumps(value, ensure_ascii=False)
 
 
@@ -440,7 +445,7 @@ def _of_values(field: pa.Field, values: Sequence[object], start: int, stop: int)
         ArrowInvalid: one of them is not of the type.
     """
     values = values[start:stop]
-    if _has_map(field.type):
+    if has_map(field.type):
         return _nested(field.type, values)
     if pa.types.is_floating(field.type):
         values = [float(value) if isinstance(value, NumberText) else value for value in values]
@@ -450,12 +455,6 @@ def _of_values(field: pa.Field, values: Sequence[object], start: int, stop: int)
     lines = "".join(json.dumps({field.name: value}) + "\n" for value in values).encode()
     options = pj.ParseOptions(explicit_schema=as_text(schema), unexpected_field_behavior="ignore")
     return fit(_parse_json(lines, options), schema).column(0).combine_chunks()
-
-
-def _has_map(kind: pa.DataType) -> bool:
-    """Return whether a type is a map, or has one at any depth."""
-    parts = [kind.value_type] if pa.types.is_list(kind) else [f.type for f in kind] if pa.types.is_struct(kind) else []
-    return bool(pa.types.is_map(kind)) or any(map(_has_map, parts))
 
 
 def _nested(kind: pa.DataType, values: Sequence[object]) -> pa.Array:

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from pyarrow import types as t
 
 from lake_assets.errors import SchemaError
+from lake_assets.formats.annotations import has_map
 from lake_assets.layout.partition import Partition
 from lake_assets.parquet import footers
 from lake_assets.parquet.job import Job
@@ -176,7 +177,7 @@ class Candidate:
             has_null = any(group.column(positions[0]).statistics.null_count for group in self._groups())
             if has_null or t.is_nested(field.type):
                 raise UnfitError(f"column {name!r} may have no value in a row")
-        return all(proofs)
+        return all(proofs) and not has_map(field.type)
 
     def _is_of_partition(self, name: str, group: pq.RowGroupMetaData) -> bool:
         """Return whether the statistics prove that a partition column has the partition's value in all rows."""

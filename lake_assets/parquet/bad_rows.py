@@ -11,7 +11,7 @@ from pyarrow import types as t
 from lake_assets.formats.numbers import differs, is_number
 from lake_assets.formats.rescue import UNFIT
 from lake_assets.parquet.casts import cast
-from lake_assets.parquet.leaves import decoded, filterable, is_list, leaves, not_held, plain
+from lake_assets.parquet.leaves import decoded, filterable, is_list, plain, unheld
 from lake_assets.parquet.type_fit import STRING_KINDS, Misfit, wider
 
 NUMBER = "_row"
@@ -95,7 +95,7 @@ def misfitting(values: pa.Array, data_type: pa.DataType, convert: Convert = cast
             converted = convert(part, data_type)
         except UNFIT:
             return False
-        return not any(map(not_held, leaves(converted)))
+        return unheld(converted) is None
 
     return list(halved(values, fits))
 

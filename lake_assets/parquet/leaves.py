@@ -4,9 +4,12 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple, TypeVar
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as t
+
+from lake_assets.formats.annotations import has_map
 
 FIRST_NANOSECOND = -9_223_286_400_000_000_000
 """The first nanosecond since 1970 of DuckDB's TIMESTAMP_NS; 64 bits begin half a day earlier."""
@@ -48,9 +51,17 @@ def _held(data_type: pa.DataType) -> Held | None:
     return _HELD.get(pa.timestamp(data_type.unit) if t.is_timestamp(data_type) else data_type)
 
 
+_KEYS = Held(0, "a map with a key twice, which DuckDB's MAP cannot hold")
+
+
 def has_limits(data_type: pa.DataType) -> bool:
     """Return whether a type, or a part of it, has values that DuckDB cannot read."""
-    return any(_held(leaf) is not None for leaf in leaf_types(data_type))
+    return has_map(data_type) or any(_held(leaf) is not None for leaf in leaf_types(data_type))
+
+
+def unheld(values: pa.Array | pa.ChunkedArray) -> Held | None:
+    """Return what DuckDB can read, if one of the values is another one or has such a part; else None."""
+    return next(filter(None, map(not_held, leaves(values))), None) or (_KEYS if _has_key_twice(values) else None)
 
 
 def not_held(leaf: pa.Array) -> Held | None:
@@ -75,6 +86,25 @@ def has_infinity(leaf: pa.Array) -> bool:
         return False
     stored = leaf.view(pa.int32() if leaf.type.bit_width == 32 else pa.int64())
     return bool(pc.any(pc.is_in(stored, pa.array([held.infinity, -held.infinity], stored.type))).as_py())
+
+
+def _has_key_twice(array: pa.Array | pa.ChunkedArray) -> bool:
+    """Return whether a map of an array, at any depth, has a key more than once."""
+    if not has_map(array.type):
+        return False
+    if isinstance(array, pa.ChunkedArray):
+        return any(map(_has_key_twice, array.chunks))
+    if not t.is_map(array.type):
+        return any(map(_has_key_twice, array.flatten() if t.is_struct(array.type) else [array.flatten()]))
+    offsets = np.asarray(array.offsets)
+    first, entries = offsets[0], offsets[-1] - offsets[0]
+    keys = decoded(array.keys.slice(first, entries))
+    if t.is_nested(keys.type) or isinstance(keys, pa.ExtensionArray):
+        keys = pa.array(map(repr, keys.to_pylist()), pa.string())
+    coded = keys.dictionary_encode()
+    of_rows = np.repeat(np.arange(len(array)), np.diff(offsets)) * len(coded.dictionary)
+    codes = np.sort(of_rows + coded.indices.to_numpy(), kind="stable")  # they are nearly in order
+    return bool((codes[1:] == codes[:-1]).any()) or _has_key_twice(array.items.slice(first, entries))
 
 
 def leaves(array: pa.Array | pa.ChunkedArray) -> Iterator[pa.Array]:

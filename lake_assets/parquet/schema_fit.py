@@ -36,7 +36,7 @@ from lake_assets.parquet.casts import cast
 from lake_assets.parquet.column_rules import STRICT, Rules
 from lake_assets.parquet.derived_columns import made_of
 from lake_assets.parquet.empty_columns import stored
-from lake_assets.parquet.leaves import decoded, filterable, has_limits, has_nanoseconds, leaves, not_held
+from lake_assets.parquet.leaves import decoded, filterable, has_limits, has_nanoseconds, unheld
 from lake_assets.parquet.partition_values import chosen_values, is_other, other_value, read_as
 from lake_assets.parquet.type_fit import Misfit, misfits, refuse_places
 
@@ -310,7 +310,7 @@ class Fitter:
         for name, field in zip(self._names, self._target, strict=True):
             if name not in self._bounded:
                 continue
-            if (held := next(filter(None, map(not_held, leaves(batch.column(field.name)))), None)) is not None:
+            if (held := unheld(batch.column(field.name))) is not None:
                 raise SchemaError(
                     f"column {name!r} of {self._origin} has {held.misfit}:", f"correct the value{held.hint}."
                 )

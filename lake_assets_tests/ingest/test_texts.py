@@ -357,10 +357,18 @@ def test_objects_of_json_are_maps_if_declared_so(of_json: World) -> None:
         (2, None, {}, None, None),
     ]
     with pytest.raises(SchemaError, match=r"line 1 .* does not fit"):
-        load(of_json, b'{"id": 3, "m": {"a": "x"}}\n{"id": 4, "m": {"a": 1}}\n', SW)
+        load(of_json, b'{"id": 3, "m": {"a": "x"}}\n{"id": 4, "m": {"a": 1}}\n{"nested": {"7": null, "07": null}}', SW)
     of_json.options |= {"on_bad_row": "dead_letter"}
     row = of_json.ingest(SW).row
-    assert (row.row_count, row.rows_dead_lettered) == (1, 1)
+    assert (row.row_count, row.rows_dead_lettered) == (1, 2)
+
+
+def test_a_text_of_json_has_numbers_as_they_are_at_any_depth(of_json: World) -> None:
+    of_json.options |= {"columns": {"t": {"type": "varchar"}}}
+
+    load(of_json, b'{"t": 0.1234567890123456789}\n{"t": {"a": [0.1234567890123456789, 1.5, "\xc3\xbc"]}}\n')
+
+    assert columns_of(of_json, "t") == [("0.1234567890123456789",), ('{"a": [0.1234567890123456789, 1.5, "ü"]}',)]
 
 
 @pytest.mark.more

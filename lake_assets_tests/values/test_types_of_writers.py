@@ -254,6 +254,24 @@ def test_a_time_of_another_day_is_a_bad_value(
         assert world.query("SELECT id FROM lake.sales ORDER BY id") == [(1,), (3,)]
 
 
+@pytest.mark.parametrize(
+    ("way", "nested"), [("encoded", True), ("indexed", False), ("copied", False), *more([("encoded", False)])]
+)
+def test_a_map_with_a_key_twice_is_a_bad_value(local_world: World, way: str, *, nested: bool) -> None:
+    """DuckDB commits it, and then shows no row that has it."""
+    world = world_of(local_world, way)
+    maps = pa.array([[("a", 1), ("b", 1)], [("a", 1), ("a", 2)], None, [("a", 3)]], pa.map_(pa.string(), pa.int64()))
+    column = pa.ListArray.from_arrays([0, 1, 2, 3, 4], maps) if nested else maps
+    world.land(NW, pa.table({"id": [1, 2, 3, 4], "x": column}))
+
+    with pytest.raises(SchemaError, match=r"column 'x' of the object .* has a map with a key twice"):
+        ingest(world)
+    if way != "indexed":
+        world.options["on_bad_row"] = "dead_letter"
+        ingest(world)
+        assert world.query("SELECT id FROM lake.sales ORDER BY id") == [(1,), (3,), (4,)]
+
+
 TRANSFORM = {"sql": "SELECT * EXCEPT (region, date) FROM source"}
 UUIDS = pa.ExtensionArray.from_storage(pa.uuid(), pa.array([b"1" * 16], pa.binary(16)))
 NOT_OF_SPARK: dict[str, Write] = {

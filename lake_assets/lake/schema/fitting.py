@@ -11,6 +11,7 @@ from pyarrow import types as t
 from lake_assets.duckdb_engine import glob_literal, identifier
 from lake_assets.errors import LakeAssetsError, SchemaError
 from lake_assets.escapes import visible_name
+from lake_assets.formats.annotations import has_map
 from lake_assets.lake.catalog.file_entries import Folders
 from lake_assets.lake.catalog.file_facts import Chunk, Footer
 from lake_assets.lake.failures import one_line, translated, without_statement
@@ -23,7 +24,7 @@ from lake_assets.layout.template import Template
 from lake_assets.parquet.as_is import unread_form
 from lake_assets.parquet.derived_columns import Made, made_of
 from lake_assets.parquet.empty_columns import without_values
-from lake_assets.parquet.leaves import has_limits, has_nanoseconds, leaf_types, leaves, not_held, shown
+from lake_assets.parquet.leaves import has_limits, has_nanoseconds, leaf_types, shown, unheld
 from lake_assets.parquet.partition_values import other_value
 from lake_assets.parquet.schema_fit import Fitter
 from lake_assets.parquet.type_fit import widens
@@ -196,7 +197,7 @@ class FileChecker:
             made.check(batch)
 
     def _check_times(self, landed: LandedObject, schema: pa.Schema, footer: Footer) -> None:
-        """Check that DuckDB can hold all times; mostly the footer proves it, or cannot be read (see `not_held_in`)."""
+        """Check that DuckDB can hold all times, which mostly the footer proves, and maps, which are read."""
         names = [field.name for field in schema for _ in leaf_types(field.type)]
         kinds = [kind for field in schema for kind in leaf_types(field.type)]
         in_nanoseconds = {field.name.lower(): field.type for field in self._target if has_nanoseconds(field.type)}
@@ -206,6 +207,8 @@ class FileChecker:
             if has_limits(kind)
             and not all(_is_held(kind, chunk, are_few=name.lower() in in_nanoseconds) for chunk in chunks)
         }
+        if footer.chunks:
+            unproved |= {field.name for field in schema if has_map(field.type)}
         for name in sorted(unproved):
             if error := not_held_in(self._session, landed.uri, name, in_nanoseconds.get(name.lower())):
                 raise error
@@ -234,7 +237,7 @@ def not_held_in(
         try:
             for batch in _column(session, uri, name):
                 values = batch.column(0) if in_nanoseconds is None else batch.column(0).cast(in_nanoseconds)
-                if held := next(filter(None, map(not_held, leaves(values))), None):
+                if held := unheld(values):
                     return SchemaError(
                         f"{column} has {held.misfit}:", f"correct the value where it is written{held.hint}."
                     )
