@@ -294,5 +294,5 @@ def _event(bucket: str, key: str, described: Mapping[str, Any], time: object, *,
 def _refused(problem: str) -> NotificationError:
     return NotificationError(
         f"a message is not a notification of S3: {problem}:",
-        "it stays in the queue, whose redrive policy should move it to a dead-letter queue.",
+        "give the queue a redrive policy, which moves such messages to a dead-letter queue.",
     )

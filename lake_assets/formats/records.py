@@ -219,8 +219,17 @@ class Rows:
 
     def rejected(self, error: Exception) -> Rejected:
         """Return the row as JSON."""
-        record = json.dumps(self.rows.to_pylist()[0], default=str, ensure_ascii=False)
+        values = {name: _python(self.rows.column(name)) for name in self.rows.column_names}
+        record = json.dumps(values, default=str, ensure_ascii=False)
         return Rejected(reason_of(error), record, self.source)
+
+
+def _python(column: pa.ChunkedArray) -> object:
+    """Return the only value of a column, as Arrow writes it if Python has no such time."""
+    try:
+        return column[0].as_py()
+    except (OverflowError, ValueError):
+        return column.combine_chunks().to_string(skip_new_lines=True)[1:-1]
 
 
 def validate(records: Records, admit: Callable[[Records, pa.Table], Admitted]) -> Iterator[Admitted | Rejected]:

@@ -11,10 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
-from lake_assets.errors import LayoutError
 from lake_assets.layout.codec import HiveCodec
 from lake_assets.layout.grammar import Part, Placeholder, Static
-from lake_assets.layout.values import out_of_range
+from lake_assets.layout.values import out_of_range, unfit
 
 # A time without zone or offset, with an hour of two digits.
 _CLOCK = "^[0-9]{4}-[0-9]{2}-[0-9]{2}[ T]([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]([.,][0-9]+)?"
@@ -117,10 +116,7 @@ def _distinct(
         column = _wall_clock(column, zone)
         column = column if span is None else pc.floor_temporal(column, unit=span)
     elif not _fits_paths(column.type):
-        raise LayoutError(
-            f"column {name} is of type {column.type}, which paths cannot hold:",
-            "cast it to a string, an integer, a decimal, a date or a timestamp.",
-        )
+        raise unfit(name, column.type)
     elif types.is_string_view(column.type):
         column = column.cast(pa.large_string())
     if span is not None and (types.is_string(column.type) or types.is_large_string(column.type)):

@@ -340,11 +340,7 @@ class Template:
         return codec(self.parts, ZoneInfo(self.time_zone), self.nested, bool(self.file_parts))
 
     def _run_time(self, now: dt.datetime | None) -> dt.datetime:
-        if now is None:
-            return dt.datetime.now(self._codec.zone)
-        if now.tzinfo is None:
-            raise LayoutError(f"the time of the run {now} has no time zone:", "give it one, such as datetime.UTC.")
-        return now.astimezone(self._codec.zone)
+        return dt.datetime.now(self._codec.zone) if now is None else now.astimezone(self._codec.zone)
 
     def _folder(self, path: str) -> str:
         path = self._codec.clean(path)

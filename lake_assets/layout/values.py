@@ -33,10 +33,7 @@ def value_text(column: str, value: object, zone: dt.tzinfo) -> str | None:
             return f"{time:%H:%M:%S}".join((f"{time.date().isoformat()} ", fraction))
         case dt.date():
             return value.isoformat()
-    raise LayoutError(
-        f"column {column} has the value {value!r} of type {type(value).__name__}, which paths cannot hold:",
-        "cast the column to a string, an integer, a decimal, a date or a timestamp.",
-    )
+    raise unfit(column, type(value).__name__)
 
 
 def value_time(column: str, value: object, zone: dt.tzinfo) -> dt.datetime | None:
@@ -57,14 +54,22 @@ def value_time(column: str, value: object, zone: dt.tzinfo) -> dt.datetime | Non
             return dt.datetime(value.year, value.month, value.day)  # noqa: DTZ001 - a local time
     raise LayoutError(
         f"column {column} has the value {value!r} of type {type(value).__name__}, and its granularity needs a time:",
-        "cast the column to a timestamp, or leave the granularity out.",
+        "cast the column to a date or a timestamp, or leave the granularity out of the layout.",
+    )
+
+
+def unfit(column: str, kind: object) -> LayoutError:
+    """Return the error for a type that paths cannot hold."""
+    return LayoutError(
+        f"column {column} is of type {kind}, which paths cannot hold:",
+        "cast it to a string, an integer, a decimal, a date or a timestamp.",
     )
 
 
 def out_of_range(column: str) -> LayoutError:
     """Return the error for a time that Python cannot represent."""
     return LayoutError(
-        f"column {column} has a time before year 1 or after year 9999:", "make it NULL or a time within these years."
+        f"column {column} has a time before year 1 or after year 9999:", "give it a time within these years."
     )
 
 

@@ -59,7 +59,7 @@ class Made:
         raise SchemaError(
             f"column {self.name!r} of {self.origin} selects the rows of a partition, and has the value {text!r}, which "
             "is not a time:",
-            "correct the value. docs/layout.md lists the formats.",
+            "write it as a timestamp such as 2026-02-11T13:45:00Z; docs/layout.md lists other formats.",
         )
 
     def check(self, batch: pa.RecordBatch) -> None:
@@ -145,9 +145,10 @@ class Made:
         try:
             return self.derived.texts(values).cast(pa.string())
         except LayoutError as error:
+            kinds = "a date or a timestamp of the years 1 to 9999" if self.column.type in TIME_TYPES else "a text"
             raise SchemaError(
                 f"no {self.column.name} can be derived from column {self.name!r} of {self.origin}: {error.problem}",
-                error.hint,
+                f"land {kinds} in it, or name another column as `from` of {self.column.name} in the config.",
             ) from error
 
 

@@ -280,7 +280,6 @@ def a_partition_that_is_misspelled_is_written_as_it_landed(local_world: World) -
     local_world.land(NW, sales(1))
     yield partial(local_world.ingest, "region=nw,date=2026-02-11"), "Correct the partition's name"
     yield partial(local_world.ingest, "region=NW,date=2025-02-11"), "move `start` back"
-    yield partial(local_world.ingest, "region=NW,date=2999-02-11"), "ingest it anyway"
     local_world.ingest(NW)
     return [1]
 
@@ -588,15 +587,6 @@ def a_lost_data_file_is_written_again(local_world: World) -> Steps:
 
 
 @case
-def a_partition_outside_of_the_config_is_added_to_it(local_world: World) -> Steps:
-    local_world.land(NW, sales(1))
-    local_world.options = {"partitions": STREAM["partitions"] | {"region": {"values": ["SW"]}}}
-    yield "add it to `values`"
-    local_world.options = {"partitions": STREAM["partitions"] | {"region": {"values": ["SW", "NW"]}}}
-    return [1]
-
-
-@case
 def a_partition_that_the_ledger_lacks_needs_no_removal(local_world: World) -> Steps:
     local_world.commit(SW, 5)
     yield partial(forget, local_world.stream, [local_world.partition(NW)]), "there is nothing to forget"
@@ -612,17 +602,6 @@ def a_path_is_written_as_a_selection(local_world: World) -> Steps:
     yield partial(local_world.stream.ingest, "region=NW/date=2026-02-11"), NW
     yield partial(local_world.stream.ingest, "region=NW,date=2026-02-12..2026-02-11"), "date=2026-02-11..2026-02-12"
     local_world.ingest(NW)
-    return [1]
-
-
-@case
-def an_empty_value_of_the_path_has_a_meaning(local_world: World) -> Steps:
-    folder = Path(local_world.source["path"]) / "region=/date=2026-02-11"
-    folder.mkdir(parents=True)
-    pq.write_table(sales(1), folder / "a.parquet")
-    yield partial(local_world.ingest, "region=,date=2026-02-11"), "set `empty: value`"
-    local_world.options = {"partitions": STREAM["partitions"] | {"region": {"empty": "value"}}}
-    local_world.ingest("region=,date=2026-02-11")
     return [1]
 
 
