@@ -120,7 +120,7 @@ def catalog_error(error: Exception, config: Lake) -> CatalogError:
             return CatalogError(f"the catalog {location} says: {one_line(match[0])}:", rejection.advice)
     return CatalogError(
         f"the catalog {location} says: {one_line(text)}:",
-        "check that catalog and storage are reachable and may be written, and that the statement fits the lake.",
+        "check the statement and the names in it; `lake-assets doctor` tests catalog and storage.",
     )
 
 

@@ -29,6 +29,7 @@ class Meaning(Enum):
 
 
 _NOT_INLINED = "set attach_options: {data_inlining_row_limit: 0}, so that DuckLake creates no table of inlined rows"
+_RIGHTS = "let this user read and write that file and its folder."
 _FEWER_COLUMNS = f"leave columns out in a transform; or {_NOT_INLINED}."
 
 SQLITE = (
@@ -39,6 +40,7 @@ SQLITE = (
     Text("unable to open database file", Meaning.ABSENT, "the folder of the catalog's file is not there"),
     Text("database or disk is full", Meaning.FULL, "the disk of the catalog's file has no space left"),
     Text("disk I/O error", Meaning.IO_ERROR, "the disk has no space for the file that its readers share", False),
+    Text("attempt to write a readonly database", Meaning.REJECTED, "the user may not write the file", advice=_RIGHTS),
     Text(r"too many columns on \w+", Meaning.REJECTED, "a table has over 2,000 columns", advice=_FEWER_COLUMNS),
 )
 
@@ -50,6 +52,7 @@ DUCKDB = (
     Text("Table with name .* does not exist", Meaning.GONE, "a statement names a table that is not there"),
     Text("Referenced column .* not found", Meaning.GONE, "a statement names a column that is not there"),
     Text("File system .* has been disabled by configuration", Meaning.FILES_KEPT, "a file is deleted"),
+    Text("Cannot open file .*: Permission denied", Meaning.REJECTED, "the user may not open it", False, _RIGHTS),
     Text("No space left on device", Meaning.FULL, "the disk of the catalog or of a data file is full", False),
     Text(r" error for HTTP [A-Z]+ to '", Meaning.NO_ANSWER, "the server of a storage does not answer"),
     Text("Unable to connect to Postgres", Meaning.NOT_CONNECTED, "a connection to the catalog's server fails"),

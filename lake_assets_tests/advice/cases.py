@@ -7,9 +7,12 @@ code, without the values that it gets, so that `test_sentences.py` sees which se
 import inspect
 from collections.abc import Callable, Generator, Sequence
 from functools import partial
+from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from lake_assets.cli import main
 from lake_assets.errors import LakeAssetsError
 from lake_assets_tests.world import NW, World
 
@@ -45,6 +48,15 @@ def follow(case: Case, request: pytest.FixtureRequest) -> None:
         if not isinstance(advice, tuple):
             _world(world).ingest(NW)
         assert _world(world).totals() == list(totals)
+
+
+def command(world: World, *arguments: str, code: int = 0) -> str:
+    """Run a command of lake-assets with the world's config; returns what it prints."""
+    file = world.config_file(Path(world.catalog["path"]).parent)
+    world._opened = None
+    result = CliRunner().invoke(main, ["--config", str(file), *arguments])
+    assert result.exit_code == code, result.output
+    return result.output
 
 
 def named(case: Case) -> str:

@@ -1,23 +1,22 @@
 """Advice of errors about the past of a lake: its snapshots, the restore of them, backups of its catalog, its upkeep."""
 
 import os
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner
 
 from lake_assets import connect
-from lake_assets.cli import main
 from lake_assets.errors import CatalogError
 from lake_assets.history.restore import Restored, restore
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.lake.catalog.backup import FOLDER, Backup, RestoredCatalog, backups, make_backup, restore_backup
 from lake_assets.maintenance.compaction import compact
 from lake_assets.maintenance.rebuild import rebuild
-from lake_assets_tests.advice.cases import Case, Steps, follow, named
+from lake_assets_tests.advice.cases import Case, Steps, command, follow, named
 from lake_assets_tests.world import NW, SW, World, sales
 
 CASES: list[Case] = []
@@ -42,15 +41,6 @@ def back(world: World, number: int) -> Restored:
 def restored(world: World, backup: Backup) -> RestoredCatalog:
     world._opened = None
     return restore_backup(world.config.lakes["test"], "test", backup, replace=True)
-
-
-def command(world: World, *arguments: str, code: int = 0) -> str:
-    """Run a command of lake-assets with the world's config; returns what it prints."""
-    file = world.config_file(Path(world.catalog["path"]).parent)
-    world._opened = None
-    result = CliRunner().invoke(main, ["--config", str(file), *arguments])
-    assert result.exit_code == code, result.output
-    return result.output
 
 
 # Partitions in Python.
@@ -227,9 +217,9 @@ def a_damaged_backup_is_another_one(local_world: World) -> Steps:
 # What maintenance and a restored catalog need.
 
 
-def compacted(world: World) -> None:
-    """Compact the table, and raise why a partition was left."""
-    for result in compact(world.stream, 2, world.sessions):
+def compacted(world: World, meanwhile: Callable[[], None] = lambda: None) -> None:
+    """Compact the table, and raise why a partition was left; something happens before each one."""
+    for result in compact(world.stream, 2, world.sessions, checkpoint=meanwhile):
         if result.why is not None:
             raise CatalogError("left:", result.why)
 

@@ -44,6 +44,7 @@ sys.stdin.read()
 HOLDS = {
     "sqlite": "import sqlite3; held = sqlite3.connect(sys.argv[1]); held.execute('BEGIN IMMEDIATE')",
     "duckdb": "import duckdb; held = duckdb.connect(sys.argv[1])",
+    "lock": "import fcntl; held = open(sys.argv[1], 'a'); fcntl.flock(held, fcntl.LOCK_EX)",
 }
 LATER = dt.timedelta(days=30)
 LOCKED = duckdb.TransactionException("Failed to commit: database is locked")

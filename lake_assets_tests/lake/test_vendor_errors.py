@@ -202,6 +202,7 @@ PROVOKED: dict[str, dict[str, Callable[[Provoker], str]]] = {
         "database or disk is full": lambda by: by.sqlite(
             (ONE, "PRAGMA max_page_count = 2"), (ONE, TABLE), (ONE, "CREATE TABLE u (a)")
         ),
+        "attempt to write a readonly database": lambda by: by.sqlite((ONE, "PRAGMA query_only = 1"), (ONE, KEY)),
         r"too many columns on \w+": lambda by: by.sqlite((ONE, f"CREATE TABLE t ({COLUMNS})")),
     },
     "DuckDB": {

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 
 import duckdb
 
+from lake_assets.duckdb_engine import identifier
 from lake_assets.errors import SchemaError
 from lake_assets.lake.catalog import spec
 from lake_assets.lake.catalog.bounds import FLOATS, Bounds, beyond, bounds_of_files, merged, of_unknown_values
@@ -269,8 +270,8 @@ class Transaction:
             if not column.is_nullable and any(column.has_null for column in of_column):
                 raise SchemaError(
                     f"column {column.name!r} of the table is NOT NULL, and the new rows have NULL in it:",
-                    "nothing was changed. Drop the constraint (ALTER TABLE … ALTER … DROP NOT NULL), or run it again "
-                    "without such rows.",
+                    f"nothing was changed. Drop the constraint by `ALTER TABLE … ALTER {identifier(column.name)} DROP "
+                    "NOT NULL`, or take rows that have a value there.",
                 )
 
     def _statistics(self, table: Table, column_id: int) -> "_ColumnStatistics | None":

@@ -149,7 +149,8 @@ def refuse_held(session: LakeSession, changes: Sequence[Change]) -> None:
             if commit is not None and commit.is_held:
                 raise PartitionHeldError(
                     f"partition {change.partition} of {table} was restored and held meanwhile:",
-                    "nothing was changed. --force replaces it.",
+                    f"nothing was changed. `lake-assets restore {change.row.stream} --partition "
+                    f"{change.partition.option} --release` ends the hold.",
                 )
 
 

@@ -1,0 +1,448 @@
+"""Advice of errors about a lake: its catalog and locks, the commits into it, and its tables."""
+
+import ctypes
+import inspect
+import pkgutil
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pyarrow as pa
+import pytest
+
+from dev.servers.postgres import PostgresServer
+from lake_assets import connect
+from lake_assets.history.restore import restore
+from lake_assets.lake import ducklake, failures, locks
+from lake_assets.lake.attach import secret_statements
+from lake_assets.lake.catalog import spec
+from lake_assets.lake.session import LakeSession
+from lake_assets_tests.advice.cases import Case, Steps, command, follow, named
+from lake_assets_tests.advice.test_past import compacted, snapshot
+from lake_assets_tests.faults.writer import overtaken
+from lake_assets_tests.lake.test_locked import held
+from lake_assets_tests.tiers import more
+from lake_assets_tests.world import NW, SW, World, sales
+from lake_assets_tests.world_fixtures import database_on
+
+CASES: list[Any] = []
+
+
+def case(steps: Case) -> Case:
+    CASES.append(steps)
+    return steps
+
+
+def of_a_server(steps: Case) -> Case:
+    """A case that takes a server, or another second."""
+    CASES.extend(more([steps]))
+    return steps
+
+
+def change(world: World, *statements: str) -> None:
+    """Change the lake by statements, as a user does."""
+    with connect(world.config, read_only=False) as connection:
+        for statement in statements:
+            connection.execute(statement)
+
+
+@contextmanager
+def just_before(function: str, happening: Callable[[], object]) -> Iterator[None]:
+    """Let something happen before each call of a function, by the place where it is called."""
+    called = pkgutil.resolve_name(function)
+
+    def late(*arguments: Any, **options: Any) -> object:
+        happening()
+        return called(*arguments, **options)
+
+    with mock.patch(function, late):
+        yield
+
+
+def other_of(world: World) -> World:
+    """The same world, of another process."""
+    return replace(world, _opened=None)
+
+
+def on_duckdb(world: World) -> Path:
+    """Give the world a catalog that is a file of DuckDB; returns the file."""
+    file = Path(world.catalog["path"]).with_suffix(".duckdb")
+    world.catalog = {"type": "duckdb", "path": str(file)}
+    return file
+
+
+@contextmanager
+def bound_by_modes() -> Iterator[None]:
+    """Let the modes of files bind this thread, also of root."""
+    libc, header = ctypes.CDLL(None, use_errno=True), (ctypes.c_uint32 * 2)(0x20080522, 0)
+    sets = (ctypes.c_uint32 * 6)()  # effective, permitted and inheritable ones, of two words
+    assert libc.capget(header, sets) == 0
+    before, sets[0] = sets[0], sets[0] & ~0b110  # to override modes, and to read and search
+    assert libc.capset(header, sets) == 0
+    try:
+        yield
+    finally:
+        sets[0] = before
+        assert libc.capset(header, sets) == 0
+
+
+def unprivileged(verb: Callable[[], object]) -> Callable[[], object]:
+    """What a user does whom the modes of files bind."""
+
+    def do() -> object:
+        with bound_by_modes():
+            return verb()
+
+    return do
+
+
+# Opening.
+
+
+@case
+def a_version_of_ducklake_that_is_not_installed_is_left_out(local_world: World) -> Steps:
+    local_world.land(NW, sales(1))
+    local_world.lake_options = {"attach_options": {"ducklake_version": "1.1"}}
+    yield "or leave ducklake_version out"
+    local_world.lake_options = {}
+    return [1]
+
+
+@case
+def the_token_of_motherduck_is_in_the_environment(local_world: World, monkeypatch: pytest.MonkeyPatch) -> Steps:
+    local_world.catalog, local_world.storage = (
+        {"type": "motherduck", "database": "lake"},
+        {"type": "s3", "bucket": "lakes"},
+    )
+    lake = local_world.config.lakes["test"]
+    monkeypatch.delenv("MOTHERDUCK_TOKEN", raising=False)
+    yield partial(secret_statements, lake), "set it to a token"
+    monkeypatch.setenv("MOTHERDUCK_TOKEN", "abc")
+    assert secret_statements(lake)[0] == "SET motherduck_token = 'abc'"
+    return None
+
+
+@case
+def an_encrypted_lake_is_configured_as_one(local_world: World) -> Steps:
+    local_world.lake_options = {"attach_options": {"encrypted": True}}
+    local_world.commit(SW, 5)
+    local_world.lake_options = {}
+    local_world.land(NW, sales(1))
+    yield "set attach_options: {encrypted: true}"
+    local_world.lake_options = {"attach_options": {"encrypted": True}}
+    return [1, 5]
+
+
+@case
+def a_catalog_of_an_unknown_specification_is_read_by_a_version_that_knows_it(local_world: World) -> Steps:
+    local_world.commit(NW, 1)
+    with pytest.MonkeyPatch.context() as earlier:
+        earlier.setattr(spec, "TESTED", frozenset[str]())
+        yield local_world.tidy, "use a version of lake_assets that knows it"
+    local_world.tidy()
+    return [1]
+
+
+@case
+def a_folder_of_the_lake_is_created(local_world: World, tmp_path: Path) -> Steps:
+    local_world.catalog["path"] = str(tmp_path / "above" / "below" / "catalog.sqlite")
+    local_world.land(NW, sales(1))
+    (tmp_path / "above").mkdir(mode=0o500)
+    local_world.lake_options = {"commit_retries": 21}  # or the world copies a lake there
+    opened = unprivileged(partial(local_world.ingest, NW))
+    yield opened, "create it, or correct `catalog` in the config"
+    (tmp_path / "above" / "below").mkdir(mode=0o700)
+    opened()
+    return [1]
+
+
+@case
+def a_catalog_that_a_connection_keeps_open_is_closed(local_world: World, monkeypatch: pytest.MonkeyPatch) -> Steps:
+    on_duckdb(local_world)
+    local_world.commit(NW, 1)
+    monkeypatch.setattr(ducklake, "ATTACH_PATIENCE", 0.05)
+    connection = connect(local_world.config)
+    local_world.land(NW, sales(2))
+    yield "close it, and run it again"
+    connection.close()
+    return [2]
+
+
+@case
+def an_interrupted_checkpoint_is_recovered_by_a_user_who_may_write(local_world: World) -> Steps:
+    file = on_duckdb(local_world)
+    local_world.commit(NW, 1)
+    copy = Path(f"{file}.checkpoint")  # as of a process that died in it
+    shutil.copy(file, copy)
+    file.chmod(0o400)
+    refreshed = unprivileged(partial(local_world.ingest, NW))
+    local_world.land(NW, sales(2))
+    yield refreshed, "let this user write it and"
+    file.chmod(0o600)
+    refreshed()
+    assert not copy.exists()
+    return [2]
+
+
+@case
+def a_catalog_that_this_user_may_not_write_is_made_writable(local_world: World, tmp_path: Path) -> Steps:
+    local_world.commit(SW, 5)
+    local_world.land(NW, sales(1))
+    tmp_path.chmod(0o500)  # where SQLite makes a file of its own
+    refreshed = unprivileged(partial(local_world.ingest, NW))
+    yield refreshed, "let this user read and write that file and its folder"
+    tmp_path.chmod(0o700)
+    refreshed()
+    file = on_duckdb(local_world)
+    local_world.ingest(NW)
+    file.chmod(0o400)
+    yield unprivileged(partial(local_world.ingest, NW, force=True)), "let this user read and write that file"
+    file.chmod(0o600)
+    unprivileged(partial(local_world.ingest, NW, force=True))()
+    return [1]
+
+
+@case
+def a_statement_that_a_catalog_refuses_is_corrected(local_world: World) -> Steps:
+    local_world.commit(NW, 1)
+    read = local_world.stream.partition(NW).read
+    yield partial(read, columns=["toatl"]), "check the statement and the names in it; `lake-assets doctor`"
+    assert read(columns=["total"]).to_pydict() == {"total": [1.0]}
+    return [1]
+
+
+# Locks.
+
+
+@case
+def a_lock_that_this_user_may_not_write_is_made_writable(local_world: World) -> Steps:
+    file = Path(f"{local_world.catalog['path']}.lock")
+    local_world.commit(SW, 5)
+    local_world.land(NW, sales(1))
+    file.touch()
+    file.chmod(0o400)
+    refreshed = unprivileged(partial(local_world.ingest, NW))
+    yield refreshed, "let this user write that file"
+    file.chmod(0o600)
+    refreshed()
+    return [1, 5]
+
+
+@case
+def a_folder_that_gets_a_lock_is_made_writable(local_world: World, tmp_path: Path) -> Steps:
+    folder = tmp_path / "catalog"
+    folder.mkdir()
+    local_world.catalog["path"] = str(folder / "catalog.sqlite")
+    on_duckdb(local_world)
+    local_world.commit(SW, 5)
+    local_world.land(NW, sales(1))
+    (folder / "catalog.duckdb.lock").unlink()
+    folder.chmod(0o500)
+    refreshed = unprivileged(partial(local_world.ingest, NW))
+    yield refreshed, "or its folder if the file does not exist yet"
+    folder.chmod(0o700)
+    refreshed()
+    return [1, 5]
+
+
+def holders(file: str) -> list[int]:
+    """The processes that `fuser` names."""
+    found = subprocess.run(["fuser", file], capture_output=True, text=True, check=False)
+    return [int(number) for number in found.stdout.split()]
+
+
+@case
+def a_lock_that_another_process_holds_is_free_when_that_has_ended(
+    local_world: World, monkeypatch: pytest.MonkeyPatch
+) -> Steps:
+    local_world.commit(SW, 5)
+    local_world.land(NW, sales(1))
+    monkeypatch.setattr(inspect.unwrap(locks.file_lock), "__defaults__", (0.05,))  # seconds
+    file = f"{local_world.catalog['path']}.lock"
+    with held({"type": "lock", "path": file}) as end:
+        yield "see which process holds it (`fuser` on that file)"
+        assert holders(file)
+        end()
+    return [1, 5]
+
+
+@case
+def a_catalog_that_another_process_has_locked_is_free_when_that_has_ended(
+    local_world: World, monkeypatch: pytest.MonkeyPatch
+) -> Steps:
+    monkeypatch.setattr("lake_assets.lake.catalog_driver.WRITER_TURN", 0.05)
+    monkeypatch.setattr(failures, "BUSY", 0.05)
+    local_world.commit(SW, 5)
+    local_world.land(NW, sales(1))
+    with held(local_world.catalog) as end:
+        yield "run it again when that one has ended: `fuser` on the catalog's file names it"
+        assert holders(local_world.catalog["path"])
+        end()
+    return [1, 5]
+
+
+# Commits.
+
+
+@of_a_server
+def a_commit_that_others_overtook_is_run_again(
+    local_world: World, postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> Steps:
+    local_world.catalog = database_on(postgres)
+    other, totals = other_of(local_world), iter((6.0, 7.0))
+    monkeypatch.setattr(LakeSession, "takes_locks", False)
+    local_world.lake_options = {"commit_retries": 0}
+    local_world.commit(SW, 5)
+
+    def beside_another(total: float) -> None:
+        with overtaken(None, lambda: other.commit(SW, next(totals))):
+            local_world.commit(NW, total)
+
+    yield partial(beside_another, 1), "run it again, or raise commit_retries"
+    local_world.ingest(NW)
+    local_world.lake_options = {"commit_retries": 1}
+    beside_another(2)
+    return [2, 7]
+
+
+@case
+def columns_that_changed_while_files_were_registered_are_read_when_it_is_run_again(local_world: World) -> Steps:
+    local_world.options = {"mode": "index"}
+    local_world.commit(SW, 5)
+    local_world.land(NW, sales(1))
+    alter = partial(change, other_of(local_world), "ALTER TABLE sales ALTER total SET DEFAULT 7")
+    with just_before("lake_assets.ingest.index.register.commit", alter):
+        yield "run it again."
+    return [1, 5]
+
+
+@case
+def a_file_that_grew_while_it_was_registered_is_read_when_its_writer_has_finished(local_world: World) -> Steps:
+    local_world.options = {"mode": "index"}
+    local_world.land(NW, sales(1))
+    grow = partial(local_world.land, NW, sales(1, 2))
+    with just_before("lake_assets.ingest.index.register.inspect_candidates", grow):
+        yield "run it again when its writer has finished"
+    return [1, 2]
+
+
+def slow(world: World) -> None:
+    """Ingest NW while maintenance of a day later removes the files that no commit has."""
+    with just_before("lake_assets.ingest.replace.replace_run.commit", partial(other_of(world).tidy, days=1)):
+        world.ingest(NW)
+
+
+@case
+def files_of_a_slow_run_are_kept_for_longer(local_world: World) -> Steps:
+    local_world.lake_options = {"maintenance": {"orphans_older_than": 0.5}}
+    local_world.commit(SW, 5)
+    local_world.land(NW, sales(1))
+    yield partial(slow, local_world), "Set orphans_older_than of the lake's maintenance to more time than a run takes"
+    local_world.lake_options = {"maintenance": {"orphans_older_than": 3}}
+    slow(local_world)
+    return [1, 5]
+
+
+@case
+def a_snapshot_that_expires_while_it_is_restored_is_another_one(local_world: World) -> Steps:
+    first, second, _ = (snapshot(local_world, total) for total in (1, 2, 3))
+    back = partial(restore, local_world.stream, local_world.partition(NW))
+    expire = f"CALL ducklake_expire_snapshots('lake', versions => [{first}])"
+    with just_before("lake_assets.history.restore.commit", partial(change, other_of(local_world), expire)):
+        yield partial(back, first), "Choose another snapshot"
+    back(second)
+    return [2]
+
+
+@case
+def a_constraint_of_today_is_dropped_or_other_rows_are_taken(local_world: World) -> Steps:
+    local_world.commit(NW, 1)
+    change(local_world, "UPDATE sales SET total = NULL")
+    second = snapshot(local_world, 2)
+    first = second - 1
+    snapshot(local_world, 3)
+    local_world.execute("ALTER TABLE lake.sales ALTER total SET NOT NULL")
+    back = partial(restore, local_world.stream, local_world.partition(NW))
+    yield partial(back, first), "or take rows that have a value there"
+    back(second)
+    assert local_world.totals() == [2]
+    yield partial(back, first), "nothing was changed. Drop the constraint by `ALTER TABLE … ALTER "
+    change(local_world, 'ALTER TABLE main.sales ALTER "total" DROP NOT NULL')
+    back(first)
+    assert local_world.totals() == [None]
+    return None
+
+
+@case
+def changes_are_exported_again_when_the_table_has_no_column_of_that_name_or_without_deltas(local_world: World) -> Steps:
+    local_world.options = {"deltas": {"to": {"type": "local", "path": local_world.source["path"] + "-deltas"}}}
+    local_world.land(NW, pa.table({"id": [0], "total": [1.0], "_change": [1]}))
+    yield "rename it, or remove `deltas` from the stream"
+    local_world.options = {}
+    return [1]
+
+
+@case
+def consumers_of_a_table_that_was_made_again_begin_anew(local_world: World) -> Steps:
+    local_world.options = {"deltas": {"to": {"type": "local", "path": local_world.source["path"] + "-deltas"}}}
+    last = local_world.commit(NW, 1).snapshot_id
+    assert last is not None
+    change(local_world, "DROP TABLE sales")
+    yield ", and let each consumer begin at snapshot "
+    change(local_world, f"DELETE FROM main.ingest_deltas WHERE stream = 'sales' AND snapshot_id <= {last}")
+    local_world.ingest(NW)
+    ((snapshot, rows),) = local_world.query("SELECT snapshot_id, rows_inserted FROM lake.ingest_deltas")
+    assert (snapshot > last, rows) == (True, 1)
+    return [1]
+
+
+@case
+def a_commit_of_another_number_is_looked_at_and_run_again(local_world: World, monkeypatch: pytest.MonkeyPatch) -> Steps:
+    local_world.commit(NW, 1, 2)
+    change(local_world, "DELETE FROM sales WHERE total = 1")  # so that DuckLake's extension commits
+    committed = LakeSession.committed_snapshot
+    with monkeypatch.context() as other:
+        other.setattr(LakeSession, "committed_snapshot", lambda session: (committed(session) or 0) + 1)
+        yield partial(local_world.ingest, NW, force=True), "look at the lake's snapshots, and run the partition again"
+    assert local_world.stream.history()
+    local_world.ingest(NW, force=True)
+    return [1, 2]
+
+
+@case
+def a_partitioning_that_the_paths_lack_is_altered(local_world: World) -> Steps:
+    local_world.commit(NW, 1)
+    change(local_world, "ALTER TABLE sales SET PARTITIONED BY (region, date, id)")
+    local_world.land(NW, sales(2))
+    yield "in a client of the lake"
+    change(local_world, "ALTER TABLE main.sales SET PARTITIONED BY (region, date)")
+    return [2]
+
+
+@case
+def a_partition_that_was_held_meanwhile_is_compacted_after_its_release(local_world: World) -> Steps:
+    local_world.commit(NW, 1)
+    first = snapshot(local_world, 2)
+    change(local_world, *["INSERT INTO sales VALUES (0, 3, 'NW', '2026-02-11')"] * 3)
+    other = other_of(local_world)
+
+    def hold() -> None:
+        restore(other.stream, other.partition(NW), first, hold=True)
+
+    yield partial(compacted, local_world, hold), " --release` ends the hold"
+    command(local_world, "restore", "sales", "--partition", NW, "--release")
+    compacted(local_world)
+    return [2]
+
+
+@pytest.mark.parametrize("steps", CASES, ids=named)
+def test_advice_about_a_lake_that_is_followed_ends_in_the_right_rows(
+    steps: Case, request: pytest.FixtureRequest
+) -> None:
+    follow(steps, request)
