@@ -140,14 +140,17 @@ def number_format(text: str) -> NumberFormat:
 
 
 _TWO = r"\d{1,2}"
+_DAY = rf"(?P<day>{_TWO})"
+_SECOND = r"[0-5]?\d"  # strptime takes 60 as the next minute
 _NAME = r"\pL+\.?"
 DIRECTIVES = {
-    "%Y": r"\d{4}", "%y": _TWO, "%m": _TWO, "%b": _NAME, "%B": _NAME, "%h": _NAME, "%d": _TWO, "%e": rf" ?{_TWO}",
-    "%F": rf"\d{{4}}-{_TWO}-{_TWO}", "%D": f"{_TWO}/{_TWO}/{_TWO}", "%a": _NAME, "%A": _NAME, "%H": _TWO, "%I": _TWO,
-    "%M": _TWO, "%S": _TWO, "%p": "[AaPp][Mm]", "%T": f"{_TWO}:{_TWO}:{_TWO}", "%R": f"{_TWO}:{_TWO}",
-    "%f": r"\d{1,6}", "%z": r"Z|[+-]\d{2}:?\d{2}", "%%": "%",
+    "%Y": r"\d{4}", "%y": _TWO, "%m": _TWO, "%b": _NAME, "%B": _NAME, "%h": _NAME, "%d": _DAY, "%e": rf" ?{_DAY}",
+    "%F": rf"\d{{4}}-{_TWO}-{_DAY}", "%D": f"{_TWO}/{_DAY}/{_TWO}", "%a": _NAME, "%A": _NAME, "%H": _TWO, "%I": _TWO,
+    "%M": _TWO, "%S": _SECOND, "%p": "[AaPp][Mm]", "%T": f"{_TWO}:{_TWO}:{_SECOND}", "%R": f"{_TWO}:{_TWO}",
+    "%f": r"\d{1,6}", "%z": r"Z|[+-](?:[01]\d|2[0-3]):?[0-5]\d", "%%": "%",
 }  # fmt: skip
-"""The directives of a format of times, as those of `strptime`, and the texts of each."""
+"""The directives of a format of times, as those of `strptime`, and the texts of each, with the group `day`."""
+_DAYS = ("%d", "%e", "%F", "%D")
 
 
 def time_format(text: str, kind: pa.DataType) -> list[str]:
@@ -162,8 +165,9 @@ def time_format(text: str, kind: pa.DataType) -> list[str]:
         raise ValueError(f"format {text!r} has no directive of a day or an hour: write one such as '%d.%m.%Y'")
     if other := next((name for name in directives if name not in DIRECTIVES), None):
         raise ValueError(f"format {text!r} has {other}, which is not read: write {', '.join(DIRECTIVES)}")
-    if twice := next((name for name in ("%f", "%z") if directives.count(name) > 1), None):
-        raise ValueError(f"format {text!r} has {twice} twice: remove one")
+    for names in (("%f",), ("%z",), _DAYS):
+        if len(twice := [name for name in directives if name in names]) > 1:
+            raise ValueError(f"format {text!r} has {' and '.join(twice)}: remove one")
     if "%z" in directives and not (t.is_timestamp(kind) and kind.tz):
         raise ValueError(f"format {text!r} has %z, an offset from UTC, so only a TIMESTAMPTZ is read by it")
     return parts

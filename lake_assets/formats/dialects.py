@@ -58,12 +58,17 @@ def read_times(texts: Texts, form: str, kind: pa.DataType) -> Texts:
         ArrowInvalid: as `read_texts`.
     """
     pattern, rest = _time_pattern(form)
-    if pattern is None:
-        return pc.strptime(texts, format=form, unit="us").cast(kind)
+    if rest == form:
+        _refuse(texts, pc.invert(pc.match_substring_regex(texts, pattern=pattern)))
+        local = pc.strptime(texts, format=form, unit="us")
+        _check_days(texts, local, pattern)
+        return local.cast(kind)
     parts = _matched(texts, pattern)
     names = parts.type.names
     rest_texts = pc.binary_join_element_wise(*(pc.struct_field(parts, n) for n in names if n.startswith("text")), "")
-    micros = pc.strptime(rest_texts, format=rest, unit="us").cast(pa.int64())
+    local = pc.strptime(rest_texts, format=rest, unit="us")
+    _check_days(texts, local, pattern)
+    micros = local.cast(pa.int64())
     if "fraction" in names:
         micros = pc.add(micros, pc.utf8_rpad(pc.struct_field(parts, "fraction"), 6, "0").cast(pa.int64()))
     if "offset" in names:
@@ -76,18 +81,31 @@ def read_times(texts: Texts, form: str, kind: pa.DataType) -> Texts:
     return micros.cast(pa.timestamp("us")).cast(kind)
 
 
+def _check_days(texts: Texts, times: Texts, pattern: str) -> None:
+    """Refuse days that their months do not have, which strptime takes as the first ones of the next month."""
+    if "(?P<day>" not in pattern:
+        return
+    is_early = pc.less_equal(pc.day(times), 3)
+    some = texts.filter(is_early)
+    days = pc.struct_field(_matched(some, pattern), "day").cast(pa.int64())
+    _refuse(some, pc.not_equal(days, pc.day(times.filter(is_early))))
+
+
+_BLANKS, _BLANK = re.compile(r"(?:\\\s)+"), r"\\s+"  # as those of strptime
+
+
 @cache
-def _time_pattern(form: str) -> tuple[str | None, str]:
-    """Return a pattern of what Arrow does not read in a format of times, and of the texts around it; and the others."""
+def _time_pattern(form: str) -> tuple[str, str]:
+    """Return the pattern of a format of times, with what Arrow does not read in groups; and the others' format."""
     pattern, texts = "", ""
     parts = time_format(form, pa.timestamp("us", "UTC"))
     for number, part in enumerate(parts):
         if group := {"%f": "fraction", "%z": "offset"}.get(part):
             pattern += f"(?P<{group}>{DIRECTIVES[part]})"
         else:
-            pattern += f"(?P<text{number}>{DIRECTIVES.get(part) or re.escape(part)})"
+            pattern += f"(?P<text{number}>{DIRECTIVES.get(part) or _BLANKS.sub(_BLANK, re.escape(part))})"
             texts += part
-    return (None if texts == form else rf"^\s*{pattern}\s*$"), texts
+    return rf"^\s*{pattern}\s*$", texts
 
 
 def read_numbers(texts: Texts, form: NumberFormat, kind: pa.DataType) -> Texts:
@@ -109,9 +127,14 @@ def read_numbers(texts: Texts, form: NumberFormat, kind: pa.DataType) -> Texts:
 def _matched(texts: Texts, pattern: str) -> Texts:
     """Return the parts of texts by the groups of a pattern, which matches all of them."""
     parts = pc.extract_regex(texts, pattern=pattern)
-    if pc.any(wrong := pc.and_(pc.is_valid(texts), pc.is_null(parts))).as_py():
-        raise pa.ArrowInvalid(f"invalid value {texts.filter(wrong)[0].as_py()!r}")
+    _refuse(texts, pc.and_(pc.is_valid(texts), pc.is_null(parts)))
     return parts
+
+
+def _refuse(texts: Texts, wrong: Texts) -> None:
+    """Refuse the first of some texts."""
+    if pc.any(wrong).as_py():
+        raise pa.ArrowInvalid(f"invalid value {texts.filter(wrong)[0].as_py()!r}")
 
 
 def _pattern(form: NumberFormat) -> str:

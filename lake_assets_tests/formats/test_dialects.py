@@ -83,6 +83,33 @@ def test_another_time_is_refused(text: str, form: str) -> None:
         read(text, form, NAIVE)
 
 
+@pytest.mark.parametrize(
+    ("text", "form"),
+    [
+        ("30.02.2026", "%d.%m.%Y"),
+        ("29.02.2025", "%d.%m.%Y"),
+        ("Apr 31 2026", "%b %e %Y"),
+        ("02/30/26", "%D"),
+        ("2026-02-29", "%F"),
+        ("11.02.26", "%d.%m.%Y"),
+        ("2026-02-11 08:00:60", "%F %H:%M:%S"),
+        ("2026-02-11 08:00:61", "%F %T"),
+    ],
+)
+@pytest.mark.parametrize("offset", ["", " +0100"])
+def test_a_time_that_is_in_no_calendar_is_refused(text: str, form: str, offset: str) -> None:
+    with pytest.raises(pa.ArrowInvalid, match="invalid value"):
+        read(f"{text}{offset}", f"{form}{' %z' if offset else ''}", UTC)
+
+
+@given(
+    st.datetimes().filter(lambda moment: moment.year > 999),
+    st.sampled_from(["%Y-%m-%d %H:%M:%S", "%d.%m.%Y  %H:%M:%S", "%B %e %Y %T"]),
+)
+def test_a_time_that_python_writes_is_read(moment: dt.datetime, form: str) -> None:
+    assert read(moment.strftime(form), form, NAIVE) == moment.replace(microsecond=0)
+
+
 DIRECTIVE_TEXTS = {"%f": "5", "%z": "+0100", "%%": "%"}
 
 
