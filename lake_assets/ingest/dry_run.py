@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from lake_assets.ingest.compare_objects import compare, needs_rows
 from lake_assets.ingest.index.index_plan import plan_index
-from lake_assets.ingest.landed_footers import Columns, Footers, table_columns
+from lake_assets.ingest.landed_footers import Columns, Footers
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.ingest.plan import (
     Action,
@@ -159,7 +159,7 @@ def plan_stream(
         there = _InLake.of(lake, stream, made)
         parts = counted(made, f"plan {stream.name}", "partitions", len(made))
         plans = [plan_in(stream, part, there) for part in parts]
-        table = table_columns(lake, stream) if not is_index else None
+        table = stream.table_columns(lake)
         known = NOTHING if table is None else table
         footers = Footers(stream, [plan.reads for plan in plans if plan.adds_rows], known)
         new = [(obj, plan.partition) for plan in plans if plan.adds_rows for obj in plan.reads.objects]

@@ -13,13 +13,7 @@ from lake_assets.escapes import visible_name
 from lake_assets.ingest.index.register import Registrar
 from lake_assets.lake.commit.candidates import Candidate
 from lake_assets.lake.schema.evolve import column_changes, evolved
-from lake_assets.lake.schema.table_setup import (
-    data_schema,
-    decided_in_sql,
-    declared_schema,
-    is_never_filled,
-    untyped_schema,
-)
+from lake_assets.lake.schema.table_setup import data_schema, decided_in_sql, is_never_filled
 from lake_assets.lake.schema.types import sql_type
 from lake_assets.lake.session import LakeSession
 from lake_assets.layout.partition import Partition
@@ -103,18 +97,6 @@ class Footers:
             return error
 
 
-def table_columns(lake: LakeSession | None, stream: OpenStream) -> pa.Schema | None:
-    """Return the columns that landed objects are to have; None if there is no table yet, or a transform makes it.
-
-    Raises:
-        LakeAssetsError: the lake cannot be read.
-    """
-    if lake is None or not lake.exists(stream.table) or is_never_filled(lake, stream.table):
-        return None
-    schema = declared_schema(lake, stream.table, stream.config.columns, stream.landed.declared)
-    return None if stream.config.transform is not None else untyped_schema(lake, stream.table, schema)
-
-
 @dataclass
 class Columns:
     """The columns of a table, and what the landed objects would change."""
@@ -141,13 +123,14 @@ class Columns:
             stream: of the objects.
             footers: of the objects that the ingest reads.
             new: these objects, which mode index inspects as its run does.
-            table: as `table_columns`.
+            table: as `OpenStream.table_columns`.
 
         Raises:
             LakeAssetsError: the lake or the landing zone cannot be read.
         """
-        if lake is not None and new and stream.config.mode == "index":
-            return cls(stream, footers, refused=Registrar(stream, {}, {}).refusals(lake, new))
+        if stream.config.mode == "index":
+            refused = Registrar(stream, {}, {}).refusals(lake, new) if new else {}
+            return cls(stream, footers, table, refused=refused)
         declared = stream.landed.declared
         if lake is not None and table is not None:
             declared = declared.for_table(*decided_in_sql(lake, stream.table))

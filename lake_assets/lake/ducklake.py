@@ -179,6 +179,17 @@ class DuckLake:
                 session = stack.enter_context(self.open(read_only=True))
             yield session
 
+    def unattached(self) -> LakeSession:
+        """Return a session of a lake that does not exist yet, whose engine reads the landing zone.
+
+        Raises:
+            CatalogError: the engine cannot be opened.
+        """
+        self._engine = self._engine or self._new_engine()
+        session = LakeSession(self.config, self._engine, partial(self._attach, create=False, read_only=True))
+        session.unknown_specification = "there is no lake yet"
+        return session
+
     def _held(self, *, create: bool, read_only: bool) -> AbstractContextManager[object]:
         """Return the lock of a DuckDB-file catalog, which one process at a time can open."""
         catalog = self.config.catalog

@@ -9,6 +9,8 @@ from functools import cached_property
 from typing import Self
 from urllib.parse import quote
 
+import pyarrow as pa
+
 from lake_assets.config.formats import ParquetFormat
 from lake_assets.config.lake import Lake
 from lake_assets.config.models import LakeConfig
@@ -20,6 +22,7 @@ from lake_assets.lake.attach import alias
 from lake_assets.lake.commit.deltas import Export, table_tag
 from lake_assets.lake.ducklake import DuckLake
 from lake_assets.lake.ledger import object_history
+from lake_assets.lake.schema.table_setup import declared_schema, is_never_filled, untyped_schema
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.layout.names import LOGS
 from lake_assets.layout.partition import Partition, PartitionColumn
@@ -186,6 +189,21 @@ class OpenStream:
     def letters_uri(self) -> str | None:
         """The folder of these rows, ending in a slash; None if they fail their partition."""
         return None if self.letters is None else f"{self.letters.storage.root}/{self.letters.folder}"
+
+    def table_columns(self, lake: LakeSession | None) -> pa.Schema | None:
+        """Return the columns of the table's files, with the type null for what has never had a value.
+
+        None if there is no table yet, or a transform makes its columns.
+
+        Raises:
+            SchemaError: the table has other columns than the config.
+            CatalogError: the lake cannot be read.
+        """
+        if lake is None or not lake.exists(self.table) or is_never_filled(lake, self.table):
+            return None
+        declared = self.landed.declared
+        schema = declared_schema(lake, self.table, self.config.columns, declared)
+        return None if self.config.transform else untyped_schema(lake, self.table, schema, declared.types)
 
     def prefix(self, partition: Partition) -> str:
         """Return the folder of the partition's objects, or their names' beginning, below the landing zone's root."""

@@ -64,6 +64,11 @@ class Change:
     writer: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     is_reversed: bool = False
 
+    @property
+    def has_types(self) -> bool:
+        """Whether the column has a type in each file."""
+        return not any(array is not None and pa.types.is_null(array.type) for array in (self.before, self.after))
+
     def cell(self, mode: Mode, policy: SchemaPolicy) -> Cell:
         """What happens."""
         return self.index if mode == "index" else self.cells[POLICIES.index(policy)]
@@ -148,10 +153,10 @@ CHANGES: Sequence[Change] = (
     Change("bytes → fixed number of bytes", "fixed", _one(b"\xff"), _one(b"\0ab", pa.binary(3)), _FITS, "fits"),
     Change("fixed number of bytes → bytes", "bytes", _one(b"\0ab", pa.binary(3)), _one(b"\xff"), _FITS, "fits"),
     Change("without a value in the first file → text", "empty", pa.nulls(1), _one("a"),
-           ("typed", "added", "typed"), "refused"),
+           ("typed", "added", "typed"), "typed"),
     Change("without a value in the first file → INT", "empty_int", pa.nulls(1), _one(7, pa.int32()),
-           ("typed", "added", "typed"), "fits"),
-    Change("text → without a value", "no_value", _one("a"), pa.nulls(1), ("NULL", "NULL", "NULL"), "refused"),
+           ("typed", "added", "typed"), "typed"),
+    Change("text → without a value", "no_value", _one("a"), pa.nulls(1), ("NULL", "NULL", "NULL"), "NULL"),
     Change("a struct gets a field", "field", _one({"x": 1}), _one({"x": 2, "y": "b"}), _NEW, "refused",
            found={"left out": {"x": 2}}, kept={"added": {"x": 1, "y": None}}),
     Change("a field is missing", "less", _one({"x": 1, "y": "a"}), _one({"x": 2}), _MISSING, "refused",

@@ -167,6 +167,7 @@ class IndexRun(Run):
         except LakeAssetsError as error:
             in_lake = {obj.uri for objects in registrar.present.values() for obj in objects}
             registrar.errors = dict.fromkeys(new - in_lake, error) | registrar.errors
+        runs[0].changes += registrar.changes
         unregistered = []
         for run in runs:
             run.add_seconds("register", (time.perf_counter() - registrar.began) / len(runs))

@@ -3,14 +3,15 @@
 import dataclasses
 import datetime as dt
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from lake_assets.errors import LakeAssetsError, ObjectRefusedError, SourceError
+from lake_assets.errors import LakeAssetsError, ObjectRefusedError, SchemaError, SourceError
 from lake_assets.lake.catalog.database import NotDirectError, catalog_reading
 from lake_assets.lake.catalog.file_entries import PathState, registered_before
 from lake_assets.lake.catalog.table import Table, read_folder
@@ -18,11 +19,18 @@ from lake_assets.lake.commit.candidates import Candidate, Inspection, inspect_ca
 from lake_assets.lake.commit.change import Change, Landed, LandedFile, RefusedFilesError, RegisteredBeforeError
 from lake_assets.lake.commit.strategy import commit
 from lake_assets.lake.ledger.tables import MANIFEST, LedgerRow, Values, manifest_values
-from lake_assets.lake.schema.fitting import Keys
-from lake_assets.lake.schema.table_setup import create_table, declared_schema, is_never_filled, prepare_table
-from lake_assets.lake.session import LakeSession
-from lake_assets.layout.partition import Partition
-from lake_assets.parquet.empty_columns import filled
+from lake_assets.lake.schema.evolve import ColumnChange, evolve_table
+from lake_assets.lake.schema.fitting import FileChecker, Keys
+from lake_assets.lake.schema.table_setup import (
+    create_table,
+    created_schema,
+    data_schema,
+    decided_in_sql,
+    prepare_table,
+)
+from lake_assets.lake.session import LakeSession, TableName
+from lake_assets.layout.partition import Partition, PartitionColumn
+from lake_assets.parquet.empty_columns import filled, stored, without_values
 from lake_assets.parquet.read import read_footer, read_schema
 from lake_assets.parquet.type_fit import refuse_places
 from lake_assets.storage.arrow import ArrowStore
@@ -33,6 +41,8 @@ _BEFORE: Mapping[PathState, str] = {
     "ended": "was registered before and has ended, so DuckLake will delete it",
     "elsewhere": "is a file of another table of this lake, which would delete it",
 }
+
+T = TypeVar("T")
 
 MOST_SCHEMAS = 100  # read for the types of columns that are NULL in all rows of the first object
 
@@ -47,6 +57,7 @@ class Registrar:
         present: the objects of each partition in the lake; those that are registered are added.
         committed: the ledger rows that were written, by partition.
         errors: of the objects that were not registered, by URI.
+        changes: of the table's columns.
         began: when the registration began, by `time.perf_counter`; its partitions share the seconds since then equally.
     """
 
@@ -55,6 +66,7 @@ class Registrar:
     present: dict[Partition, list[LandedObject]]
     committed: dict[Partition, LedgerRow] = field(default_factory=dict)
     errors: dict[str, LakeAssetsError] = field(default_factory=dict)
+    changes: list[ColumnChange] = field(default_factory=list)
     began: float = field(default_factory=time.perf_counter)
 
     def register(self, session: LakeSession, candidates: Sequence[Candidate]) -> None:
@@ -66,7 +78,11 @@ class Registrar:
             CommitConflictError: other writers were faster too often.
             CatalogError: the lake is encrypted, or the catalog refuses.
         """
-        candidates = self._create_table(session, candidates)
+        known = self.stream.table_columns(session)
+        if known is None:
+            candidates, _ = self._from_first(candidates, partial(create_table, session))
+        else:
+            self._give_types(session, candidates, known)
         if not candidates:
             return
         prepare_table(session, self.stream.table)
@@ -80,68 +96,88 @@ class Registrar:
         self._commit(session, inspection.described, direct)
         self._commit(session, None, others)
 
-    def refusals(self, session: LakeSession, candidates: Sequence[Candidate]) -> dict[str, LakeAssetsError]:
+    def refusals(self, lake: LakeSession | None, candidates: Sequence[Candidate]) -> dict[str, LakeAssetsError]:
         """Return the errors that a registration of these objects would have now, by URI. Nothing is written.
 
         Raises:
+            StorageError: the landing zone cannot be reached.
             CatalogError: the catalog cannot be read.
         """
-        exists = session.exists(self.stream.table)
-        if exists and not is_never_filled(session, self.stream.table):
-            self._refuse_other_types(session)
-        errors = self.inspect(session, candidates).errors if exists else {}
+        session, table = lake or self.stream.lake.unattached(), self.stream.table
         uris = [obj.uri for obj, _ in candidates]
+        try:
+            known = self.stream.table_columns(lake)
+            if known is None:
+                candidates, columns = self._from_first(candidates, partial(created_schema, session))
+            else:
+                filled_in = filled(known, self._schemas(candidates))
+                columns = None if filled_in.equals(known) else stored(filled_in)
+        except SchemaError as error:
+            return dict.fromkeys(uris, error)
+        errors = self.errors | (self.inspect(session, candidates, columns).errors if candidates else {})
+        exists = lake is not None and lake.exists(table)
         with suppress(NotDirectError), catalog_reading(session) as database:
-            table_id, folder = read_folder(database, self.stream.table) if exists else (0, "")  # no table has this id
+            table_id, folder = read_folder(database, table) if exists else (0, "")  # no table has this id
             states = registered_before(database, table_id, folder, uris)
             errors = {uri: _refused(uri, state) for uri, state in states.items() if state != "live"} | errors
         return errors
 
-    def inspect(self, session: LakeSession, candidates: Sequence[Candidate]) -> Inspection:
-        """Inspect objects that are to be registered; see `inspect_candidates`."""
+    def inspect(
+        self, session: LakeSession, candidates: Sequence[Candidate], columns: pa.Schema | None = None
+    ) -> Inspection:
+        """Inspect objects that are to be registered; see `inspect_candidates`.
+
+        Args:
+            session: a lake, whose engine has the secret of the landing zone.
+            candidates: objects, each with its partition.
+            columns: those that the table will have by then; None: it has them.
+        """
         stream = self.stream
-        return inspect_candidates(
-            session,
-            stream.table,
-            Keys(stream.config.columns, stream.layout, stream.config.derived),
-            candidates,
-            self._schema_of,
-            probe=stream.source.probe,
-        )
+        keys = Keys(stream.config.columns, stream.layout, stream.config.derived)
+        not_null, *_ = decided_in_sql(session, stream.table)
+        target = data_schema(session, stream.table, keys.columns) if columns is None else columns
+        checker = FileChecker(session, keys, target, not_null, self._schema_of)
+        table = stream.table if columns is None else None
+        return inspect_candidates(session, table, checker, candidates, stream.source.probe)
 
     def _schema_of(self, obj: LandedObject) -> pa.Schema:
         return read_schema(ArrowStore(self.stream.config.source), obj.key, as_it_is=True)
 
-    def _schemas(self, objects: Iterable[LandedObject]) -> Iterator[pa.Schema]:
-        """Return the schemas of the objects with rows that can be read. The inspection reports errors of the others."""
-        for obj in objects:
+    def _schemas(self, candidates: Sequence[Candidate]) -> Iterator[pa.Schema]:
+        """Return the schemas of the first objects with rows that can be read. The inspection reports the others."""
+        for obj, _ in candidates[:MOST_SCHEMAS]:
             with suppress(SourceError, ObjectRefusedError):
                 rows, schema = read_footer(ArrowStore(self.stream.config.source), obj.key, as_it_is=True)
                 if rows:
                     yield schema
 
-    def _create_table(self, session: LakeSession, candidates: Sequence[Candidate]) -> list[Candidate]:
-        """Create the table from the first object with rows; returns the objects from the first that can be read on."""
+    def _from_first(
+        self, candidates: Sequence[Candidate], make: Callable[[TableName, pa.Schema, Sequence[PartitionColumn], str], T]
+    ) -> tuple[list[Candidate], T | None]:
+        """Make a table, or its schema, of the columns of the first object with rows.
+
+        Returns:
+            The objects without those before it, which cannot be read or have no columns for a table; what is made.
+        """
         remaining = list(candidates)
-        if session.exists(self.stream.table) and not is_never_filled(session, self.stream.table):
-            self._refuse_other_types(session)
-            return remaining
         while remaining:
+            first, _ = remaining[0]
             try:
-                first, _ = remaining[0]
-                own, schemas = self._schema_of(first), self._schemas(obj for obj, _ in remaining[:MOST_SCHEMAS])
+                own, schemas = self._schema_of(first), self._schemas(remaining)
                 refuse_places(own, (), f"the object {first.uri}")
                 schema = self.stream.landed.declared.created(filled(next(schemas, own), schemas))
-                create_table(session, self.stream.table, schema, self.stream.config.columns, f"the object {first.uri}")
+                return remaining, make(self.stream.table, schema, self.stream.config.columns, f"the object {first.uri}")
             except (SourceError, ObjectRefusedError) as error:
                 self.errors[remaining.pop(0)[0].uri] = error
-            else:
-                break
-        return remaining
+        return [], None
 
-    def _refuse_other_types(self, session: LakeSession) -> None:
-        if (declared := self.stream.landed.declared).types:
-            declared_schema(session, self.stream.table, self.stream.config.columns, declared)
+    def _give_types(self, session: LakeSession, candidates: Sequence[Candidate], known: pa.Schema) -> None:
+        """Give columns of the table that have never had a value the types that they have in the first objects."""
+        after = filled(known, self._schemas(candidates)) if without_values(known) else known
+        if not after.equals(known):
+            landed, run_id = [("the new objects", after)], next(iter(self.rows.values())).run_id
+            columns = self.stream.config.columns
+            self.changes += evolve_table(session, self.stream.table, landed, columns, run_id, policy="strict")
 
     def _commit(self, session: LakeSession, described: Table | None, files: Sequence[LandedFile]) -> None:
         if not files:

@@ -93,10 +93,7 @@ class Writer:
         declared = self._landed.declared.for_table(*decided_in_sql(lake, self.stream.table))
         self.schema = declared_schema(lake, self.stream.table, self.stream.config.columns, declared)
         self._landed = replace(self._landed, declared=declared)
-        known = untyped_schema(lake, self.stream.table, self.schema)
-        names = {name.lower() for name in declared.types}
-        fields = [f if f.name.lower() in names else own for f, own in zip(self.schema, known, strict=True)]
-        self._known = pa.schema(fields)
+        self._known = untyped_schema(lake, self.stream.table, self.schema, declared.types)
 
     def write(self, sessions: Sessions, runs: Sequence[PartitionRun]) -> None:
         """Write the objects of these partitions as data files, in one Spark job; an error fails its partition only.

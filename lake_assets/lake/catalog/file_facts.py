@@ -70,6 +70,7 @@ class FileFacts:
     footer_size: int  # bytes
     columns: Mapping[int, ColumnFacts]  # by column id
     row_groups: int
+    untyped: frozenset[int] = frozenset()  # nested columns that are NULL in all rows, and have no parts in the file
 
 
 class Chunk(NamedTuple):
@@ -101,6 +102,7 @@ class Footer:
     footer_size: int  # bytes
     shape: int  # a hash of the names, types and nesting of all columns
     chunks: Mapping[str, Sequence[Chunk]]  # by Parquet's path of the column; empty if there are no rows
+    untyped: frozenset[int] = frozenset()  # as of `FileFacts`
 
     @property
     def row_groups(self) -> int:
@@ -261,6 +263,18 @@ def open_footers(engine: duckdb.DuckDBPyConnection, uris: Sequence[str]) -> list
     return [files[uri] for uri in uris]
 
 
+def with_parts(footer: Footer, table: Table) -> Footer:
+    """Return the footer with the parts of the table's nested columns that have no type in the file: all are NULL."""
+    untyped = {path: column.column_id for path, column in table.nested.items() if path in footer.chunks}
+    if not untyped:
+        return footer
+    chunks = {path: of_column for path, of_column in footer.chunks.items() if path not in untyped}
+    for path, column in table.leaves.items():
+        for around in untyped.keys() & {table.parquet_path(part) for part in table.with_outer(column)}:
+            chunks[path] = [chunk._replace(size=0) for chunk in footer.chunks[around]]
+    return replace(footer, chunks=chunks, untyped=frozenset(untyped.values()))
+
+
 def _storable(chunk: Chunk) -> Chunk:
     """Return the chunk without bounds that contain a zero byte, which a text of a PostgreSQL catalog cannot hold."""
     least, greatest = (None if text is None or "\0" in text else text for text in (chunk.least, chunk.greatest))
@@ -299,6 +313,7 @@ def file_facts(
             f.footer_size,
             {c.column_id: facts[f.uri, p] for p, c in leaves.items()},
             f.row_groups,
+            f.untyped,
         )
         for f in footers
     ]

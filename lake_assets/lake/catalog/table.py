@@ -1,9 +1,9 @@
 """A table as the catalog describes it: its name, columns, partitioning and options."""
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import takewhile
 
@@ -55,14 +55,32 @@ class Table:
     def leaves(self) -> Mapping[str, Column]:
         """The columns that hold values, by the path that Parquet gives them."""
         parents = {column.parent for column in self.columns.values()}
-        return {self._parquet_path(c): c for c in self.columns.values() if c.column_id not in parents}
+        return {self.parquet_path(c): c for c in self.columns.values() if c.column_id not in parents}
 
-    def _parquet_path(self, column: Column) -> str:
+    @cached_property
+    def nested(self) -> Mapping[str, Column]:
+        """The columns that have parts, by the path that Parquet gives them."""
+        parents = {column.parent for column in self.columns.values()}
+        return {self.parquet_path(c): c for c in self.columns.values() if c.column_id in parents}
+
+    def parquet_path(self, column: Column) -> str:
+        """Return the path that Parquet gives a column, or a part of a nested one."""
         if column.parent is None:
             return column.name
         parent = self.columns[column.parent]
         inside = {"list": _INSIDE_LIST, "map": _INSIDE_MAP + column.name}.get(parent.type, column.name)
-        return f"{self._parquet_path(parent)}, {inside}"
+        return f"{self.parquet_path(parent)}, {inside}"
+
+    def with_outer(self, column: Column) -> Iterator[Column]:
+        """Yield a column, and the columns that it is a part of."""
+        yield column
+        if column.parent is not None:
+            yield from self.with_outer(self.columns[column.parent])
+
+    def without(self, column_ids: Collection[int]) -> "Table":
+        """Return the table without some columns and their parts."""
+        kept = (c for c in self.columns.values() if not any(o.column_id in column_ids for o in self.with_outer(c)))
+        return replace(self, columns={column.column_id: column for column in kept})
 
     def top_level(self, name: str) -> Column | None:
         """Return the column of this name; upper and lower case are the same."""

@@ -21,12 +21,11 @@ from lake_assets.errors import (
 from lake_assets.escapes import visible_name
 from lake_assets.lake.catalog.database import NotDirectError
 from lake_assets.lake.catalog.described import describe
-from lake_assets.lake.catalog.file_facts import FileFacts, Footer, file_facts, open_footers
+from lake_assets.lake.catalog.file_facts import FileFacts, Footer, file_facts, open_footers, with_parts
 from lake_assets.lake.catalog.table import Partitioning, Table
 from lake_assets.lake.commit.change import LandedFile
 from lake_assets.lake.failures import is_refusal, one_line, storage_failed, without_statement
-from lake_assets.lake.schema.fitting import FileChecker, Keys, SchemaOf, View, not_held_in
-from lake_assets.lake.schema.table_setup import data_schema, decided_in_sql
+from lake_assets.lake.schema.fitting import FileChecker, View, not_held_in
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.layout.partition import Partition
 from lake_assets.storage.manifest import LandedObject
@@ -52,46 +51,45 @@ class Inspection:
 
 def inspect_candidates(
     session: LakeSession,
-    table: TableName,
-    keys: Keys,
+    table: TableName | None,
+    checker: FileChecker,
     candidates: Sequence[Candidate],
-    schema_of: SchemaOf,
     probe: Callable[[], object],
 ) -> Inspection:
     """Inspect landed files that are to be registered for the table.
 
     Args:
-        session: an open lake, whose engine has the secret of the landing zone.
-        table: it exists.
-        keys: the partition columns.
+        session: a lake, whose engine has the secret of the landing zone.
+        table: it has the checker's columns; None: it will have them, and there are no facts yet.
+        checker: of the table's files.
         candidates: objects, each with its partition.
-        schema_of: called once for all files of a shape.
         probe: called when a file cannot be read; raises StorageError if the whole landing zone cannot be read.
 
     Raises:
-        SchemaError: no files can be registered for the table.
         StorageError: the landing zone cannot be reached.
         CatalogError: the catalog cannot be read.
     """
     inspection = Inspection()
-    not_null, *_ = decided_in_sql(session, table)
-    checker = FileChecker(session, keys, data_schema(session, table, keys.columns), not_null, schema_of)
     footers = _footers(session, [landed for landed, _ in candidates], inspection, probe)
     fitting: list[_Fitting] = []
     for landed, partition in candidates:
         if (footer := footers.get(landed.uri)) is None:
-            continue
+            if not checker.has_no_columns(landed):
+                continue
+            inspection.errors.pop(landed.uri, None)
+            footer = Footer(landed.uri, 0, landed.size, 0, 0, {})
         try:
             _refuse_unfinished(landed, footer)
             fitting.append((landed, partition, footer, checker.check(landed, partition, footer)))
         except LakeAssetsError as error:
             inspection.errors[landed.uri] = error
     facts: dict[str, FileFacts] = {}
-    with suppress(NotDirectError):
-        session.descriptions.clear()  # they may be out of date
-        description = describe(session, [table])
-        inspection.described = described = description.tables[table]
-        facts = _facts(session, inspection, described, description.partitionings[table], fitting)
+    if table is not None:
+        with suppress(NotDirectError):
+            session.descriptions.clear()  # they may be out of date
+            description = describe(session, [table])
+            inspection.described = described = description.tables[table]
+            facts = _facts(session, inspection, described, description.partitionings[table], fitting)
     inspection.files = [
         LandedFile(landed, partition, footer.rows, view.inside, facts.get(landed.uri), view.folders)
         for landed, partition, footer, view in fitting
@@ -121,9 +119,10 @@ def _facts(
     for inside in {view.inside for *_, view in fitting}:
         leaves = partitioning.stored_leaves(table, inside)
         footers = [
-            footer
+            filled
             for *_, footer, view in fitting
-            if view.inside == inside and footer.rows and not footer.column_difference(leaves, view.ignored)
+            if view.inside == inside and footer.rows
+            if not (filled := with_parts(footer, table)).column_difference(leaves, view.ignored)
         ]
         try:
             facts = file_facts(session.engine, footers, leaves, table.columns)

@@ -100,7 +100,9 @@ class OpenTable:
     def mapping(self, file: LandedFile | None = None) -> int:
         """Return the id of the mapping for such files, by default for those that tasks write."""
         inside, folders = (frozenset[str](), frozenset()) if file is None else (file.inside, file.folders)
-        return ensure_mapping(self.transaction, self.table, self.partitioning.read_from_path(inside), folders)
+        untyped = () if file is None or file.facts is None else file.facts.untyped
+        table = self.table.without(untyped) if untyped else self.table
+        return ensure_mapping(self.transaction, table, self.partitioning.read_from_path(inside), folders)
 
 
 def _finish(opened: Sequence[OpenTable], changes: Sequence[Change], rows_before: RowsBefore) -> list[LedgerRow]:
@@ -363,8 +365,8 @@ def register_directly(session: LakeSession, changes: Sequence[Change]) -> list[L
         before = opened.rows_of(change.partition for change in changes)
         by_shape: dict[tuple[object, ...], list[LandedFile]] = {}
         for file in files:  # together those with the same mapping
-            if file.rows:
-                by_shape.setdefault((file.inside, file.folders), []).append(file)
+            if file.facts is not None and file.rows:
+                by_shape.setdefault((file.inside, file.folders, file.facts.untyped), []).append(file)
         for same in by_shape.values():
             added = [(file.facts, opened.values(file.partition)) for file in same if file.facts is not None]
             opened.transaction.add_files(opened.table, opened.partitioning, opened.mapping(same[0]), added)

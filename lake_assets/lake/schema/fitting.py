@@ -23,7 +23,6 @@ from lake_assets.layout.partition import Partition, PartitionColumn, PartitionVa
 from lake_assets.layout.template import Template
 from lake_assets.parquet.as_is import unread_form
 from lake_assets.parquet.derived_columns import Made, made_of
-from lake_assets.parquet.empty_columns import without_values
 from lake_assets.parquet.leaves import has_limits, has_nanoseconds, leaf_types, shown, unheld
 from lake_assets.parquet.partition_values import other_value
 from lake_assets.parquet.schema_fit import Fitter
@@ -83,6 +82,13 @@ class FileChecker:
         self._checked: set[int] = set()  # shapes
         self._folders: dict[tuple[str, Partition], Folders] = {}
 
+    def has_no_columns(self, landed: LandedObject) -> bool:
+        """Return whether a file that DuckDB does not read is one without columns, so without rows."""
+        try:
+            return not self._schema_of(landed).names
+        except LakeAssetsError:
+            return False
+
     def check(self, landed: LandedObject, partition: Partition, footer: Footer) -> View:
         """Check a file; returns where readers find its partition columns.
 
@@ -131,13 +137,6 @@ class FileChecker:
         for name, wanted in zip(fitter.columns, self._target, strict=True):
             given = schema.field(name).type
             if not is_read_as(given, wanted.type):
-                if without_values(pa.schema([schema.field(name)])):
-                    raise SchemaError(
-                        f"column {name!r} of the object {landed.shown} has no value and no type ({given}), and "
-                        f"DuckLake reads such a column as integer, not as the table's {wanted.type}:",
-                        "land it with the table's type, also where all of it is NULL, or use mode: replace, which "
-                        "rewrites it.",
-                    )
                 why = f"which DuckLake does not read as the table's {wanted.type}"
                 if any(map(t.is_float32, leaf_types(given))):
                     why = (

@@ -1,6 +1,6 @@
 """The destination table: the first run creates it from the source's schema, later runs check it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 
 import pyarrow as pa
@@ -52,15 +52,8 @@ def create_table(
         SchemaError: a column has a name or type that the lake cannot hold.
         CatalogError: the catalog refuses.
     """
-    check_columns(schema, origin or f"the source of {table}")
-    partitioned = {column.name.lower(): column for column in partition_columns}
-    columns = {f.name: sql_type(f.type, f.name) for f in schema if f.name.lower() not in partitioned}
-    if not columns:
-        raise SchemaError(f"the source of {table} has no columns beside the partition's:", "there is nothing to load.")
-    columns |= {column.name: PARTITION_TYPES[column.type] for column in partition_columns}
-
-    nulls = ", ".join(f"NULL::{sql} AS {identifier(name)}" for name, sql in columns.items())
-    wanted = _columns(session, f"SELECT {nulls}")
+    columns = _created(table, schema, partition_columns, origin)
+    wanted = _typed(session, columns)
 
     def create() -> None:
         never_filled = is_never_filled(session, table)
@@ -77,6 +70,35 @@ def create_table(
             session.sign(_MAKER, _message(table))
 
     under_lock(session, create, f"the table {table}")
+
+
+def created_schema(
+    session: LakeSession,
+    table: TableName,
+    schema: pa.Schema,
+    partition_columns: Sequence[PartitionColumn],
+    origin: str | None = None,
+) -> pa.Schema:
+    """Return the schema of the data files of the table that `create_table` would create; the arguments are its.
+
+    Raises:
+        SchemaError: as `create_table`.
+    """
+    columns = dict(_typed(session, _created(table, schema, partition_columns, origin)))
+    own = {column.name for column in partition_columns}
+    return pa.schema([(name, arrow_type(sql, name)) for name, sql in columns.items() if name not in own])
+
+
+def _created(
+    table: TableName, schema: pa.Schema, partition_columns: Sequence[PartitionColumn], origin: str | None
+) -> dict[str, str]:
+    """Return the columns of a new table, and their types."""
+    check_columns(schema, origin or f"the source of {table}")
+    partitioned = {column.name.lower(): column for column in partition_columns}
+    columns = {f.name: sql_type(f.type, f.name) for f in schema if f.name.lower() not in partitioned}
+    if not columns:
+        raise SchemaError(f"the source of {table} has no columns beside the partition's:", "there is nothing to load.")
+    return columns | {column.name: PARTITION_TYPES[column.type] for column in partition_columns}
 
 
 def is_never_filled(session: LakeSession, table: TableName) -> bool:
@@ -202,8 +224,10 @@ def decided_in_sql(
     return frozenset(column.name.lower() for column in whole if not column.is_nullable), defaults, order
 
 
-def untyped_schema(session: LakeSession, table: TableName, schema: pa.Schema) -> pa.Schema:
+def untyped_schema(session: LakeSession, table: TableName, schema: pa.Schema, typed: Collection[str] = ()) -> pa.Schema:
     """Return columns of a table with the type null for those, and parts of those, that have never had a value.
+
+    Those named in `typed` have a type nevertheless.
 
     Raises:
         CatalogError: the catalog cannot be read.
@@ -212,7 +236,10 @@ def untyped_schema(session: LakeSession, table: TableName, schema: pa.Schema) ->
         table_id = find_table(database, table)
         if table_id is not None:
             columns = read_columns(database, table_id)
-            return with_untyped(schema, columns, untyped_ids(database, table_id, columns))
+            untyped = with_untyped(schema, columns, untyped_ids(database, table_id, columns))
+            names = {name.lower() for name in typed}
+            fields = zip(schema, untyped, strict=True)
+            return pa.schema([own if own.name.lower() in names else field for own, field in fields])
     return schema
 
 
@@ -251,9 +278,12 @@ def _table_columns(session: LakeSession, table: TableName, described: Table | No
         with suppress(NotDirectError), catalog_reading(session) as database:
             table_id = find_table(database, table)
             texts = None if table_id is None else column_types(read_columns(database, table_id))
-    if not texts:
-        return _columns(session, f"SELECT * FROM {table.sql} LIMIT 0")  # noqa: S608 - a quoted name
-    nulls = ", ".join(f"NULL::{text} AS {identifier(name)}" for name, text in texts.items())
+    return _typed(session, texts) if texts else _columns(session, f"SELECT * FROM {table.sql} LIMIT 0")  # noqa: S608 - a quoted name
+
+
+def _typed(session: LakeSession, columns: Mapping[str, str]) -> list[tuple[str, DuckDBPyType]]:
+    """Return the names and types of columns, given their types as texts."""
+    nulls = ", ".join(f"NULL::{text} AS {identifier(name)}" for name, text in columns.items())
     with translated(session.config):
         relation = session.engine.sql(f"SELECT {nulls}")
     return list(zip(relation.columns, relation.types, strict=True))

@@ -160,7 +160,7 @@ def is_read_as(source: pa.DataType, target: pa.DataType) -> bool:
         target: the table's, as `arrow_type` gives it; `widens(source, target)` holds.
     """
     if t.is_null(source):
-        return target in (pa.int32(), pa.int64())
+        return True  # a nested column is left out of the file's mapping
     if t.is_dictionary(source):
         return is_read_as(source.value_type, target)
     if source == pa.bool8():  # but not JSON: DuckLake's extension refuses such a file for a VARCHAR
@@ -173,14 +173,17 @@ def is_read_as(source: pa.DataType, target: pa.DataType) -> bool:
     if t.is_timestamp(source):
         return bool(source.unit != "ns" or (target.unit == "ns" and target.tz is None))
     if t.is_map(source):
-        return is_read_as(source.key_type, target.key_type) and is_read_as(source.item_type, target.item_type)
+        return is_read_as(source.key_type, target.key_type) and _is_part_read_as(source.item_type, target.item_type)
     if t.is_struct(source):
         # DuckLake finds the fields of a struct by their exact names.
         types = {field.name: field.type for field in source}
         return all(field.name in types and is_read_as(types[field.name], field.type) for field in target)
-    if is_list(source):
-        return is_read_as(source.value_type, target.value_type)
-    return True
+    return _is_part_read_as(source.value_type, target.value_type) if is_list(source) else True
+
+
+def _is_part_read_as(source: pa.DataType, target: pa.DataType) -> bool:
+    """Return whether DuckLake reads elements as the table's; a mapping can leave out no elements."""
+    return is_read_as(source, target) and not (t.is_null(source) and t.is_nested(target))
 
 
 def arrow_type(sql: DuckDBPyType, column: str) -> pa.DataType:
