@@ -153,7 +153,9 @@ def _python() -> str:
     version = platform.python_version()
     wanted = metadata.metadata(DISTRIBUTION)["Requires-Python"]
     if not Requirement(f"python{wanted}").specifier.contains(version, prereleases=True):
-        raise LakeAssetsError(f"{version}, and {wanted} is needed:", "create another virtual environment.")
+        raise LakeAssetsError(
+            f"{version}, and {wanted} is needed:", f"create a virtual environment with Python {wanted}."
+        )
     return f"{version} ({sys.executable})"
 
 

@@ -127,11 +127,12 @@ def restore(
     name = chosen("lake", options.config.lakes, lake)
     config, to = options.config.lakes[name], _local(folder)
     found = {one.name: one for one in find_backups(config, to)}
-    if not found or (backup is not None and backup not in found):
-        known = ", ".join(found) or "none"
+    if not found:
         raise CatalogError(
-            f"there is no backup {backup or 'of the catalog'} for {data_path(config)}:", f"the backups are: {known}."
+            f"there is no backup of the catalog of {data_path(config)}:", "name the folder of the backups with --to."
         )
+    if backup is not None and backup not in found:
+        raise CatalogError(f"there is no backup {backup}:", f"the backups are {', '.join(found)}.")
     with collected(form) as documents:
         restored = restore_backup(config, name, found[backup or next(iter(found))], to, replace=replace)
         documents.append(restored)

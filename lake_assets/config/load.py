@@ -26,6 +26,8 @@ CONFIG_VARIABLE = "LAKE_CONFIG"
 DEFAULT_FILE = "lake.yaml"
 
 _MAX_BYTES = 2**20
+_SMALLER = "name the file of a config, which is smaller."
+_PLACES = "Write a path, or s3://bucket/key."
 _READS = 3  # of an object that changes
 _MAX_ERRORS = 50
 _MAX_LENGTH = 1000  # of an error that repeats a value of the config
@@ -118,12 +120,12 @@ def _object(uri: str, environment: Mapping[str, str]) -> bytes:
         if found is None:
             raise ConfigError(f"there is no config {uri}:", "copy one there, or correct the URI.")
         if found.size > _MAX_BYTES:
-            raise ConfigError(f"config {uri} has more than {_MAX_BYTES:,} bytes:", "name a config.")
+            raise ConfigError(f"config {uri} has more than {_MAX_BYTES:,} bytes:", _SMALLER)
         try:
             return bytes(store.get(key, found.etag))
         except SourceChangedError:
             continue
-    raise StorageError(f"config {uri} changed each time while it was read:", "try again.")
+    raise StorageError(f"config {uri} changed each time while it was read:", "run it again when its writer has ended.")
 
 
 def _bucket(folder: str, uri: str, environment: Mapping[str, str]) -> AnyStorage:
@@ -132,15 +134,15 @@ def _bucket(folder: str, uri: str, environment: Mapping[str, str]) -> AnyStorage
         storage = storage_at(folder, environment)
     except ValidationError as error:
         problem = sentence(error.errors(include_url=False)[0])
-        raise ConfigError(f"the config's URI {uri} names no object of a bucket: {problem}.") from error
+        raise ConfigError(f"the config's URI {uri} names no object of a bucket: {problem}.", _PLACES) from error
     if isinstance(storage, LocalStorage):
-        raise ConfigError(f"the config's URI {uri} names no object of a bucket:", "write a path, or s3://bucket/key.")
+        raise ConfigError(f"the config's URI {uri} names no object of a bucket.", _PLACES)
     return storage
 
 
 def _decoded(written: bytes, path: Path | str) -> str:
     if len(written) > _MAX_BYTES:
-        raise ConfigError(f"config file {path} has more than {_MAX_BYTES:,} bytes:", "name a config with --config.")
+        raise ConfigError(f"config file {path} has more than {_MAX_BYTES:,} bytes:", _SMALLER)
     try:
         return written.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -28,6 +28,7 @@ _TEMPLATES = {
     "README.md": "README.md",
     "gitignore": ".gitignore",
 }
+_ANOTHER = "name another folder."
 _TEMPLATE_DAY = "2026-02-11"  # in the templates, in place of the first day
 _LANDED = Retail(stores=4, regions=("NW", "SW"), days=2, seed=1, per_store=100)
 
@@ -123,7 +124,7 @@ def refuse_content(folder: Path) -> None:
         StorageError: it has files, or is a file.
     """
     if folder.exists() and not folder.is_dir():
-        raise StorageError(f"{folder} exists and is a file:", "name another folder.")
+        raise StorageError(f"{folder} exists and is a file:", _ANOTHER)
     ours = {Path(path).parts[0] for path in _TEMPLATES.values()}
     existing = sorted(folder.iterdir()) if folder.exists() else []
     in_the_way = [path for path in existing if path.name in ours or not path.name.startswith(".")]
@@ -146,9 +147,7 @@ def _made(folder: Path) -> Iterator[None]:
             if path.exists() and not any(path.iterdir()):
                 path.rmdir()
         if isinstance(error, OSError):
-            raise StorageError(
-                f"the folder {folder} cannot be written: {error.strerror}.", "Name another one."
-            ) from error
+            raise StorageError(f"the folder {folder} cannot be written: {error.strerror}:", _ANOTHER) from error
         raise
 
 
