@@ -22,6 +22,7 @@ from lake_assets.ingest.dry_run import Plan, StreamPlan, plan_stream
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.ingest.outcome import Outcome
 from lake_assets.lake.ducklake import DuckLake
+from lake_assets.lake.failures import translated
 from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import count, first_lines, shown
@@ -271,9 +272,9 @@ class StreamPartition:
             table's columns and no rows.
 
         Raises:
-            CatalogError: the lake has no such table or column.
+            CatalogError: the lake has no such table or column, or a storage fails or refuses.
         """
-        with self.stream.lake.open(read_only=True) as lake:
+        with self.stream.lake.open(read_only=True) as lake, translated(lake.config):
             return rows_of(lake.connection, self.stream, [self.partition], columns).to_arrow_table()
 
     def history(self, *, limit: int = 20) -> list[HistoryEntry]:

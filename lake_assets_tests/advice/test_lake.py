@@ -2,6 +2,7 @@
 
 import ctypes
 import inspect
+import os
 import pkgutil
 import shutil
 import subprocess
@@ -16,20 +17,25 @@ from unittest import mock
 import pyarrow as pa
 import pytest
 
-from dev.servers.postgres import PostgresServer
+from dev.servers.postgres import PostgresServer, StoppablePostgres, stoppable_in
+from dev.servers.proxy import S3Proxy
+from dev.servers.s3 import S3Server
 from lake_assets import connect
 from lake_assets.history.restore import restore
+from lake_assets.ingest.index.verify import repair_indexed
 from lake_assets.lake import ducklake, failures, locks
 from lake_assets.lake.attach import secret_statements
 from lake_assets.lake.catalog import spec
 from lake_assets.lake.session import LakeSession
 from lake_assets_tests.advice.cases import Case, Steps, command, follow, named
 from lake_assets_tests.advice.test_past import compacted, snapshot
+from lake_assets_tests.faults.outage import HURRIED, small_disk
+from lake_assets_tests.faults.test_disks import fill
 from lake_assets_tests.faults.writer import overtaken
 from lake_assets_tests.lake.test_locked import held
 from lake_assets_tests.tiers import more
 from lake_assets_tests.world import NW, SW, World, sales
-from lake_assets_tests.world_fixtures import database_on
+from lake_assets_tests.world_fixtures import bucket_on, database_on
 
 CASES: list[Any] = []
 
@@ -287,6 +293,117 @@ def a_catalog_that_another_process_has_locked_is_free_when_that_has_ended(
     return [1, 5]
 
 
+@of_a_server
+def a_lock_that_a_session_holds_is_free_when_that_has_ended(
+    local_world: World, postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> Steps:
+    local_world.catalog = database_on(postgres)
+    local_world.land(NW, sales(1))
+    local_world.ingest(NW)
+    monkeypatch.setattr("lake_assets.lake.catalog_driver.TIMEOUT", 0.05)
+    with (
+        locks.commit_lock(local_world.config.lakes["test"]),
+        postgres.connect(local_world.catalog["database"]) as other,
+    ):
+        yield partial(local_world.ingest, NW, force=True), "see which session holds it (pg_locks, locktype advisory)"
+        assert other.execute("SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted").fetchall()
+    local_world.ingest(NW, force=True)
+    return [1]
+
+
+# Servers and disks.
+
+
+@of_a_server
+def a_server_of_the_catalog_that_is_away_is_started(local_world: World, stoppable_postgres: StoppablePostgres) -> Steps:
+    local_world.catalog = database_on(stoppable_postgres.server)
+    local_world.commit(SW, 5)
+    local_world.land(NW, sales(1))
+    stoppable_postgres.stop()
+    yield "check host, port and network, and that the server runs"
+    stoppable_postgres.start()
+    return [1, 5]
+
+
+@of_a_server
+def what_a_server_of_the_catalog_refuses_is_corrected(local_world: World, postgres: PostgresServer) -> Steps:
+    right = local_world.catalog = database_on(postgres)
+    local_world.land(NW, sales(1))
+    for wrong in ({"password": "wrong"}, {"user": "nobody"}, {"database": "none"}):
+        local_world.catalog = right | wrong
+        yield "check host, port, database, user and password"
+    local_world.catalog = right
+    return [1]
+
+
+@of_a_server
+def a_storage_of_the_lake_that_is_away_is_reached_again(local_world: World, s3_proxy: S3Proxy) -> Steps:
+    local_world.source = bucket_on(s3_proxy.s3) | HURRIED
+    local_world.options = {"mode": "index"}
+    local_world.commit(SW, 5)
+    query = other_of(local_world).stream.partition(SW).read
+    with s3_proxy.down():
+        yield query, "check endpoint and network, and run it again"
+    assert query().num_rows == 1
+    return [5]
+
+
+@of_a_server
+def a_key_that_may_not_read_the_files_of_the_lake_gets_the_right(
+    local_world: World, s3: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> Steps:
+    monkeypatch.setattr("lake_assets.duckdb_engine._http_retries", lambda _: 0)
+    local_world.source = bucket_on(s3)
+    local_world.options = {"mode": "index"}
+    local_world.commit(NW, 1)
+    s3.deny_reading(local_world.source["bucket"], "some/prefix/region=NW/date=2026-02-11/batch_1.parquet")
+    yield other_of(local_world).stream.partition(NW).read, "grant its key the right to read and write there"
+    s3.client().delete_bucket_policy(Bucket=local_world.source["bucket"])
+    return [1]
+
+
+@of_a_server
+def a_full_disk_of_the_storage_gets_space(local_world: World, tmp_path: Path) -> Steps:
+    with small_disk(tmp_path / "data", "4m") as folder:
+        local_world.commit(SW, 5)
+        local_world.land(NW, sales(1))
+        filler = fill(folder)
+        yield "free space there, or move the storage to a larger disk or quota"
+        filler.unlink()
+        local_world.ingest(NW)
+        assert local_world.totals() == [1, 5]
+    return None
+
+
+@of_a_server
+def a_full_disk_of_the_catalog_gets_space(local_world: World, tmp_path: Path) -> Steps:
+    with small_disk(tmp_path / "catalog", "8m") as folder:
+        local_world.catalog["path"] = str(folder / "catalog.sqlite")
+        local_world.commit(SW, 5)
+        local_world.land(NW, sales(1))
+        filler = fill(folder)
+        yield "free space there, or move the catalog to a larger disk or quota"
+        filler.unlink()
+        local_world.ingest(NW)
+        assert local_world.totals() == [1, 5]
+    return None
+
+
+@of_a_server
+def a_full_disk_of_the_server_gets_space(local_world: World, tmp_path: Path) -> Steps:
+    with small_disk(tmp_path / "server", "150m") as folder, stoppable_in(folder) as postgres:
+        local_world.catalog = database_on(postgres.server)
+        local_world.commit(SW, 5)
+        for number in range(300):  # which need more than the pages that PostgreSQL has
+            local_world.land(NW, sales(1), f"{number}.parquet")
+        filler = fill(folder)
+        yield "free space on the disk of its data, "
+        filler.unlink()
+        local_world.ingest(NW)
+        assert local_world.totals() == [*[1] * 300, 5]
+    return None
+
+
 # Commits.
 
 
@@ -413,6 +530,29 @@ def a_commit_of_another_number_is_looked_at_and_run_again(local_world: World, mo
     assert local_world.stream.history()
     local_world.ingest(NW, force=True)
     return [1, 2]
+
+
+@case
+def changed_objects_whose_rows_were_deleted_are_moved_away_and_land_under_new_names(local_world: World) -> Steps:
+    local_world.options = {"mode": "index"}
+    file = Path(local_world.land(NW, sales(1, 2)))
+    local_world.ingest(NW)
+    content, times = file.read_bytes(), file.stat()
+    change(local_world, "DELETE FROM sales WHERE total = 1")
+    local_world.land(NW, sales(3, 4, 5))
+    yield partial(repair_indexed, local_world.stream), "restore these objects with their times"
+    changed = file.rename(file.with_name("b.parquet")).read_bytes()
+    file.write_bytes(content)
+    os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert local_world.totals() == [2]
+    file.write_bytes(changed)
+    Path(file.parent, "b.parquet").unlink()
+    yield partial(repair_indexed, local_world.stream), "; or move those that changed away, run it again, and land them"
+    file.rename(Path(local_world.source["path"]).with_name("away"))
+    repair_indexed(local_world.stream)
+    local_world.land(NW, sales(3, 4, 5), "b.parquet")
+    local_world.ingest(NW)
+    return [3, 4, 5]
 
 
 @case

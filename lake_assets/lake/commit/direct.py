@@ -380,7 +380,7 @@ def repair_directly(session: LakeSession, changes: Sequence[Change]) -> list[Led
     entry expires. So a changed file keeps its entry, and the entry gets new facts.
 
     Raises:
-        NotDirectError: rows were deleted from the files, or the table is not supported; nothing has changed.
+        NotDirectError: rows were deleted from changed files, or the table is not supported; nothing has changed.
         CatalogError: the catalog refuses, or another writer was faster; nothing has changed.
     """
     renewed = [change.new for change in changes if isinstance(change.new, Renewed)]
@@ -391,7 +391,7 @@ def repair_directly(session: LakeSession, changes: Sequence[Change]) -> list[Led
         ids = live_file_ids(opened.database, table, uris)
         if set(ids) != set(uris) or (files and table != described):
             raise CatalogError(f"{changes[0].table} changed while its files were being inspected:", "run it again.")
-        refuse_deletes(opened.database, table, set(ids.values()))
+        refuse_deletes(opened.database, table, {ids[file.uri] for file in files if file.facts is not None})
         before = opened.rows_of(partitions)
         opened.transaction.end_files(table, [ids[uri] for one in renewed for uri in one.ended])
         opened.transaction.renew_files(

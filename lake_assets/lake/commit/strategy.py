@@ -259,7 +259,8 @@ def _repair(session: LakeSession, changes: Sequence[Change]) -> list[LedgerRow]:
     except NotDirectError as error:
         raise CatalogError(
             f"the files of {changes[0].table} cannot be repaired in place: {error}:",
-            "land what they held under new names, and delete their rows from the table.",
+            "restore these objects with their times; or move those that changed away, run it again, and land them "
+            "under new names.",
         ) from error
 
 

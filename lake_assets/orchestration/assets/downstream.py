@@ -17,6 +17,7 @@ from lake_assets.api.relation import ROWS_CLASSES, rows_class, rows_of
 from lake_assets.config.load import load_config
 from lake_assets.errors import ConfigError
 from lake_assets.lake.connecting import connected
+from lake_assets.lake.failures import translated
 from lake_assets.layout.texts import count, meant
 from lake_assets.orchestration.dagster_private import user_text
 from lake_assets.orchestration.partition_keys import keys_of
@@ -196,7 +197,7 @@ def _rows(
     relation = rows_of(connection, stream, partitions, columns)
     if form.is_lazy:
         return form.read(relation)  # keeps the connection
-    with connection:
+    with connection, translated(stream.lake_config):
         return form.read(relation)
 
 
