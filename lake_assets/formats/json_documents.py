@@ -14,6 +14,7 @@ from lake_assets.formats.records import Lines, Parser
 _DECODER = json.JSONDecoder()
 _SPACE = re.compile(r"[ \t\r\n]*")
 _BEGIN = re.compile(r"^(?=\{)", re.MULTILINE)
+_BETWEEN = re.compile(r"\}[ \t\r\n]*(?=\{)")
 
 
 def have_breaks(begin: bytes) -> bool:
@@ -31,7 +32,7 @@ def have_breaks(begin: bytes) -> bool:
 def parts_of(record: bytes) -> list[tuple[int, bytes]]:
     """Return the values of a text that is between line breaks, each with the number of lines before it.
 
-    If the text is damaged, each line of it that begins with `{` begins another one, and may be a whole one.
+    If the text is damaged, each line of it that begins with `{` begins another one, and so does a `{` behind a `}`.
     """
     text, parts, lines, before = record.decode("utf-8", "surrogateescape"), list[tuple[int, bytes]](), 0, 0
     for start, stop in _places(text):
@@ -43,11 +44,25 @@ def parts_of(record: bytes) -> list[tuple[int, bytes]]:
 def _places(text: str) -> Iterator[tuple[int, int]]:
     position = 0
     for part in [text] if _spans(text) else _BEGIN.split(text):
-        line, end, rest = part.partition("\n")
-        for piece in (line + end, rest) if _spans(line) and not _spans(part) else (part,):
-            for start, stop in _spans(piece) or [(len(piece) - len(piece.lstrip()), len(piece))]:
-                yield position + start, position + stop
-            position += len(piece)
+        yield from ((position + start, position + stop) for start, stop in _spans(part) or _pieces(part))
+        position += len(part)
+
+
+def _pieces(text: str) -> Iterator[tuple[int, int]]:
+    """Yield where the values of a damaged text begin and end, and what is none, up to a `}` before the next `{`."""
+    begin = _SPACE.match(text).end()  # type: ignore[union-attr]
+    while begin < len(text):
+        try:
+            _, end = _DECODER.raw_decode(text, begin)
+            following = _SPACE.match(text, end).end()  # type: ignore[union-attr]
+            is_whole = following == len(text) or text[following] == "{" or "\n" in text[end:following]
+        except (ValueError, RecursionError) as error:
+            end, is_whole = getattr(error, "pos", begin), False
+        if not is_whole:
+            match = _BETWEEN.search(text, max(text.rfind("}", begin, end), begin))
+            end = following = match.end() if match else len(text)
+        yield begin, end
+        begin = following
 
 
 def _spans(text: str) -> list[tuple[int, int]]:

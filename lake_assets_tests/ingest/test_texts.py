@@ -363,6 +363,18 @@ def test_objects_of_json_are_maps_if_declared_so(of_json: World) -> None:
     assert (row.row_count, row.rows_dead_lettered) == (1, 2)
 
 
+@pytest.mark.parametrize("between", ["", "\n", " "])
+@pytest.mark.parametrize("bad", ['{\n "n": 0,\n}', '{"n": 0}}', '{"n": {"m": 1}'])
+def test_one_damaged_object_of_json_costs_no_other(of_json: World, bad: str, between: str) -> None:
+    of_json.options |= {"on_bad_row": "dead_letter"}
+    objects = ['{\n "n": 1}', '{"n": 2}', bad, '{\n"n": 3\n}', '{"n": 4}']
+
+    load(of_json, between.join(objects).encode())
+
+    assert columns_of(of_json, "n") == [(1,), (2,), (3,), (4,)]
+    assert [letter["_raw"] for letter in letters(of_json)] == [bad]
+
+
 def test_a_text_of_json_has_numbers_as_they_are_at_any_depth(of_json: World) -> None:
     of_json.options |= {"columns": {"t": {"type": "varchar"}}}
 
