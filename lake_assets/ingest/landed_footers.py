@@ -155,8 +155,8 @@ class Columns:
             return ()
         try:
             landed = self.footers.schemas(reads)
-            if self.table is not None and config.schema_policy == "evolve":
-                evolved(self.table, self._evolving(landed, self.table), config.columns)
+            if self.table is not None:
+                evolved(self.table, landed, config.columns, self.rules)
         except LakeAssetsError as error:
             return (_clause(error),)
         return tuple(text for origin, schema in landed if (text := self._misfit(partition, origin, schema)))
@@ -191,10 +191,6 @@ class Columns:
             return _clause(error)
         return ""
 
-    def _evolving(self, landed: Sequence[tuple[str, pa.Schema]], table: pa.Schema) -> list[tuple[str, pa.Schema]]:
-        rules = self.stream.landed.declared.rules
-        return [(origin, rules.evolving(schema, table)) for origin, schema in landed]
-
     def changes(self, reads: Manifest) -> tuple[str, ...]:
         """Return what the objects that the partition reads would change."""
         table, config = self._with_file_columns, self.stream.config
@@ -205,8 +201,7 @@ class Columns:
                 return self._inferred(reads)
             landed = self.footers.schemas(reads)
             after = filled(table, (schema for _, schema in landed))
-            if config.schema_policy == "evolve":
-                after = evolved(after, self._evolving(landed, after), config.columns)
+            after = evolved(after, landed, config.columns, self.rules)
         except LakeAssetsError as error:  # of an object that is left out
             return (_clause(error),)
         return tuple(map(str, column_changes(self.table, after)))

@@ -10,7 +10,6 @@ from lake_assets.errors import LakeAssetsError
 from lake_assets.lake.schema.table_setup import data_schema
 from lake_assets.layout.names import is_hidden
 from lake_assets.parquet.read import read_schema
-from lake_assets.parquet.type_fit import widens, wider
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.store import Store
 from lake_assets.streams.stream import OpenStream
@@ -25,13 +24,12 @@ def as_known(inferred: pa.Schema, stream: OpenStream) -> pa.Schema:
     """
     of_path = {column.name.lower() for column in (*stream.config.columns, *stream.config.path_typed)}
     known = {field.name.lower(): field.type for field in _known(stream) if field.name.lower() not in of_path}
-    evolves = stream.config.schema_policy == "evolve"
+    rules = stream.landed.declared.rules
 
     def settled(field: pa.Field) -> pa.Field:
-        kind = known.get(field.name.lower(), field.type)
-        is_read_from_texts = kind in COLUMN_TYPES.values() or pa.types.is_decimal(kind)
-        fits = widens(field.type, kind) or (evolves and wider(kind, field.type) is not None)
-        return field.with_type(kind) if is_read_from_texts and not fits else field
+        typed = field.with_type(known.get(field.name.lower(), field.type))
+        is_read_from_texts = typed.type in COLUMN_TYPES.values() or pa.types.is_decimal(typed.type)
+        return typed if is_read_from_texts and not rules.takes(field, typed) else field
 
     return pa.schema(map(settled, inferred))
 

@@ -12,7 +12,7 @@ from lake_assets.formats.numbers import differs, is_number
 from lake_assets.formats.rescue import UNFIT
 from lake_assets.parquet.casts import cast
 from lake_assets.parquet.leaves import decoded, filterable, is_list, plain, unheld
-from lake_assets.parquet.type_fit import STRING_KINDS, Misfit, wider
+from lake_assets.parquet.type_fit import STRING_KINDS
 
 NUMBER = "_row"
 """The column of a batch that has the numbers of its rows in their object, from 0."""
@@ -27,17 +27,6 @@ class BadRows(NamedTuple):
 
     rows: pa.RecordBatch
     reasons: list[str]
-
-
-def may_fit(misfit: Misfit, *, evolves: bool) -> bool:
-    """Return whether values of a column decide if it fits: both types are numbers.
-
-    A type that the table's column can be widened to is not such a type if the table evolves.
-    """
-    given, known = misfit.given, misfit.known
-    if given is None or known is None or (evolves and wider(known, given) is not None):
-        return False
-    return is_number(given) and is_number(known)
 
 
 def is_alike(given: pa.DataType, known: pa.DataType) -> bool:

@@ -1,15 +1,64 @@
-"""What the columns of landed rows are to be, besides their types."""
+"""The one decision what becomes of a landed column that is not as the table has it; all who need it ask `Rules`."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import Literal, TypeAlias
 
 import pyarrow as pa
+from pyarrow import types as t
 
 from lake_assets.config.modes import SchemaPolicy
+from lake_assets.errors import SchemaDriftError, SchemaError
 from lake_assets.formats.annotations import is_foreign
+from lake_assets.formats.numbers import is_number
+from lake_assets.parquet.empty_columns import typed, with_values
 from lake_assets.parquet.leaves import plain
 from lake_assets.parquet.row_order import SortKey
-from lake_assets.parquet.type_fit import STRING_KINDS, Misfit, misfits, wider
+from lake_assets.parquet.type_fit import (
+    LAND_AS_ANOTHER,
+    OF_ANOTHER,
+    STRING_KINDS,
+    Misfit,
+    misfits,
+    refuse_places,
+    wider,
+)
+
+AnyRows: TypeAlias = Literal["landed", "first", "result", "registered"]
+"""Rows for a table that has others; those that are compared with another object; of a transform; of mode index."""
+
+_EVOLVE = "or set schema_policy: evolve, with which the table gains new columns and missing ones are NULL."
+_COLUMNS: Mapping[AnyRows, str] = {
+    "landed": f"land it again with the table's columns, add or remove the column in a transform, {_EVOLVE}",
+    "first": "land it again with the columns of the others, or set schema_policy: evolve, which fills missing ones.",
+    "result": f"give it the table's columns, {_EVOLVE}",
+    "registered": "land it again with the table's columns, or use mode: replace with schema_policy: evolve.",
+}
+_TYPES: Mapping[AnyRows, str] = {
+    "landed": "cast it in a transform, or change the table's column.",
+    "first": LAND_AS_ANOTHER,
+    "result": "cast it in the transform, or change the table's column.",
+    "registered": "land it with the table's type.",
+}
+_WIDER: Mapping[AnyRows, str] = {
+    "landed": "set schema_policy: evolve, which widens the table's column, or cast it in a transform.",
+    "first": "set schema_policy: evolve, which takes the wider type, or land it with the type of the others.",
+    "result": "set schema_policy: evolve, which widens the table's column, or cast it in the transform.",
+    "registered": "land it with the table's type, or use mode: replace with schema_policy: evolve.",
+}
+_WHOSE: Mapping[AnyRows, str] = {"first": OF_ANOTHER}
+
+
+class Verdict(Enum):
+    """What becomes of a column, or of a part of one, that a landed object has otherwise than the table."""
+
+    FILL = "its rows have NULL or a default in the table's column"
+    LEAVE_OUT = "it is not read"
+    CHANGE = "the table gets it, its wider type, or the type of its first value"
+    CAST = "its values decide: each that is the same in the table's type fits"
+    RESCUE = "what does not fit is kept in the column of rescue"
+    REFUSE = "it is an error"
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,8 +66,7 @@ class Rules:
     """The rules of a stream; names of columns are in lower case.
 
     Attributes:
-        policy: `evolve` fills missing columns and fields of structs with NULL, and raises `SchemaDriftError` for
-            unknown and wider ones; `ignore_extra` leaves out unknown ones; `strict` refuses all of them.
+        policy: nobody else asks for it; `verdict` says what it means.
         required: the columns that have a value in each row.
         defaults: the values of rows that have none.
         formats: how texts are read as the types of their columns.
@@ -28,6 +76,8 @@ class Rules:
         not_null: the columns that are NOT NULL in the table.
         absent: the table's defaults, for rows that lack a column.
         order: of the rows in each of the table's files.
+        types: the declared types, which never change.
+        rows: which rows have the columns, for the advice of errors.
     """
 
     policy: SchemaPolicy = "strict"
@@ -40,6 +90,8 @@ class Rules:
     not_null: frozenset[str] = frozenset()
     absent: Mapping[str, pa.Scalar] = field(default_factory=dict)
     order: tuple[SortKey, ...] = ()
+    types: Mapping[str, pa.DataType] = field(default_factory=dict)
+    rows: AnyRows = "landed"
 
     @property
     def columns(self) -> frozenset[str]:
@@ -54,40 +106,155 @@ class Rules:
     @property
     def of_results(self) -> "Rules":
         """Those of the rows of a transform, which have no texts any more."""
-        return replace(self, formats={}, rescue=None)
+        return replace(self, formats={}, rescue=None, rows="result")
 
     def landed(self, name: str) -> str:
         """Return the landed name of a column."""
         return self.sources.get(name.lower(), name)
 
-    def rescues(self, misfit: Misfit) -> bool:
-        """Return whether what does not fit is kept beside the columns, so that the others stay as they are."""
-        if self.rescue is None or misfit.given is None:
-            return False
-        if misfit.known is None:
-            return self.policy == "strict" or is_foreign(misfit.given)
-        return self.policy != "evolve" or wider(misfit.known, misfit.given) is None
+    @property
+    def unknown(self) -> Verdict:
+        """What becomes of a column that the table lacks, and whose type lakes have."""
+        return self.verdict(Misfit(("",), pa.string(), None))
 
-    def leaves_out(self, column: pa.Field) -> bool:
-        """Return whether a table gets no column for a landed one, because no lake holds its type."""
-        return is_foreign(column.type) and (self.rescue is not None or self.policy == "ignore_extra")
+    @property
+    def grows(self) -> bool:
+        """Whether the table gets the columns and the wider types of landed objects."""
+        return self.unknown is Verdict.CHANGE
 
-    def evolving(self, schema: pa.Schema, table: pa.Schema) -> pa.Schema:
-        """Return the columns of an object that may change the table, or fit: the others are kept beside it."""
-        known = {column.name.lower(): column for column in table}
-        return pa.schema(
-            [
-                column
-                for column in schema
-                if not any(map(self.rescues, misfits([column], [known.get(column.name.lower(), column)], "evolve")))
-                and (column.name.lower() in known or not self.leaves_out(column))
-            ]
-        )
+    def verdict(self, misfit: Misfit, *, by_value: bool = False) -> Verdict:
+        """Return what becomes of a column, or a part of one, that is not as the table has it.
+
+        Args:
+            misfit: it.
+            by_value: numbers may have another type of numbers in the table.
+        """
+        given, known, evolves = misfit.given, misfit.known, self.policy == "evolve"
+        if given is None:
+            has_default = len(misfit.path) == 1 and self.default_of(misfit.name) is not None
+            return Verdict.FILL if evolves or has_default else Verdict.REFUSE
+        if known is None and not misfit.is_second and (self.policy == "ignore_extra" or (evolves and t.is_null(given))):
+            return Verdict.LEAVE_OUT  # a new column without a value has no type yet
+        may_change = evolves and (misfit.path[0].lower() not in self.types or (known is None and len(misfit.path) == 1))
+        if known is None:
+            is_kept = self.rescue is not None and (not may_change or is_foreign(given))
+            return Verdict.RESCUE if is_kept else Verdict.CHANGE if may_change else Verdict.REFUSE
+        if t.is_null(known) or (may_change and wider(known, given) is not None):
+            return Verdict.CHANGE
+        if self.rescue is not None:
+            return Verdict.RESCUE
+        return Verdict.CAST if by_value and is_number(given) and is_number(known) else Verdict.REFUSE
+
+    def verdicts(
+        self, given: Iterable[pa.Field], known: Iterable[pa.Field], *, by_value: bool = False
+    ) -> Mapping[Verdict, list[Misfit]]:
+        """Return what becomes of columns, given those of the table: each that is not there as it is."""
+        result: dict[Verdict, list[Misfit]] = {verdict: [] for verdict in Verdict}
+        for misfit in misfits(given, known):
+            result[self.verdict(misfit, by_value=by_value)].append(misfit)
+        return result
+
+    def accepted(
+        self, given: pa.Schema, known: pa.Schema, origin: str, *, by_value: bool
+    ) -> Mapping[Verdict, list[Misfit]]:
+        """Return the verdicts on columns of which the table takes each in some way.
+
+        Args:
+            given: the columns of an object or a result, without partition columns.
+            known: those of the table; columns, and parts, without a type yet are null.
+            origin: names the object or result in errors.
+            by_value: see `verdict`.
+
+        Raises:
+            SchemaDriftError: the table is to change before. If it cannot, that is refused then, before it has changed.
+            SchemaError: a column is missing, unknown, or of a type that does not fit the table; one that must have a
+                value is missing.
+        """
+        verdicts = self.verdicts(given, known, by_value=by_value)
+        for misfit in (*verdicts[Verdict.FILL], *verdicts[Verdict.REFUSE]):
+            is_missing = misfit.given is None and len(misfit.path) == 1 and self.default_of(misfit.name) is None
+            if is_missing and (why := self.why_required(misfit.name)) is not None:
+                raise SchemaError(
+                    f"{origin} has no column {misfit.name!r}, and {why}:",
+                    "land it again with the column, or declare a default in `columns`.",
+                )
+        refused = verdicts[Verdict.REFUSE]
+        if any(misfit.known is not None and t.is_null(misfit.known) for misfit in verdicts[Verdict.CHANGE]):
+            raise not_yet(origin, given)
+        if refused or verdicts[Verdict.CHANGE]:
+            refuse_places(given, known.names, origin)
+            raise not_yet(origin, given) if self.grows else self.refusal(refused, origin)
+        return verdicts
+
+    def takes(self, given: pa.Field, known: pa.Field) -> bool:
+        """Return whether a column of the table has a type for all values of a landed one, or gets it."""
+        return all(self.verdict(misfit) is Verdict.CHANGE for misfit in misfits([given], [known]))
+
+    def changed(self, table: pa.Schema, given: pa.Schema, origin: str) -> pa.Schema:
+        """Return the columns of the table with those changes that its rows of an object need.
+
+        Args:
+            table: its columns, as for `accepted`.
+            given: those of the object or result, as for `accepted`.
+            origin: names it in errors.
+
+        Raises:
+            SchemaError: the table cannot change so, and does not take the columns otherwise.
+        """
+        columns = {column.name.lower(): column for column in table}
+        for column in given:  # a new one that is declared has that type
+            if (kind := self.types.get(column.name.lower())) is not None:
+                columns.setdefault(column.name.lower(), column.with_type(kind))
+        verdicts = self.verdicts(given, columns.values(), by_value=True)
+        if verdicts[Verdict.REFUSE]:
+            raise self.refusal(verdicts[Verdict.REFUSE], origin)
+        changing = {misfit.path[0].lower() for misfit in verdicts[Verdict.CHANGE]}
+        for column in given:
+            if (key := column.name.lower()) in changing:
+                known = columns.setdefault(key, column.with_type(typed(column.type)))
+                kind = wider(known.type, column.type, with_empty=False, keeps=True)
+                columns[key] = known.with_type(kind or known.type)
+        return pa.schema(columns.values())
+
+    def created(self, columns: pa.Schema) -> pa.Schema:
+        """Return those of the columns of an object that a new table gets; those that no lake holds may stay out.
+
+        A table that grows gets columns without a value when they have one, with its type.
+        """
+        leaves_out = self.rescue is not None or self.unknown is Verdict.LEAVE_OUT
+        kept = pa.schema([column for column in columns if not (leaves_out and is_foreign(column.type))])
+        return with_values(kept) if self.grows else kept
+
+    def refusal(self, refused: Sequence[Misfit], origin: str) -> SchemaError:
+        """Return the error for columns of an object or a result that do not fit the table."""
+        missing = [repr(misfit.name) for misfit in refused if misfit.given is None]
+        unknown = [repr(misfit.name) for misfit in refused if misfit.known is None]
+        if missing or unknown:
+            found = (("it lacks", missing), ("it has", unknown))
+            parts = [f"{verb} {', '.join(names)}" for verb, names in found if names]
+            return SchemaError(f"{origin} does not fit the table: {' and '.join(parts)}:", _COLUMNS[self.rows])
+        whose = "the declared type" if self._is_declared(refused[0]) else _WHOSE.get(self.rows, "the table's")
+        return SchemaError(refused[0].differing(origin, whose), self.fix(refused[0]))
+
+    def fix(self, misfit: Misfit) -> str:
+        """Return what to do about a type that the table's column cannot hold."""
+        if isinstance(misfit.given, pa.OpaqueType) and self.rows != "result":
+            return LAND_AS_ANOTHER
+        return self.widening(misfit) or _TYPES[self.rows]
+
+    def widening(self, misfit: Misfit) -> str | None:
+        """Return how the table gets a type for all values; None if it does not."""
+        if self.grows or self._is_declared(misfit) or misfit.is_conflict:
+            return None
+        return _WIDER[self.rows]
+
+    def _is_declared(self, misfit: Misfit) -> bool:
+        return misfit.path[0].lower() in self.types
 
     @property
     def before_transform(self) -> "Rules":
         """Those of the rows that a transform reads, whose columns are not the table's."""
-        return replace(self, not_null=frozenset(), absent={})
+        return replace(self, not_null=frozenset(), absent={}, rows="first")
 
     def why_required(self, name: str) -> str | None:
         """Return why a row must have a value of a column, as a clause; None if it need not."""
@@ -102,4 +269,11 @@ class Rules:
         return self.defaults.get(name.lower(), self.absent.get(name.lower()))
 
 
-STRICT = Rules()
+STRICT, GROWING, SOME_COLUMNS = Rules(), Rules("evolve"), Rules("ignore_extra")
+
+
+def not_yet(origin: str, schema: pa.Schema) -> SchemaDriftError:
+    """Return the error for columns of an object or a result that change the table first."""
+    return SchemaDriftError(
+        f"the columns of {origin} are not yet those of the table:", "run it again.", [(origin, schema)]
+    )

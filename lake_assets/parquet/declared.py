@@ -14,7 +14,7 @@ from lake_assets.parquet.column_rules import STRICT, Rules
 from lake_assets.parquet.landed_rows import LandedRows, Rows, Share
 from lake_assets.parquet.row_order import SortKey
 from lake_assets.parquet.schema_fit import Fitter
-from lake_assets.parquet.type_fit import Misfit, widens, wider
+from lake_assets.parquet.type_fit import widens
 
 if TYPE_CHECKING:
     from lake_assets.config.streams import Stream
@@ -58,6 +58,7 @@ class Declared:
             config.rescue,
             {name.lower(): source for name, source in sources.items()},
             frozenset(name.lower() for name in (*config.partitions, *(derived.column for derived in config.derived))),
+            types={name.lower(): kind for name, kind in types.items()},
         )
         return cls(types, sources, omitted, config.transform is None, rules)
 
@@ -76,9 +77,14 @@ class Declared:
         return self.renames or bool(self.rules.columns)
 
     @property
-    def evolves(self) -> bool:
-        """Whether landed columns that do not fit change the table."""
-        return self.is_landed and self.rules.policy == "evolve"
+    def of_table(self) -> Rules:
+        """The rules of the rows that the table gets."""
+        return self.rules if self.is_landed else self.rules.of_results
+
+    @property
+    def of_landed(self) -> Rules:
+        """The rules of the rows of landed objects."""
+        return self.rules if self.is_landed else self.rules.before_transform
 
     def renamed(self, schema: pa.Schema, origin: str) -> pa.Schema:
         """Return the columns of a landed object by their names in the table, without those that are left out.
@@ -111,26 +117,11 @@ class Declared:
             ]
         )
 
-    def typed(self, schema: pa.Schema, origin: str, *, refuses: bool) -> pa.Schema:
-        """Return the columns of a landed object, or a result, with the declared types that hold theirs.
-
-        Args:
-            schema: the columns.
-            origin: names them in errors.
-            refuses: others are an error. Otherwise the `Fitter` refuses them, or some of their values.
-
-        Raises:
-            SchemaError: a declared type does not hold that of the object.
-        """
+    def typed(self, schema: pa.Schema) -> pa.Schema:
+        """Return the columns of a landed object with the declared types that hold theirs."""
         declared = self._by_name()
-        fields = []
-        for landed in schema:
-            kind = declared.get(landed.name.lower(), landed).type
-            is_held = widens(landed.type, kind)
-            if not is_held and refuses and wider(kind, landed.type, by_value=True) != kind:
-                raise Misfit((landed.name,), landed.type, kind).refused(origin, "the declared type")
-            fields.append(landed.with_type(kind if is_held else landed.type))
-        return pa.schema(fields)
+        kinds = [(field, declared.get(field.name.lower(), field).type) for field in schema]
+        return pa.schema([field.with_type(kind) if widens(field.type, kind) else field for field, kind in kinds])
 
     def read_as(self, schema: pa.Schema) -> pa.Schema:
         """Return the inferred columns of a text with the declared types, as which it is read."""
@@ -139,18 +130,20 @@ class Declared:
 
     def created(self, schema: pa.Schema) -> pa.Schema:
         """Return the columns of a new table: these, with the declared types, and the declared ones that they lack."""
-        own = {name.lower() for name in schema.names}
-        kept = (field for field in self.read_as(schema) if not self.rules.leaves_out(field))
-        return pa.schema([*kept, *(f for name, f in self._by_name().items() if name not in own)])
+        return self._with_declared(self.rules.created(self.read_as(schema)))
 
     def known(self, columns: pa.Schema) -> pa.Schema:
         """Return the columns whose types are known, by their landed names, given those of the table.
 
-        A table that evolves gets the declared ones that it lacks.
+        A table that grows gets the declared ones that it lacks.
         """
-        known = self.created(columns) if self.evolves else columns
+        known = self._with_declared(columns) if self.is_landed and self.rules.grows else columns
         texts = [f.with_type(pa.string()) if f.name.lower() in self.rules.formats else f for f in known]
         return pa.schema([f.with_name(self.rules.landed(f.name)) for f in texts])
+
+    def _with_declared(self, schema: pa.Schema) -> pa.Schema:
+        own = {name.lower() for name in schema.names}
+        return pa.schema([*schema, *(field for name, field in self._by_name().items() if name not in own)])
 
     def _by_name(self) -> dict[str, pa.Field]:
         return {name.lower(): pa.field(name, kind) for name, kind in self.types.items()}

@@ -99,8 +99,8 @@ class Landed:
         if isinstance(form, AvroFormat):
             return LandedAvro(file, origin, known)
         if isinstance(form, CsvFormat):
-            return LandedCsv(file, form, origin, known, self.declared.rules)
-        return LandedJson(file, form, origin, known, self.declared.rules, self.declared.omitted)
+            return LandedCsv(file, form, origin, known, self.declared.of_landed)
+        return LandedJson(file, form, origin, known, self.declared.of_landed, self.declared.omitted)
 
     def count_rows(self, key: str) -> int:
         """Return the number of rows of an object that tells it; errors are those of `footer`."""
@@ -136,9 +136,7 @@ class Landed:
             refuse_places(schema, known.names, origin)
         if isinstance(form, TextFormat):
             return rows, schema if len(known) else self.declared.read_as(schema)
-        return rows, self.declared.typed(
-            schema, origin, refuses=self.declared.evolves and self.declared.rules.rescue is None
-        )
+        return rows, self.declared.typed(schema)
 
     def _counted(self, key: str, known: pa.Schema = NOTHING) -> tuple[int | None, pa.Schema]:
         rows, schema = self.footer(key, known)
@@ -179,7 +177,7 @@ class Landed:
             columns = united(schemas) if self.has_types else generalized(schemas)
         except SchemaError:
             return first  # the others are refused by their names, or put into quarantine
-        if self.declared.rules.policy == "evolve" or isinstance(self.form, JsonFormat):
+        if self.declared.rules.grows or isinstance(self.form, JsonFormat):
             return columns
         return pa.schema([columns.field(columns.get_field_index(name)) for name in first.names])
 

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from lake_assets.config.formats import CsvFormat, JsonFormat, TextFormat
-from lake_assets.errors import LandingError, SchemaDriftError, SchemaError, SourceError
+from lake_assets.errors import LandingError, SchemaError, SourceError
 from lake_assets.formats.blocks import BLOCK, LONGEST, TextBlock, fill_from, whole_records
 from lake_assets.formats.csv_header import read_header, with_separator
 from lake_assets.formats.csv_text import CsvText
@@ -21,7 +21,7 @@ from lake_assets.formats.records import Block, Lines, Records, Rejected, validat
 from lake_assets.formats.schema import fit
 from lake_assets.formats.text import Text
 from lake_assets.parquet.bad_rows import NUMBER, BadRows
-from lake_assets.parquet.column_rules import Rules
+from lake_assets.parquet.column_rules import Rules, Verdict, not_yet
 from lake_assets.parquet.empty_columns import filled, without_values
 from lake_assets.parquet.landed_rows import Rows, Share
 from lake_assets.parquet.schema_fit import Fitter
@@ -122,11 +122,7 @@ class LandedText(ABC):
         except SourceError:  # it is no record
             return
         if {f.name.lower(): f.type for f in schema} != {f.name.lower(): f.type for f in self.schema}:
-            raise SchemaDriftError(
-                f"the columns of {self._origin} are not yet those of the table:",
-                "run it again.",
-                [(self._origin, schema)],
-            )
+            raise not_yet(self._origin, schema)
 
     def _may_be_new(self, rejected: Rejected) -> bool:  # noqa: ARG002 - for the forms that override it
         return bool(without_values(self.schema))
@@ -274,7 +270,7 @@ class LandedCsv(LandedText):
 
     def _columns(self, known: dict[str, pa.Field]) -> pa.Schema:
         """Return the columns, of which those that are not known have inferred types if the table is to have them."""
-        is_new, names = not known or self._rules.policy == "evolve", [name for name in self._header if name]
+        is_new, names = not known or self._rules.grows, [name for name in self._header if name]
         untyped = {name for name, field in known.items() if pa.types.is_null(field.type)}
         is_known = all(name.lower() in known for name in names)
         new = self._new() if untyped or (is_new and not is_known) else {}
@@ -325,11 +321,11 @@ class LandedJson(LandedText):
         self.schema = known
         self._omitted = omitted
         self._rescue: str | None = None  # of no row while the columns are not known
-        self._keeps = rules.policy == "strict" and rules.rescue is not None and len(known) > 0
+        self._keeps = rules.unknown is Verdict.RESCUE and len(known) > 0
         super().__init__(file, form, origin, rules)
         self._has_breaks = have_breaks(self._opened().peek())
         self._is_stored &= self._has_breaks
-        self._unknown: Unknown = "ignore" if rules.policy == "ignore_extra" and len(known) else "error"
+        self._unknown: Unknown = "ignore" if rules.unknown is Verdict.LEAVE_OUT and len(known) else "error"
         if not (len(known) and self._fits()) and (sample := self._sample()) is not None:
             self.schema = self._with_new_columns(sample)
         self._rescue = rules.rescue
@@ -368,7 +364,7 @@ class LandedJson(LandedText):
         return pa.schema(known.values())
 
     def _may_be_new(self, rejected: Rejected) -> bool:
-        return super()._may_be_new(rejected) or (self._rules.policy == "evolve" and is_of_unknown(rejected))
+        return super()._may_be_new(rejected) or (self._rules.grows and is_of_unknown(rejected))
 
     def _parser(self, schema: pa.Schema) -> JsonText:  # noqa: ARG002 - a field that is not read must be known too
         return JsonText(

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as t
 
-from lake_assets.errors import SchemaDriftError, SchemaError
+from lake_assets.errors import SchemaError
 from lake_assets.formats.dialects import read_texts
 from lake_assets.formats.rescue import NOTHING, merged, taken
 from lake_assets.layout.derived import Derived
@@ -26,19 +26,17 @@ from lake_assets.parquet.bad_rows import (
     described,
     is_alike,
     is_changed,
-    may_fit,
     misfitting,
     positions,
     python_values,
     texts,
 )
 from lake_assets.parquet.casts import cast
-from lake_assets.parquet.column_rules import STRICT, Rules
+from lake_assets.parquet.column_rules import STRICT, Rules, Verdict
 from lake_assets.parquet.derived_columns import made_of
 from lake_assets.parquet.empty_columns import stored
 from lake_assets.parquet.leaves import decoded, filterable, has_limits, has_nanoseconds, unheld
 from lake_assets.parquet.partition_values import chosen_values, is_other, other_value, read_as
-from lake_assets.parquet.type_fit import Misfit, misfits, refuse_places
 
 
 class Fitter:
@@ -73,15 +71,30 @@ class Fitter:
         selects: bool = False,
         derived: Sequence[Derived] = (),
     ) -> None:
-        known, target = target, stored(target)
-        self._target = target
-        self._rules = rules
-        self._partition = partition
-        self._origin = origin
-        self._rescue = rules.rescue if rules.rescue in target.names else None
-        self._same = self._rescue is None and not rules.columns and source.remove_metadata().equals(target)
+        rules = rules if rules.rescue in target.names else replace(rules, rescue=None)
+        self._rules, self._partition, self._origin = rules, partition, origin
         by_name = _by_name(source, origin)
+        self._read_partition(source, by_name, derived, selects=selects)
+        types = {field.name.lower(): field.type for field in stored(target)}
+        self._forms = {f.name: form for f in source if f.name.lower() in types and (form := rules.form_of(f))}
+        """The formats of texts, by the columns to read."""
         columns = {column.name.lower() for column in partition.columns}
+        given = [f.with_type(types[f.name.lower()]) if f.name in self._forms else f for f in source]
+        verdicts = rules.accepted(
+            pa.schema([f for f in given if f.name.lower() not in columns]), target, origin, by_value=by_value
+        )
+        rescued = verdicts[Verdict.RESCUE]
+        self._extras = [misfit.name for misfit in rescued if misfit.known is None and len(misfit.path) == 1]
+        """The columns of the source that only the column of what does not fit takes."""
+        self._loose = {by_name[misfit.path[0].lower()] for misfit in rescued}
+        self._hints = {by_name[m.path[0].lower()]: hint for m in verdicts[Verdict.CAST] if (hint := rules.widening(m))}
+        self._set_columns(source, stored(target), by_name)
+
+    def _read_partition(
+        self, source: pa.Schema, by_name: Mapping[str, str], derived: Sequence[Derived], *, selects: bool
+    ) -> None:
+        """Find the columns that tell the partition of a row."""
+        partition, origin = self._partition, self._origin
         self._partition_names = {
             column.name: by_name[column.name.lower()] for column in partition.columns if column.name.lower() in by_name
         }
@@ -92,60 +105,27 @@ class Fitter:
         self.made = [value for value in made if value.column.in_rows and selects]
         """The derived values that select rows."""
         self._checked = [value for value in made if value not in self.made]
-        types = {field.name.lower(): field.type for field in target}
-        self._forms = {
-            field.name: form for field in source if field.name.lower() in types and (form := rules.form_of(field))
-        }
-        """The formats of texts, by the columns to read."""
-        given = [
-            field.with_type(types[field.name.lower()]) if field.name in self._forms else field
-            for field in source
-            if field.name.lower() not in columns
-        ]
-        for name in target.names:
-            is_given = name.lower() in by_name or rules.default_of(name) is not None
-            if not is_given and (why := rules.why_required(name)) is not None:
-                raise SchemaError(
-                    f"{origin} has no column {name!r}, and {why}:",
-                    "land it again with the column, or declare a default in `columns`.",
-                )
-        found = [
-            misfit
-            for misfit in misfits(given, known, rules.policy)
-            if misfit.given is not None or len(misfit.path) > 1 or rules.default_of(misfit.name) is None
-        ]
-        if any(misfit.known is not None and t.is_null(misfit.known) for misfit in found):
-            raise _not_yet(source, origin)
-        kept = [misfit for misfit in found if self._rescue is not None and rules.rescues(misfit)]
-        found = [misfit for misfit in found if misfit not in kept]
-        self._extras = [misfit.name for misfit in kept if misfit.known is None and len(misfit.path) == 1]
-        """The columns of the source that only the column of what does not fit takes."""
-        self._loose = {by_name[misfit.path[0].lower()] for misfit in kept}
-        numbers = [misfit for misfit in found if by_value and may_fit(misfit, evolves=rules.policy == "evolve")]
-        if others := [misfit for misfit in found if misfit not in numbers]:
-            refuse_places(pa.schema(given), target.names, origin)
-            narrow = {misfit.path[0] for misfit in kept}
-            raise _misfitting(others, pa.schema([f for f in source if f.name not in narrow]), origin, rules)
+
+    def _set_columns(self, source: pa.Schema, target: pa.Schema, by_name: Mapping[str, str]) -> None:
+        """Set which columns are to be read, and how."""
+        rules = self._rules
+        self._target = target
+        self._same = rules.rescue is None and not rules.columns and source.remove_metadata().equals(target)
         self._names = [by_name.get(name.lower()) for name in target.names]
-        self.columns = [name for name in self._names if name is not None]
+        pairs = [(name, field) for name, field in zip(self._names, target, strict=True) if name]
+        self.columns = [name for name, _ in pairs]
         """The columns to read, in the target's order, without partition columns."""
-        self.nanos = {name for name, f in zip(self._names, target, strict=True) if name and has_nanoseconds(f.type)}
+        self.nanos = {name for name, field in pairs if has_nanoseconds(field.type)}
         """The columns to read that the target has in nanoseconds."""
-        self._bounded = {name for name, f in zip(self._names, target, strict=True) if name and has_limits(f.type)}
-        self._hints = {by_name[m.path[0].lower()]: hint for m in numbers if (hint := m.widening)}
-        names = dict.fromkeys(
-            [*self._partition_names.values(), *(value.name for value in made), *self.chosen, *self._extras]
-        )
-        self.partition_columns = [name for name in names if name not in self.columns]
+        self._bounded = {name for name, field in pairs if has_limits(field.type)}
+        made = (value.name for value in (*self.made, *self._checked))
+        others = dict.fromkeys([*self._partition_names.values(), *made, *self.chosen, *self._extras])
+        self.partition_columns = [name for name in others if name not in self.columns]
         """The further columns to read: of partitions, those that one is derived from, and unknown ones."""
-        checked = {*self._partition_names.values(), *names}
         self.unchanged = {
             name
-            for name, f in zip(self._names, target, strict=True)
-            if name
-            and name not in checked
-            and name.lower() not in rules.columns
-            and source.field(name).type.equals(f.type)
+            for name, f in pairs
+            if name not in others and name.lower() not in rules.columns and source.field(name).type.equals(f.type)
         }
         """The columns to read whose values are neither converted nor checked against the partition."""
 
@@ -187,7 +167,7 @@ class Fitter:
                 arrays.append(values)
                 continue
             try:
-                if self._rescue is None:
+                if self._rules.rescue is None:
                     array = self._converted(name, values, field.type)
                 else:
                     array = self._rescued(name, values, field.type, kept)
@@ -202,12 +182,12 @@ class Fitter:
                     "correct the row, or declare a default in `columns`.",
                 )
             arrays.append(array if default is None else array.fill_null(default))
-        if self._rescue is not None:
+        if self._rules.rescue is not None:
             for name in self._extras:
                 for row, value in enumerate(python_values(batch.column(name))):
                     if value is not None:
                         kept[row][self._rules.landed(name)] = value
-            place = self._target.names.index(self._rescue)
+            place = self._target.names.index(self._rules.rescue)
             arrays[place] = merged(arrays[place], kept)
         fields = [field.with_type(array.type) for field, array in zip(self._target, arrays, strict=True)]
         return self._readable(pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields)))
@@ -281,7 +261,7 @@ class Fitter:
                 yield row, f"{name} is {text}, so the row belongs to another partition than {own}"
         for column, field in zip(self._names, self._target, strict=True):
             if (
-                self._rescue is None
+                self._rules.rescue is None
                 and column is not None
                 and (column not in self.unchanged or column in self._bounded)
             ):
@@ -291,7 +271,7 @@ class Fitter:
                 yield from zip(rows, described(column, values, rows, field.type), strict=True)
             if column is not None and (why := self._rules.why_required(field.name)) is not None:
                 values = batch.column(column)
-                if self._rescue is not None:
+                if self._rules.rescue is not None:
                     values = self._rescued(column, values, field.type, defaultdict(dict))
                 reason = f"column {column!r} has no value, and {why}"
                 yield from ((row, reason) for row in positions(pc.is_null(values)))
@@ -356,29 +336,3 @@ def _by_name(source: pa.Schema, origin: str) -> dict[str, str]:
                 "rename one where it is written, or leave one out.",
             )
     return by_name
-
-
-def _not_yet(source: pa.Schema, origin: str) -> SchemaDriftError:
-    return SchemaDriftError(
-        f"the columns of {origin} are not yet those of the table:", "run it again.", [(origin, source)]
-    )
-
-
-def _misfitting(found: Sequence[Misfit], source: pa.Schema, origin: str, rules: Rules) -> SchemaError:
-    """Return the error for columns of a file or a result that do not fit the table."""
-    if rules.policy == "evolve":
-        return _not_yet(source, origin)
-    missing = [misfit.name for misfit in found if misfit.given is None]
-    unknown = [misfit.name for misfit in found if misfit.known is None]
-    if missing or unknown:
-        return SchemaError(
-            f"{origin} does not fit the table: {_named('it lacks', missing, 'it has', unknown)}:",
-            "land it again with the table's columns, add or remove the column in a transform, or set "
-            "schema_policy: evolve, with which the table gains new columns and missing ones are NULL.",
-        )
-    return found[0].refused(origin)
-
-
-def _named(lacks: str, missing: list[str], has: str, unknown: list[str]) -> str:
-    parts = [f"{verb} {', '.join(map(repr, names))}" for verb, names in ((lacks, missing), (has, unknown)) if names]
-    return " and ".join(parts)

@@ -187,7 +187,7 @@ class Reader:
             self._known,
             partition,
             origin,
-            rules=declared.rules if declared.is_landed else declared.rules.before_transform,
+            rules=declared.of_landed,
             by_value=True,
             selects=job.selects,
             derived=job.derived,

@@ -11,9 +11,7 @@ from functools import partial
 import pyarrow as pa
 from pyarrow import types as t
 
-from lake_assets.config.modes import SchemaPolicy
 from lake_assets.errors import SchemaError
-from lake_assets.formats.numbers import is_number
 from lake_assets.parquet.leaves import is_list, shown
 
 STRING_KINDS = (t.is_string, t.is_large_string, t.is_string_view)
@@ -21,6 +19,7 @@ _BINARY_KINDS = (t.is_binary, t.is_large_binary, t.is_binary_view, t.is_fixed_si
 
 _PLACE = re.compile(r"_col\d+", re.IGNORECASE)
 
+OF_ANOTHER = "that of another object"
 LAND_AS_ANOTHER = "let its writer cast it to another type, such as a text, or leave it out by omit: true in `columns`."
 
 
@@ -31,6 +30,7 @@ class Misfit:
     path: tuple[str, ...]  # its name, with the names of the columns around it; `element`, `key` and `value` are parts
     given: pa.DataType | None  # None: it is missing
     known: pa.DataType | None  # None: it is unknown
+    is_second: bool = False  # another field of its struct has the same name
 
     @property
     def name(self) -> str:
@@ -38,21 +38,17 @@ class Misfit:
         return ".".join(self.path)
 
     @property
-    def widening(self) -> str | None:
-        """How the table's column becomes wide enough; None if DuckLake cannot widen it."""
-        if self.given is None or self.known is None or wider(self.known, self.given) is None:
-            return None
-        return "set schema_policy: evolve, which widens the table's column, or cast it in a transform."
+    def is_conflict(self) -> bool:
+        """Whether both have types, and no type holds the values of both."""
+        return self.given is not None and self.known is not None and wider(self.known, self.given) is None
 
-    def refused(self, origin: str, whose: str = "the table's") -> SchemaError:
-        """Return the error for a column or a field whose type does not fit the known type."""
+    def differing(self, origin: str, whose: str) -> str:
+        """Return what is wrong with a column or a field of which both have a type."""
         assert self.given is not None  # noqa: S101 - the caller checks
         assert self.known is not None  # noqa: S101 - the caller checks
-        return SchemaError(
-            f"{'column' if len(self.path) == 1 else 'field'} {self.name!r} of {origin} is {shown(self.given)}, and "
-            f"{whose} is {shown(self.known)}, which cannot hold all of it:",
-            self.widening or _hint(self.given),
-        )
+        kind = "column" if len(self.path) == 1 else "field"
+        types = f"{shown(self.given)}, and {whose} is {shown(self.known)}"
+        return f"{kind} {self.name!r} of {origin} is {types}, which cannot hold all of it:"
 
 
 def refuse_places(schema: pa.Schema, known: Collection[str], origin: str) -> None:
@@ -75,60 +71,52 @@ def refuse_places(schema: pa.Schema, known: Collection[str], origin: str) -> Non
         )
 
 
-def misfits(
-    given: Iterable[pa.Field],
-    known: Iterable[pa.Field],
-    policy: SchemaPolicy = "strict",
-    path: tuple[str, ...] = (),
-) -> Iterator[Misfit]:
-    """Yield the columns, or fields of a struct, that do not fit the known ones by the policy, in the order of these.
+def misfits(given: Iterable[pa.Field], known: Iterable[pa.Field], path: tuple[str, ...] = ()) -> Iterator[Misfit]:
+    """Yield the columns, or fields of a struct, that do not fit the known ones, in the order of these.
 
     Args:
         given: the columns of a file, or the fields of its struct.
         known: those of the table.
-        policy: with `evolve` missing ones fit, and new ones without a value; with `ignore_extra` new ones fit.
         path: the names of the columns around them.
     """
     by_name: dict[str, pa.Field] = {}
     for field in given:
-        if field.name.lower() in by_name:  # one of both would be lost
-            yield Misfit((*path, field.name), field.type, None)
-        by_name.setdefault(field.name.lower(), field)
+        if by_name.setdefault(field.name.lower(), field) is not field:  # one of both would be lost
+            yield Misfit((*path, field.name), field.type, None, is_second=True)
     for field in known:
         found = by_name.pop(field.name.lower(), None)
         if found is not None:
-            yield from _parts(found.type, field.type, policy, (*path, field.name))
-        elif policy != "evolve":
+            yield from _parts(found.type, field.type, (*path, field.name))
+        else:
             yield Misfit((*path, field.name), None, field.type)
     for field in by_name.values():
-        if policy == "strict" or (policy == "evolve" and not t.is_null(field.type)):
-            yield Misfit((*path, field.name), field.type, None)
+        yield Misfit((*path, field.name), field.type, None)
 
 
-def _parts(given: pa.DataType, known: pa.DataType, policy: SchemaPolicy, path: tuple[str, ...]) -> Iterator[Misfit]:
+def _parts(given: pa.DataType, known: pa.DataType, path: tuple[str, ...]) -> Iterator[Misfit]:
     """Yield the misfits of one column and of its parts."""
     given = _plain(given, known)
     # DuckLake has a column without a type yet as INTEGER.
     if given.equals(known) or t.is_null(given) or (t.is_null(known) and given.equals(pa.int32())):
         return
     if t.is_struct(given) and t.is_struct(known):
-        yield from misfits(given, known, policy, path)
+        yield from misfits(given, known, path)
     elif t.is_map(given) and t.is_map(known):
-        yield from _parts(given.key_type, known.key_type, policy, (*path, "key"))
-        yield from _parts(given.item_type, known.item_type, policy, (*path, "value"))
+        yield from _parts(given.key_type, known.key_type, (*path, "key"))
+        yield from _parts(given.item_type, known.item_type, (*path, "value"))
     elif is_list(given) and is_list(known):
-        yield from _parts(given.value_type, known.value_type, policy, (*path, "element"))
+        yield from _parts(given.value_type, known.value_type, (*path, "element"))
     elif not _holds(known, given):
         yield Misfit(path, given, known)
 
 
 def widens(source: pa.DataType, target: pa.DataType) -> bool:
     """Return whether the target type can hold all values of the source type (of timestamps, those in its unit)."""
-    return not any(_parts(source, target, "strict", ()))
+    return not any(_parts(source, target, ()))
 
 
 def wider(
-    known: pa.DataType, other: pa.DataType, *, with_empty: bool = True, by_value: bool = False
+    known: pa.DataType, other: pa.DataType, *, with_empty: bool = True, keeps: bool = False
 ) -> pa.DataType | None:
     """Return the type that holds the values of both, if DuckLake can widen a column of the known one to it.
 
@@ -139,9 +127,9 @@ def wider(
         known: the type of the column; its fields keep their names and their order.
         other: the type to hold too.
         with_empty: add fields that are NULL in all rows of a file, so that their type is unknown.
-        by_value: numbers that no type holds keep the known one, and the values decide whether they fit.
+        keeps: a type, or a part of it, that cannot be widened stays as it is.
     """
-    further = partial(wider, with_empty=with_empty, by_value=by_value)
+    further = partial(wider, with_empty=with_empty, keeps=keeps)
     other = _plain(other, known)
     if t.is_null(known):
         return other
@@ -171,26 +159,7 @@ def wider(
     )
     if numbers and widens(known, other):
         return other
-    return known if by_value and is_number(known) and is_number(other) else None
-
-
-def widened(known: pa.Field, given: pa.Field, origin: str, whose: str = "the table's", **options: bool) -> pa.Field:
-    """Return the known column with the type that holds the values of both, as `wider` finds it.
-
-    Raises:
-        SchemaError: there is no such type; the error names the first part of the column that does not fit.
-    """
-    data_type = wider(known.type, given.type, **options)
-    if data_type is None:
-        found = _parts(given.type, known.type, "evolve", (known.name,))
-        raise next(
-            misfit
-            for misfit in found
-            if misfit.given is not None
-            and misfit.known is not None
-            and wider(misfit.known, misfit.given, **options) is None
-        ).refused(origin, whose)
-    return known.with_type(data_type)
+    return known if keeps else None
 
 
 def united(schemas: Sequence[tuple[str, pa.Schema]]) -> pa.Schema:
@@ -206,7 +175,10 @@ def united(schemas: Sequence[tuple[str, pa.Schema]]) -> pa.Schema:
     for origin, schema in schemas:
         for field in schema:
             known = columns.setdefault(field.name.lower(), field)
-            columns[field.name.lower()] = widened(known, field, origin, "that of another object")
+            if (data_type := wider(known.type, field.type)) is None:
+                misfit = next(m for m in _parts(field.type, known.type, (known.name,)) if m.is_conflict)
+                raise SchemaError(misfit.differing(origin, OF_ANOTHER), LAND_AS_ANOTHER)
+            columns[field.name.lower()] = known.with_type(data_type)
     return pa.schema(list(columns.values()))
 
 
@@ -232,12 +204,6 @@ def _shared_type(data_type: pa.DataType, other: pa.DataType) -> pa.DataType:
     if is_list(data_type) and is_list(other):
         return pa.list_(_shared_type(data_type.value_type, other.value_type))
     return data_type
-
-
-def _hint(given: pa.DataType) -> str:
-    if isinstance(given, pa.OpaqueType):
-        return LAND_AS_ANOTHER
-    return "cast it in a transform, or change the table's column."
 
 
 def _plain(given: pa.DataType, known: pa.DataType) -> pa.DataType:

@@ -47,7 +47,7 @@ def transformed(job: Job, frame: DataFrame, transform: Transform) -> JobResult:
     schema = result_schema(frame)
 
     def fitted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        rules = job.landed.declared.rules.of_results
+        rules = job.landed.declared.of_table
         fitter = Fitter(schema, job.known or job.schema, partition.partition, RESULT, rules=rules, by_value=True)
         columns = [*fitter.columns, *fitter.partition_columns]
         for batch in batches:

@@ -12,7 +12,7 @@ from lake_assets.errors import SourceError
 from lake_assets.layout.partition import Partition, PartitionColumn, PartitionValue
 from lake_assets.layout.times import TIME_TYPES
 from lake_assets.parquet.casts import cast
-from lake_assets.parquet.column_rules import Rules
+from lake_assets.parquet.column_rules import SOME_COLUMNS
 from lake_assets.parquet.declared import Declared
 from lake_assets.parquet.job import Job
 from lake_assets.parquet.landed import Landed
@@ -49,7 +49,7 @@ class RowValues:
             for column in config.columns
             if column.in_rows and column.type not in TIME_TYPES and config.partitions[column.name].values is None
         }
-        self._landed = Landed(landed.storage, landed.form, declared=Declared(rules=Rules("ignore_extra")))
+        self._landed = Landed(landed.storage, landed.form, declared=Declared(rules=SOME_COLUMNS))
         self._holdings = holdings
         self._of_object = lru_cache(_REMEMBERED)(self._read)
 

@@ -22,7 +22,7 @@ def trees(folder: Path) -> Trees:
 
 
 def texts(node: ast.expr, module: ast.Module, seen: tuple[str, ...] = ()) -> Iterator[str]:
-    """Yield the texts that an expression can be, with `…` for values; those of names and functions are looked up."""
+    """Yield the texts that an expression can be, with `…` for values; names, tables and functions are looked up."""
     match node:
         case ast.Constant(value=str(text)):
             yield text
@@ -34,7 +34,9 @@ def texts(node: ast.expr, module: ast.Module, seen: tuple[str, ...] = ()) -> Ite
         case ast.IfExp(body=one, orelse=other):
             yield from texts(one, module, seen)
             yield from texts(other, module, seen)
-        case ast.BoolOp(values=values):
+        case ast.Subscript(value=table):
+            yield from texts(table, module, seen)
+        case ast.BoolOp(values=values) | ast.Dict(values=values):
             for value in values:
                 yield from texts(value, module, seen)
         case ast.Name(id=name) | ast.Call(func=ast.Name(id=name)) | ast.Call(func=ast.Attribute(attr=name)):
@@ -56,8 +58,8 @@ def definitions(module: ast.Module) -> dict[str, list[ast.expr]]:
     values: dict[str, list[ast.expr]] = {}
     for node in ast.walk(module):
         match node:
-            case ast.Assign(targets=[ast.Name(id=name)], value=value):
-                values.setdefault(name, []).append(value)
+            case ast.Assign(targets=[ast.Name(id=name)], value=value) | ast.AnnAssign(ast.Name(id=name), value=value):
+                values.setdefault(name, []).extend(filter(None, [value]))
             case ast.FunctionDef(name=name):
                 returned = (n.value for n in ast.walk(node) if isinstance(n, ast.Return))
                 values.setdefault(name, []).extend(filter(None, returned))

@@ -32,7 +32,8 @@ from lake_assets.lake.schema.table_setup import (
 )
 from lake_assets.lake.session import LakeSession
 from lake_assets.parquet.attempt import discard
-from lake_assets.parquet.empty_columns import emptied, filled, with_values, without_values
+from lake_assets.parquet.column_rules import Verdict
+from lake_assets.parquet.empty_columns import emptied, filled, without_values
 from lake_assets.parquet.file_names import MARK
 from lake_assets.parquet.job import Job, JobResult, PartitionJob, StagingKey
 from lake_assets.parquet.landed import NOTHING, SAMPLE
@@ -151,8 +152,7 @@ class Writer:
             drift = run.error
             assert isinstance(drift, SchemaDriftError)  # noqa: S101 - the caller checks
             try:
-                schemas = [(origin, self._declared(schema, origin)) for origin, schema in drift.schemas]
-                run.changes += self._evolved(lake, schemas, run)
+                run.changes += self._evolved(lake, drift.schemas, run)
             except LakeAssetsError as error:
                 run.fail(error)
                 if run.quarantines:
@@ -169,20 +169,16 @@ class Writer:
             schemas,
             config.columns,
             run.row.run_id,
-            policy=config.schema_policy,
+            rules=self._landed.declared.of_table,
             known=self._known,
         )
 
     def _evolve_singly(self, lake: LakeSession, run: PartitionRun, schemas: Sequence[tuple[str, pa.Schema]]) -> None:
         """Change the table to those of the columns that it can have; objects with others are quarantined then."""
         run.refuses_drift = True
-        for origin, schema in schemas:
+        for of_object in schemas:
             with suppress(SchemaError):
-                one = [(origin, self._declared(schema, origin))]
-                run.changes += self._evolved(lake, one, run)
-
-    def _declared(self, schema: pa.Schema, origin: str) -> pa.Schema:
-        return self._landed.declared.typed(schema, origin, refuses=True)
+                run.changes += self._evolved(lake, [of_object], run)
 
     def bad_objects(self, spark: SparkSession, run: PartitionRun) -> dict[str, str]:
         """Return why objects of a failed partition are damaged or do not fit, by key; all its objects are read for it.
@@ -260,10 +256,9 @@ class Writer:
         if self.schema is None:
             self._create_table(schema, RESULT)
         job = self._job([run])
-        rules = job.landed.declared.rules.of_results
-        if rules.policy == "evolve" or (job.known or job.schema) != job.schema:
-            # Refuse the schema before Spark runs.
-            Fitter(schema, job.known or job.schema, run.partition, RESULT, rules=rules, by_value=True)
+        # Refuse the schema before Spark runs.
+        rules = job.landed.declared.of_table
+        Fitter(schema, job.known or job.schema, run.partition, RESULT, rules=rules, by_value=True)
         if job.letters is None:
             return transformed(job, result, transform)
         # Spark may run the tasks that read several times, so others write the rows that these leave out.
@@ -287,16 +282,12 @@ class Writer:
         that all objects have.
         """
         keys = [obj.key for obj in run.reads.read]
-        if self.stream.config.schema_policy == "strict":
-            (_, first), *_ = self._landed.schemas(keys[:SAMPLE])
-            return self._without_partition(
-                self._filled(first if self._landed.has_types else self._landed.sampled(keys), run)
-            )
-        if not self._landed.has_types:
-            return self._without_partition(self._landed.sampled(keys))
-        schemas = self._landed.schemas(keys)
-        columns = [(origin, self._without_partition(schema)) for origin, schema in schemas]
-        return united(columns) if self.stream.config.schema_policy == "evolve" else shared(columns)
+        unknown = self._landed.declared.of_landed.unknown
+        if self._landed.has_types and unknown in {Verdict.CHANGE, Verdict.LEAVE_OUT}:
+            schemas = [(origin, self._without_partition(schema)) for origin, schema in self._landed.schemas(keys)]
+            return united(schemas) if unknown is Verdict.CHANGE else shared(schemas)
+        first = self._landed.schemas(keys[:SAMPLE])[0][1] if self._landed.has_types else self._landed.sampled(keys)
+        return self._without_partition(self._filled(first, run))
 
     def _without_partition(self, schema: pa.Schema) -> pa.Schema:
         names = {column.name.lower() for column in self.stream.config.columns}
@@ -311,8 +302,6 @@ class Writer:
         return schema
 
     def _create_table(self, schema: pa.Schema, origin: str) -> None:
-        if self.stream.config.schema_policy == "evolve":
-            schema = with_values(schema)  # other columns are added, with their type, when they have values
         schema = self._landed.declared.created(schema)
         with self.stream.lake.open() as lake:
             create_table(lake, self.stream.table, schema, self.stream.config.columns, origin)

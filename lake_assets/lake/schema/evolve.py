@@ -11,7 +11,6 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyarrow import types as t
 
-from lake_assets.config.modes import SchemaPolicy
 from lake_assets.duckdb_engine import identifier
 from lake_assets.errors import SchemaError
 from lake_assets.lake.catalog.database import catalog_transaction
@@ -24,9 +23,10 @@ from lake_assets.lake.schema.table_setup import data_schema, untyped_schema
 from lake_assets.lake.schema.types import check_columns, sql_type
 from lake_assets.lake.session import AUTHOR, LakeSession, TableName
 from lake_assets.layout.partition import PartitionColumn
+from lake_assets.parquet.column_rules import GROWING, Rules
 from lake_assets.parquet.empty_columns import filled, stored, typed
 from lake_assets.parquet.leaves import is_list
-from lake_assets.parquet.type_fit import refuse_places, widened
+from lake_assets.parquet.type_fit import refuse_places
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,10 @@ class ColumnChange:
 
 
 def evolved(
-    schema: pa.Schema, landed: Sequence[tuple[str, pa.Schema]], partition_columns: Sequence[PartitionColumn]
+    schema: pa.Schema,
+    landed: Sequence[tuple[str, pa.Schema]],
+    partition_columns: Sequence[PartitionColumn],
+    rules: Rules = GROWING,
 ) -> pa.Schema:
     """Return the columns with which a table can hold the rows of the landed schemas; those of the table come first.
 
@@ -55,23 +58,18 @@ def evolved(
         schema: of the table, without its partition columns.
         landed: where each schema comes from, for errors, and the schema.
         partition_columns: of the stream; they never change.
+        rules: say what the table gets; others than of a table that grows change nothing.
 
     Raises:
         SchemaError: the table's column cannot be widened to a type, or a new column has a name or type that the lake
             cannot hold.
     """
     by_path = {column.name.lower() for column in partition_columns}
-    columns = {field.name.lower(): field for field in schema}
-    for origin, given in landed:
+    for origin, given in landed if rules.grows else ():
         check_columns(given, origin)
-        refuse_places(given, [*columns, *by_path], origin)
-        for field in given:
-            key = field.name.lower()
-            if key in by_path or (key not in columns and t.is_null(field.type)):
-                continue  # a column without a value has no type yet
-            known = columns.setdefault(key, field.with_type(typed(field.type)))
-            columns[key] = widened(known, field, origin, with_empty=False, by_value=True)
-    return pa.schema(list(columns.values()))
+        refuse_places(given, [*(name.lower() for name in schema.names), *by_path], origin)
+        schema = rules.changed(schema, pa.schema([f for f in given if f.name.lower() not in by_path]), origin)
+    return schema
 
 
 def column_changes(before: pa.Schema, after: pa.Schema) -> list[ColumnChange]:
@@ -125,7 +123,7 @@ def evolve_table(
     partition_columns: Sequence[PartitionColumn],
     run_id: str,
     *,
-    policy: SchemaPolicy = "evolve",
+    rules: Rules = GROWING,
     known: pa.Schema | None = None,
 ) -> list[ColumnChange]:
     """Change the table so that it can hold the landed columns, in one transaction with retries after a conflict.
@@ -133,9 +131,8 @@ def evolve_table(
     If two runs add the same column, the second one finds the column and changes nothing.
 
     Columns, and parts of them, that have never had a value get the type of the first one before, in a snapshot of its
-    own; by another policy than `evolve` nothing else changes. Of a table without rows only `known` tells them: its
-    columns, with the type null for those. The snapshot's message has the run's id. The other
-    arguments are those of `evolved`.
+    own, by any rules. Of a table without rows only `known` tells them: its columns, with the type null for those. The
+    snapshot's message has the run's id. The other arguments are those of `evolved`.
 
     Raises:
         SchemaError: as `evolved`; nothing has changed.
@@ -146,12 +143,12 @@ def evolve_table(
     def change() -> list[ColumnChange]:
         # A conflict must end the try: DuckLake's own retry would use the columns that were read before.
         typed_ones = _give_types(session, table, landed, partition_columns, run_id, known)
-        if policy != "evolve":
+        if not rules.grows:
             return typed_ones
         session.rows("SET ducklake_max_retry_count = 0")
         with session.transaction():
             before = data_schema(session, table, partition_columns)
-            after = evolved(before, landed, partition_columns)
+            after = evolved(before, landed, partition_columns, rules)
             changes = column_changes(before, after)
             if changes:
                 for statement in statements(table, before, after):

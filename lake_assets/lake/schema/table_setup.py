@@ -250,14 +250,14 @@ def declared_schema(
 
     Raises:
         SchemaError: as `data_schema`; or the table has a column of another type than the declared one, or lacks one and
-            does not evolve.
+            does not grow.
         CatalogError: the table cannot be read.
     """
     schema = data_schema(session, table, partition_columns)
     known = {field.name.lower(): field.type for field in schema}
     for name, kind in declared.types.items():
         wanted, found = sql_type(kind, name), known.get(name.lower())
-        if found is None and declared.rules.policy != "evolve":
+        if found is None and not declared.rules.grows:
             raise SchemaError(
                 f"table {table} has no column {name!r}, which `columns` declares as {wanted}:",
                 f"set schema_policy: evolve, add it by ALTER TABLE {table} ADD COLUMN {identifier(name)} {wanted}, or "
