@@ -270,6 +270,7 @@ class Rules:
 
 
 STRICT, GROWING, SOME_COLUMNS = Rules(), Rules("evolve"), Rules("ignore_extra")
+REGISTERED = Rules(rows="registered")
 
 
 def not_yet(origin: str, schema: pa.Schema) -> SchemaDriftError:

@@ -306,6 +306,10 @@ class Writer:
         with self.stream.lake.open() as lake:
             create_table(lake, self.stream.table, schema, self.stream.config.columns, origin)
             self._read_schema(lake)
+            declared = self._landed.declared
+            self._landed = replace(
+                self._landed, declared=replace(declared, rules=replace(declared.rules, rows="first"))
+            )
             self.is_first = True
             assert self.schema is not None  # noqa: S101 - just read
             types = {field.name: field.type for field in schema}

@@ -22,6 +22,7 @@ from lake_assets.layout.hive import HIVE_NULL
 from lake_assets.layout.partition import Partition, PartitionColumn, PartitionValue
 from lake_assets.layout.template import Template
 from lake_assets.parquet.as_is import unread_form
+from lake_assets.parquet.column_rules import REGISTERED
 from lake_assets.parquet.derived_columns import Made, made_of
 from lake_assets.parquet.leaves import has_limits, has_nanoseconds, leaf_types, shown, unheld
 from lake_assets.parquet.partition_values import other_value
@@ -133,7 +134,7 @@ class FileChecker:
         return View(inside, folders, frozenset(names[name] for name in by_path if name in names))
 
     def _check_columns(self, landed: LandedObject, partition: Partition, schema: pa.Schema) -> None:
-        fitter = Fitter(schema, self._target, partition, f"the object {landed.shown}")
+        fitter = Fitter(schema, self._target, partition, f"the object {landed.shown}", rules=REGISTERED)
         for name, wanted in zip(fitter.columns, self._target, strict=True):
             given = schema.field(name).type
             if not is_read_as(given, wanted.type):
