@@ -30,6 +30,7 @@ from lake_assets.lake.schema.table_setup import (
 )
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.layout.partition import Partition, PartitionColumn
+from lake_assets.parquet.column_rules import REGISTERED
 from lake_assets.parquet.empty_columns import filled, stored, without_values
 from lake_assets.parquet.read import read_footer, read_schema
 from lake_assets.parquet.type_fit import refuse_places
@@ -177,7 +178,7 @@ class Registrar:
         if not after.equals(known):
             landed, run_id = [("the new objects", after)], next(iter(self.rows.values())).run_id
             columns = self.stream.config.columns
-            self.changes += evolve_table(session, self.stream.table, landed, columns, run_id, policy="strict")
+            self.changes += evolve_table(session, self.stream.table, landed, columns, run_id, rules=REGISTERED)
 
     def _commit(self, session: LakeSession, described: Table | None, files: Sequence[LandedFile]) -> None:
         if not files:
