@@ -27,6 +27,7 @@ from lake_assets.lake import ducklake, failures, locks
 from lake_assets.lake.attach import secret_statements
 from lake_assets.lake.catalog import spec
 from lake_assets.lake.session import LakeSession
+from lake_assets.landing.writer import LandingWriter
 from lake_assets_tests.advice.cases import Case, Steps, command, follow, named
 from lake_assets_tests.advice.test_past import compacted, snapshot
 from lake_assets_tests.faults.outage import HURRIED, small_disk
@@ -579,6 +580,117 @@ def a_partition_that_was_held_meanwhile_is_compacted_after_its_release(local_wor
     command(local_world, "restore", "sales", "--partition", NW, "--release")
     compacted(local_world)
     return [2]
+
+
+# Tables, and what is registered for them as it is.
+
+
+@case
+def a_file_without_columns_beside_the_partition_gets_one(local_world: World) -> Steps:
+    local_world.land(NW, pa.table({"region": ["NW"]}))
+    yield "land it with one at least"
+    local_world.land(NW, pa.table({"region": ["NW"], "total": [1.0]}))
+    return [1]
+
+
+@case
+def a_table_of_another_type_than_the_declared_one_is_another_table(local_world: World) -> Steps:
+    local_world.commit(SW, 5)
+    local_world.options = {"columns": {"total": {"type": "integer"}}}
+    local_world.land(NW, pa.table({"total": pa.array([1], pa.int32())}))
+    yield ", or let the stream fill another table"
+    local_world.options |= {"destination": {"table": "other"}}
+    local_world.ingest(NW)
+    assert local_world.query("SELECT total FROM lake.other") == [(1,)]
+    return [5]
+
+
+@case
+def a_type_that_no_lake_holds_is_landed_as_another(local_world: World) -> Steps:
+    local_world.land(NW, pa.table({"total": [1.0], "x": pa.array([1], pa.decimal256(50, 0))}))
+    yield "let its writer cast it to another"
+    local_world.land(NW, pa.table({"total": [1.0], "x": ["1"]}))
+    return [1]
+
+
+def of_day_two(world: World) -> None:
+    """A field that has had no value until it is a list."""
+    world.options = {"format": "json"}
+    world.land(SW, b'{"total": 5.0, "s": {"a": null}}', "a.json")
+    world.ingest(SW)
+    world.land(NW, b'{"total": 1.0, "s": {"a": [1]}}', "a.json")
+
+
+@case
+def a_field_that_has_its_first_value_in_a_list_is_in_another_table(local_world: World) -> Steps:
+    of_day_two(local_world)
+    yield "make it a text or a struct in a transform, or fill another table"
+    local_world.options |= {"destination": {"table": "other"}}
+    local_world.ingest(NW)
+    assert local_world.query("SELECT total, s FROM lake.other") == [(1.0, {"a": [1]})]
+    return [5]
+
+
+@of_a_server
+def a_field_that_has_its_first_value_in_a_list_is_a_text(local_world: World) -> Steps:
+    of_day_two(local_world)
+    yield "make it a text or a struct in a transform"
+    text = "SELECT total, named_struct('a', to_json(s.a)) AS s FROM source"
+    local_world.options |= {"transform": {"sql": text}}
+    local_world.ingest(NW)
+    assert local_world.query("SELECT s.a FROM lake.sales WHERE total = 1") == [("[1]",)]
+    return [1, 5]
+
+
+@case
+def registered_values_that_are_not_held_are_corrected(local_world: World) -> Steps:
+    local_world.options = {"mode": "index"}
+    units = {"at_us": "us", "at_ms": "ms", "at_ns": "ns"}
+    right = {"total": [1.0], **{name: pa.array([0], pa.timestamp(unit)) for name, unit in units.items()}}
+    local_world.land(SW, pa.table(right | {"total": [5.0]}))
+    local_world.ingest(SW)
+    beyond = {"at_us": (-(2**63) + 9, "us"), "at_ms": (2**62, "ms"), "at_ns": (2**62, "us")}
+    for name, (value, unit) in beyond.items():
+        local_world.land(NW, pa.table(right | {name: pa.array([value], pa.timestamp(unit))}))
+        yield "correct the value where it is written"
+    local_world.land(NW, pa.table(right))
+    return [1, 5]
+
+
+@case
+def a_registered_row_without_a_value_is_corrected(local_world: World) -> Steps:
+    local_world.options = {"mode": "index"}
+    local_world.commit(SW, 5)
+    change(local_world, "ALTER TABLE sales ALTER total SET NOT NULL")
+    local_world.land(NW, pa.table({"id": [1], "total": pa.array([None], pa.float64())}))
+    yield "correct the row where it is written"
+    local_world.land(NW, sales(1))
+    return [1, 5]
+
+
+def land(world: World, text: str, total: float) -> None:
+    """Land a row as `lake-assets land` does."""
+    with LandingWriter("sales", world.config.streams["sales"]) as writer:
+        values = {name: [value] for name, value in world.partition(text).texts().items()}
+        writer.write(pa.table({"total": [total]} | values))
+
+
+@case
+def a_partition_column_that_no_reader_sees_is_in_the_file(local_world: World) -> Steps:
+    options = local_world.options = {"mode": "index", "layout": "{region}/{date}", "landing": {}}
+    land(local_world, NW, 1)
+    yield "land the column in the file too (landing: keep_path_columns: true), or use mode: replace"
+    shutil.rmtree(local_world.source["path"])
+    local_world.options = options | {"landing": {"keep_path_columns": True}}
+    land(local_world, NW, 1)
+    local_world.ingest(NW)
+    local_world.options = options | {"destination": {"table": "other"}}
+    land(local_world, SW, 5)
+    yield partial(local_world.ingest, SW), "or use mode: replace"
+    local_world.options |= {"mode": "replace"}
+    local_world.ingest(SW)
+    assert local_world.query("SELECT total FROM lake.other") == [(5.0,)]
+    return [1]
 
 
 @pytest.mark.parametrize("steps", CASES, ids=named)

@@ -659,7 +659,7 @@ def rows_are_compared_by_keys_that_name_one(local_world: World) -> Steps:
     local_world.commit(NW, 2, 3)
     assert first is not None
     compare = local_world.stream.partition(NW).diff
-    yield partial(compare, first, keys=["day"]), "name one or more of id, total"
+    yield partial(compare, first, keys=["day"]), "name one or more of "
     yield partial(compare, first, keys=["total"]), "name more columns with --key"
     assert compare(first, keys=["total", "id"]).rows == 2
     return [2, 3]

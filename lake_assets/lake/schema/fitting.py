@@ -30,6 +30,7 @@ from lake_assets.parquet.schema_fit import Fitter
 from lake_assets.parquet.type_fit import widens
 from lake_assets.storage.manifest import LandedObject
 
+_CORRECT = "correct the value where it is written."
 _ROWS = 131_072  # of a batch
 _TOO_EARLY = "5877642-06-23 (BC)"  # a day that DuckDB writes and cannot read
 _TIME_OF_DAY = re.compile(r"([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d+)?")  # DuckDB writes others too
@@ -238,19 +239,15 @@ def not_held_in(
             for batch in _column(session, uri, name):
                 values = batch.column(0) if in_nanoseconds is None else batch.column(0).cast(in_nanoseconds)
                 if held := unheld(values):
-                    return SchemaError(
-                        f"{column} has {held.misfit}:", f"correct the value where it is written{held.hint}."
-                    )
+                    return SchemaError(f"{column} has {held.misfit}:", _CORRECT)
         except pa.ArrowInvalid:
             return SchemaError(
                 f"{column} has a time outside of 1677-09-22 to 2262-04-11, which the table's TIMESTAMP_NS cannot hold:",
-                "correct the value where it is written.",
+                _CORRECT,
             )
         except duckdb.ConversionException as error:
             why = one_line(without_statement(error), 200)
-            return SchemaError(
-                f"{column} has a value that DuckDB cannot hold ({why}):", "correct it where it is written."
-            )
+            return SchemaError(f"{column} has a value that DuckDB cannot hold ({why}):", _CORRECT)
     return None
 
 

@@ -97,7 +97,7 @@ def _created(
     partitioned = {column.name.lower(): column for column in partition_columns}
     columns = {f.name: sql_type(f.type, f.name) for f in schema if f.name.lower() not in partitioned}
     if not columns:
-        raise SchemaError(f"the source of {table} has no columns beside the partition's:", "there is nothing to load.")
+        raise SchemaError(f"the source of {table} has no columns beside the partition's:", "land it with one at least.")
     return columns | {column.name: PARTITION_TYPES[column.type] for column in partition_columns}
 
 

@@ -112,7 +112,7 @@ def sql_type(data_type: pa.DataType, column: str) -> str:
         return f"{sql_type(data_type.value_type, column)}[]"
     raise SchemaError(
         f"column {column!r} has the type {shown(data_type)}, which DuckLake cannot hold:",
-        LAND_AS_ANOTHER if isinstance(data_type, pa.OpaqueType) else "cast it to another type in a transform.",
+        LAND_AS_ANOTHER,
     )
 
 
