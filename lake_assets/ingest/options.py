@@ -11,8 +11,8 @@ class IngestOptions:
     """The options of a run.
 
     Attributes:
-        force: read the partitions even if their objects have not changed since the last commit. In mode index, which
-            reads no object again, it has no effect.
+        force: read the partitions even if their objects have not changed since the last commit, which mode index never
+            does. If another client has renamed the table, begin a new one.
         landed_only: leave out a partition that has no objects and was never committed, for any `on_empty`. The policy
             decides on a partition that was committed and has lost its objects. If a partition column is in the rows,
             a partition without rows, in the objects and in the lake, is left out.

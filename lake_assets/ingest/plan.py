@@ -13,13 +13,22 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from lake_assets.config.modes import OnEmpty
-from lake_assets.errors import EmptySourceError, HeldBackError, LakeAssetsError, PlanMovedError, SourceError
+from lake_assets.duckdb_engine import identifier
+from lake_assets.errors import (
+    CatalogError,
+    EmptySourceError,
+    HeldBackError,
+    LakeAssetsError,
+    PlanMovedError,
+    SourceError,
+)
 from lake_assets.ingest.compare_objects import Comparison, changed_objects, compare, needs_rows
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.lake.catalog.past import where
-from lake_assets.lake.ledger.read import last_commits, partitions_in_ledger
+from lake_assets.lake.catalog.table import renamed
+from lake_assets.lake.ledger.read import commits, last_commits, partitions_in_ledger
 from lake_assets.lake.ledger.tables import LedgerRow
-from lake_assets.lake.session import LakeSession
+from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import count, several
 from lake_assets.storage.manifest import LandedObject, Manifest
@@ -165,6 +174,8 @@ class Planner:
         last: Mapping[str, LedgerRow] = {}
         if lake is not None and has_table:
             last = last_commits(lake, stream.table, wanted, newest=mode == "append")
+        elif lake is not None and wanted and not self._force and (error := _renamed(lake, stream.table)) is not None:
+            refused |= {plan.partition: _refused(error) for plan in open_plans if plan.landed.objects}
         plans = [self._with_last(plan, last.get(plan.partition.path), table_exists=has_table) for plan in plans]
         if mode == "append" and compared is None:
             open_plans = [plan for plan in plans if plan.partition not in refused]
@@ -213,6 +224,8 @@ class Planner:
         if not plan.landed.objects and not plan.changed:
             gone = Decision("skip", "all of its objects have vanished, and their rows stay")
             return gone if plan.last is not None else None
+        if plan.last is not None and plan.last.row_count and not plan.compared.noted and not self._force:
+            return _refused(_of_others(self._stream, plan))
         if self._force or (plan.changed and self._stream.config.on_changed == "refresh"):
             gives_up = self._force and not self._stream.config.empties_source
             if plan.compared.taken and not gives_up:
@@ -314,6 +327,28 @@ def edited_text(stream: OpenStream, partition: Partition, before: int, rows: int
     return f"another client changed it from {count(before, 'row')} to {rows:,}, and no refresh undoes that; {undo}"
 
 
+def _renamed(lake: LakeSession, table: TableName) -> CatalogError | None:
+    """Return the error of a table that runs have filled and another client has renamed; None if it was not renamed."""
+    tables = renamed(lake, table)
+    last = commits(lake, table, newest=1, columns=("snapshot_id", "finished_at"), since=0) if tables else []
+    if not last or last[0].snapshot >= tables[0][1]:  # a later table of the name was dropped
+        return None
+    (now, snapshot), *_ = tables
+    return CatalogError(
+        f"the table {table} was renamed to {now} in snapshot {snapshot}, and the ledger has commits of it:",
+        f"rename it back, by ALTER TABLE {now} RENAME TO {identifier(table.table)}, or begin a new table {table} with "
+        "--force.",
+    )
+
+
+def _of_others(stream: OpenStream, plan: PartitionPlan) -> SourceError:
+    return SourceError(
+        f"{plan.partition} has rows of runs, and the manifest has no object of it for stream {stream.name} and table "
+        f"{stream.table}, so the same rows would be added again:",
+        "give stream and table the names that they had, or use --force, which replaces the partition by its objects.",
+    )
+
+
 def _taken_away(plan: PartitionPlan) -> SourceError:
     taken = plan.compared.taken
     return SourceError(
@@ -324,7 +359,7 @@ def _taken_away(plan: PartitionPlan) -> SourceError:
     )
 
 
-def _refused(error: SourceError) -> Decision:
+def _refused(error: LakeAssetsError) -> Decision:
     return Decision("fail", str(error).rstrip("."), errors=(error,))
 
 

@@ -339,6 +339,26 @@ def named_since(session: LakeSession, name: TableName, database: CatalogDatabase
     return int(since)
 
 
+def renamed(session: LakeSession, name: TableName) -> list[tuple[TableName, int]]:
+    """Return the tables of now that had this name before, each with the snapshot that renamed it, the last one first.
+
+    Raises:
+        CatalogError: the catalog cannot be read.
+    """
+    if session.unknown_specification is not None:
+        return []
+    with catalog_tables(session) as database:
+        rows = database.rows(
+            f"SELECT s.schema_name, t.table_name, o.end_snapshot FROM {spec.TABLE} o "
+            f"JOIN {spec.SCHEMA} os ON os.schema_id = o.schema_id JOIN {spec.TABLE} t ON t.table_id = o.table_id "
+            f"JOIN {spec.SCHEMA} s ON s.schema_id = t.schema_id WHERE o.end_snapshot IS NOT NULL "
+            "AND t.end_snapshot IS NULL AND s.end_snapshot IS NULL AND lower(os.schema_name) = lower(?) "
+            "AND lower(o.table_name) = lower(?) ORDER BY o.end_snapshot DESC",
+            [name.schema, name.table],
+        )
+    return [(TableName(schema, table, name.lake), int(end)) for schema, table, end in rows]
+
+
 def is_unfilled(database: CatalogDatabase, table: TableName, author: str, message: str) -> bool:
     """Return whether a snapshot of this author and message created the table, and it has never had rows.
 

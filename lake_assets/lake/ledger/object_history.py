@@ -58,9 +58,9 @@ def known_objects(
 ) -> dict[str, KnownObject]:
     """Return the objects of the newest commits of a stream, by key.
 
-    Left out are objects of a dropped table of the same name, objects that a run left out, and objects that a later
-    replacement of the partition did not read. Objects that a repair removed are included, because their path must not
-    be registered again.
+    Left out are objects of another table, also a dropped one of the same name, objects that a run left out, and objects
+    that a later replacement of the partition did not read. Objects that a repair removed are included, because their
+    path must not be registered again.
 
     `load_partitions` are partitions in the path's form, if not all are to be read.
     """
@@ -71,8 +71,8 @@ def known_objects(
         among,
         f"SELECT arg_max({_KNOWN}, number) FROM noted WHERE reason IS NULL "  # noqa: S608
         # If the ledger was emptied, an object counts as known.
-        "AND coalesce(snapshot_id >= greatest(replaced, ?), TRUE) GROUP BY key",
-        [named_since(session, table)],
+        "AND coalesce(snapshot_id >= greatest(replaced, ?) AND destination_table = ?, TRUE) GROUP BY key",
+        [named_since(session, table), str(table)],
     )
     return {values["key"]: KnownObject(**values) for (values,) in rows}
 
@@ -86,8 +86,9 @@ def partition_objects(
 ) -> dict[str, dict[str, KnownObject]]:
     """Return the objects that rows of some partitions were made of: of the newest replacement, and all added since.
 
-    Objects that these commits left out are included, with the reason, unless one of them read the object. Objects of a
-    dropped table of the same name are not. An object with rows of several partitions is known to each by itself.
+    Objects that these commits left out are included, with the reason, unless one of them read the object. Objects of
+    another table are not, also of a dropped one of the same name. An object with rows of several partitions is known to
+    each by itself.
 
     Args:
         session: an open lake with ledger and manifest.
@@ -109,8 +110,9 @@ def partition_objects(
         among,
         f"SELECT arg_max({_KNOWN}, number) FILTER (reason IS NULL), arg_max({_KNOWN}, number), max(after_load) "  # noqa: S608
         # If the ledger was emptied, an object counts as known.
-        "FROM noted WHERE coalesce(noted_at >= greatest(replaced, ?), TRUE) GROUP BY key, load_partition",
-        [named_since(session, table, database)],
+        "FROM noted WHERE coalesce(noted_at >= greatest(replaced, ?) AND destination_table = ?, TRUE) "
+        "GROUP BY key, load_partition",
+        [named_since(session, table, database), str(table)],
         replacing=["replace"],
         database=database,
     )
@@ -170,10 +172,10 @@ def quarantined_objects(
         among,
         among,
         ", newest AS (SELECT load_partition, arg_max(run_id, snapshot_id) AS run_id FROM commits "
-        "WHERE mode <> ? AND snapshot_id >= ? GROUP BY ALL) "
+        "WHERE mode <> ? AND snapshot_id >= ? AND destination_table = ? GROUP BY ALL) "
         "SELECT load_partition, key, arg_max_null(reason, number) AS reason FROM noted "
         "JOIN newest USING (run_id, load_partition) GROUP BY ALL HAVING reason IS NOT NULL ORDER BY ALL",
-        [COMPACT, named_since(session, table)],
+        [COMPACT, named_since(session, table), str(table)],
     )
     result: dict[str, dict[str, str]] = {}
     for load_partition, key, reason in rows:
@@ -240,11 +242,13 @@ def dead_letters(
     at = _NEWEST if at is None else at
     rows = query(
         session,
-        "WITH latest AS (SELECT load_partition, max(snapshot_id) AS replaced "  # noqa: S608 - quoted names
-        f"FROM {commits} WHERE mode IN ('replace', 'restore') AND snapshot_id <= ? GROUP BY ALL) "
-        f"SELECT load_partition, object, uri, rows, size, reason FROM {noted} LEFT JOIN latest USING (load_partition) "
-        "WHERE snapshot_id <= ? AND snapshot_id >= greatest(replaced, ?) ORDER BY load_partition, uri",
-        [*commits.parameters, at, *noted.parameters, at, named_since(session, table)],
+        f"WITH commits AS (FROM {commits}), latest AS (SELECT load_partition, max(snapshot_id) AS replaced "  # noqa: S608
+        "FROM commits WHERE mode IN ('replace', 'restore') AND snapshot_id <= ? AND destination_table = ? "
+        "GROUP BY ALL) SELECT load_partition, object, uri, rows, size, reason "
+        f"FROM {noted} LEFT JOIN latest USING (load_partition) WHERE snapshot_id <= ? "
+        "AND snapshot_id >= greatest(replaced, ?) AND snapshot_id NOT IN "
+        "(SELECT snapshot_id FROM commits WHERE destination_table <> ?) ORDER BY load_partition, uri",
+        [*commits.parameters, at, str(table), *noted.parameters, at, named_since(session, table), str(table)],
         [commits, noted],
     )
     result: dict[str, list[LetterFile]] = {}
@@ -264,7 +268,7 @@ def _of_stream(stream: str, load_partitions: Sequence[str] | None) -> dict[str, 
 def _commits(
     session: LakeSession, among: Mapping[str, Sequence[str]], database: CatalogDatabase | None = None
 ) -> Relation:
-    columns = ("run_id", "stream", "load_partition", "mode", "snapshot_id")
+    columns = ("run_id", "stream", "destination_table", "load_partition", "mode", "snapshot_id")
     return relation(session, Wanted(LEDGER, columns, {"status": ["committed"], **among}), database)
 
 
@@ -280,22 +284,23 @@ def _noted(
 ) -> list[tuple[Any, ...]]:
     """Return the rows of a query (`tail`) of `noted`: the objects of the manifest, each with its run's commit.
 
-    Its `replaced` is the snapshot of the partition's newest commit of a mode in `replacing`. Its `number` is the order
-    in which objects were noted: by the snapshots of their rows, or else of the runs; then by the objects' own times,
-    because a run can be repeated under its id. An object that has ended has no time, and is the last.
+    Its `replaced` is the snapshot of the newest commit of a mode in `replacing` to the same partition and table. Its
+    `number` is the order in which objects were noted: by the snapshots of their rows, or else of the runs; then by the
+    objects' own times, because a run can be repeated under its id. An object that has ended has no time, and is the
+    last.
     """
     commits = _commits(session, of_ledger, database)
     objects = relation(session, Wanted(MANIFEST, (*MANIFEST.columns, ADDED), of_manifest), database)
-    key = "run_id, stream, load_partition"
+    key, of_table = "run_id, stream, load_partition", "stream, destination_table, load_partition"
     return query(
         session,
-        f"WITH commits AS (FROM {commits}), runs AS (SELECT {key}, max(snapshot_id) AS snapshot_id, "  # noqa: S608
+        f"WITH commits AS (FROM {commits}), runs AS (SELECT {key}, destination_table, max(snapshot_id) AS snapshot_id, "  # noqa: S608
         "bool_or(mode IN ('index', 'repair')) AS registers, "
         "max(snapshot_id) FILTER (list_contains(?, mode)) AS replaces FROM commits GROUP BY ALL), "
-        "latest AS (SELECT stream, load_partition, max(replaces) AS replaced FROM runs GROUP BY ALL), "
+        f"latest AS (SELECT {of_table}, max(replaces) AS replaced FROM runs GROUP BY ALL), "
         f"noted AS (SELECT * REPLACE ({_KEY}), coalesce({ADDED}, snapshot_id) AS noted_at, "
         f"row_number() OVER (ORDER BY coalesce({ADDED}, snapshot_id) NULLS FIRST, last_modified NULLS LAST) AS number "
-        f"FROM {objects} LEFT JOIN runs USING ({key}) LEFT JOIN latest USING (stream, load_partition)) {tail}",
+        f"FROM {objects} LEFT JOIN runs USING ({key}) LEFT JOIN latest USING ({of_table})) {tail}",
         [*commits.parameters, list(replacing), *objects.parameters, *parameters],
         [commits, objects],
     )
