@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,13 +14,14 @@ from lake_assets.escapes import visible_name
 from lake_assets.ingest.index.register import Registrar
 from lake_assets.lake.commit.candidates import Candidate
 from lake_assets.lake.schema.evolve import column_changes, evolved
-from lake_assets.lake.schema.table_setup import data_schema, decided_in_sql, is_never_filled
+from lake_assets.lake.schema.table_setup import created_schema, data_schema, decided_in_sql, is_never_filled
 from lake_assets.lake.schema.types import sql_type
 from lake_assets.lake.session import LakeSession
 from lake_assets.layout.partition import Partition
 from lake_assets.parquet.added_columns import with_types
 from lake_assets.parquet.column_rules import STRICT, Rules
-from lake_assets.parquet.empty_columns import filled
+from lake_assets.parquet.empty_columns import emptied, filled
+from lake_assets.parquet.landed import SAMPLE
 from lake_assets.parquet.read import FOOTERS
 from lake_assets.parquet.schema_fit import Fitter
 from lake_assets.progress import counted
@@ -104,6 +106,7 @@ class Columns:
     stream: OpenStream
     footers: Footers
     table: pa.Schema | None = None
+    made: pa.Schema | None = None  # without a table, as the first objects that have types make it
     refused: Mapping[str, LakeAssetsError] = field(default_factory=dict)  # in mode index, by the object's URI
     rules: Rules = STRICT
 
@@ -132,9 +135,9 @@ class Columns:
             refused = Registrar(stream, {}, {}).refusals(lake, new) if new else {}
             return cls(stream, footers, table, refused=refused)
         declared = stream.landed.declared
-        if lake is not None and table is not None:
-            declared = declared.for_table(*decided_in_sql(lake, stream.table))
-        return cls(stream, footers, table, rules=declared.rules)
+        if lake is None or table is None:
+            return cls(stream, footers, rules=declared.rules.of_first)
+        return cls(stream, footers, table, rules=declared.for_table(*decided_in_sql(lake, stream.table)).rules)
 
     def refusals(self, partition: Partition, reads: Manifest) -> tuple[str, ...]:
         """Return why the ingest would refuse objects that the partition reads; quarantine leaves them out."""
@@ -146,6 +149,8 @@ class Columns:
         """Return why quarantine would leave out objects that the partition reads, by key, as their footers tell it."""
         if self.stream.config.on_bad_object == "fail" or len(reads.read) > MOST:
             return {}
+        with suppress(LakeAssetsError):  # of an object that is left out
+            self._make(reads)
         texts = {landed.key: self._refusals(partition, Manifest((landed,))) for landed in reads.read}
         return {key: refusals[0] for key, refusals in texts.items() if refusals}
 
@@ -154,20 +159,28 @@ class Columns:
         if config.transform is not None or len(reads.read) > MOST:
             return ()
         try:
-            landed = self.footers.schemas(reads)
-            if self.table is not None:
-                evolved(self.table, landed, config.columns, self.rules)
+            landed = self._make(reads)
+            if (table := self._with_file_columns) is not None:
+                evolved(table, landed, config.columns, self.rules)
         except LakeAssetsError as error:
             return (_clause(error),)
         return tuple(text for origin, schema in landed if (text := self._misfit(partition, origin, schema)))
 
+    def _make(self, reads: Manifest) -> list[tuple[str, pa.Schema]]:
+        """Return the columns of objects, of which the first ones make the table if there is none, as `Writer` does."""
+        own, landed = self.stream.landed, self.footers.schemas(reads)
+        if landed and self.table is None and self.made is None and own.has_types:
+            columns = own.declared.created(filled(own.of_all(landed[:SAMPLE]), (schema for _, schema in landed)))
+            types = {field.name: field.type for field in columns}
+            made = created_schema(self.stream.table, columns, self.stream.config.columns, landed[0][0])
+            self.made = pa.schema([field.with_type(emptied(field.type, types[field.name])) for field in made])
+        return landed
+
     @property
     def _with_file_columns(self) -> pa.Schema | None:
         """The columns of the table, with the file_columns that the run adds to it before it writes."""
-        added = self.stream.landed.added
-        if self.table is None or added is None:
-            return self.table
-        return pa.schema([*self.table, *added.lacking(self.table)])
+        table, added = self.table or self.made, self.stream.landed.added
+        return table if table is None or added is None else pa.schema([*table, *added.lacking(table)])
 
     def _misfit(self, partition: Partition, origin: str, schema: pa.Schema) -> str:
         """Return why an object does not fit the table; empty if it does, or the table would change."""

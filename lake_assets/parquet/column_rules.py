@@ -41,13 +41,17 @@ _TYPES: Mapping[AnyRows, str] = {
     "result": "cast it in the transform, or change the table's column.",
     "registered": "land it with the table's type.",
 }
+_DECLARED: Mapping[AnyRows, str] = {
+    "landed": "land it as that type, or cast it in a transform.",
+    "first": "land it as that type, or declare another one in `columns`.",
+    "result": "cast it in the transform.",
+}
 _WIDER: Mapping[AnyRows, str] = {
     "landed": "set schema_policy: evolve, which widens the table's column, or cast it in a transform.",
     "first": "set schema_policy: evolve, which takes the wider type, or land it with the type of the others.",
     "result": "set schema_policy: evolve, which widens the table's column, or cast it in the transform.",
     "registered": "land it with the table's type, or use mode: replace with schema_policy: evolve.",
 }
-_WHOSE: Mapping[AnyRows, str] = {"first": OF_ANOTHER}
 
 
 class Verdict(Enum):
@@ -233,14 +237,11 @@ class Rules:
             found = (("it lacks", missing), ("it has", unknown))
             parts = [f"{verb} {', '.join(names)}" for verb, names in found if names]
             return SchemaError(f"{origin} does not fit the table: {' and '.join(parts)}:", _COLUMNS[self.rows])
-        whose = "the declared type" if self._is_declared(refused[0]) else _WHOSE.get(self.rows, "the table's")
-        return SchemaError(refused[0].differing(origin, whose), self.fix(refused[0]))
-
-    def fix(self, misfit: Misfit) -> str:
-        """Return what to do about a type that the table's column cannot hold."""
-        if isinstance(misfit.given, pa.OpaqueType) and self.rows != "result":
-            return LAND_AS_ANOTHER
-        return self.widening(misfit) or _TYPES[self.rows]
+        misfit = refused[0]
+        if self._is_declared(misfit):
+            return SchemaError(misfit.differing(origin, "the declared type"), _DECLARED[self.rows])
+        fix = LAND_AS_ANOTHER if isinstance(misfit.given, pa.OpaqueType) else self.widening(misfit) or _TYPES[self.rows]
+        return SchemaError(misfit.differing(origin, OF_ANOTHER if self.rows == "first" else "the table's"), fix)
 
     def widening(self, misfit: Misfit) -> str | None:
         """Return how the table gets a type for all values; None if it does not."""
@@ -250,6 +251,11 @@ class Rules:
 
     def _is_declared(self, misfit: Misfit) -> bool:
         return misfit.path[0].lower() in self.types
+
+    @property
+    def of_first(self) -> "Rules":
+        """Those of the rows that fill a new table, whose columns are those of the first objects."""
+        return replace(self, rows="first")
 
     @property
     def before_transform(self) -> "Rules":

@@ -1,5 +1,7 @@
 """Advice of errors about columns that are not as the table has them."""
 
+from functools import partial
+
 import pyarrow as pa
 import pytest
 
@@ -30,8 +32,14 @@ def a_result_is_mended_in_the_transform(local_world: World) -> Steps:
     yield "give it the table's columns"
     local_world.options = {"transform": {"sql": "SELECT total, array(note) AS note FROM source"}}
     yield "cast it in the transform"
-    local_world.options = {"transform": {"sql": "SELECT total, to_json(array(note)) AS note FROM source"}}
-    return [1, 5]
+    cast = {"sql": "SELECT total, to_json(array(note)) AS note FROM source"}
+    local_world.options = {"transform": cast}
+    local_world.ingest(NW)
+    local_world.options = {"columns": {"note": {"type": "varchar"}}}
+    local_world.land(NW, pa.table({"total": [2.0], "note": pa.array([7])}))
+    yield "or cast it in a transform"
+    local_world.options |= {"transform": cast}
+    return [2, 5]
 
 
 @case
@@ -40,6 +48,21 @@ def an_object_of_another_type_than_the_first_of_a_table_is_landed_as_another(loc
     local_world.land(NW, pa.table({"total": [2.0], "note": [["b"]]}), "2.parquet")
     yield "let its writer cast it to"
     local_world.land(NW, pa.table({"total": [2.0], "note": ["['b']"]}), "2.parquet")
+    return [1, 2]
+
+
+@case
+def a_column_is_landed_as_its_declared_type_or_another_one_is_declared(local_world: World) -> Steps:
+    local_world.options = {"columns": {"note": {"type": "bigint"}}}
+    local_world.land(NW, pa.table({"total": [1.0], "note": ["a"]}))
+    yield "land it as that type, or declare another one"
+    local_world.options = {"columns": {"note": {"type": "varchar"}}}
+    local_world.ingest(NW)
+    assert local_world.totals() == [1]
+    local_world.land(SW, pa.table({"total": [2.0], "note": [["a"]]}))
+    yield partial(local_world.ingest, SW), "land it as that type"
+    local_world.land(SW, pa.table({"total": [2.0], "note": ["a"]}))
+    local_world.ingest(SW)
     return [1, 2]
 
 

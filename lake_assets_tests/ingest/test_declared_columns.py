@@ -75,6 +75,15 @@ def test_a_landed_type_that_the_declared_one_does_not_hold_is_refused_by_name(lo
     assert types(local_world)["total"] == "INTEGER"
 
 
+def test_a_declared_column_takes_numbers_by_value_and_stays_as_it_is(local_world: World) -> None:
+    declare(local_world, {"total": {"type": "integer"}}, schema_policy="evolve")
+    load(local_world, totals(pa.int32(), 1))
+    load(local_world, totals(pa.int64(), 2), SW)
+
+    assert types(local_world)["total"] == "INTEGER"
+    assert local_world.totals() == [1, 2]
+
+
 def test_an_object_that_does_not_fit_the_declared_columns_is_quarantined_before_there_is_a_table(
     local_world: World,
 ) -> None:
@@ -298,6 +307,15 @@ def test_texts_are_read_in_the_format_of_their_column(local_world: World, form: 
 
     for region in ("NW", "SW"):
         assert columns_of(local_world, "total, sold", f"region = '{region}'") == READ
+
+
+@pytest.mark.parametrize("form", ["parquet", *more(["csv", "json"])])
+def test_a_table_grows_beside_texts_in_the_format_of_their_column(local_world: World, form: str) -> None:
+    declare(local_world, FORMATS, schema_policy="evolve", **of(form))
+    load(local_world, landed(form, *WRITTEN, delimiter=";"))
+    load(local_world, landed(form, *({**row, "new": 1} for row in WRITTEN), delimiter=";"), SW)
+
+    assert columns_of(local_world, "total, sold, new", "region = 'SW'") == [(*row, 1) for row in READ]
 
 
 @pytest.mark.parametrize("form", ["csv", "parquet", *more(["json"])])

@@ -141,6 +141,26 @@ def test_a_plan_fails_where_the_run_does_and_with_its_words(options: dict[str, s
         assert error is None or said == str(error).rstrip("."), kind
 
 
+@pytest.mark.parametrize("policy", ["strict", "evolve", *more(["ignore_extra"])])
+def test_a_plan_without_a_table_fails_where_the_run_does_and_with_its_words(policy: str, local_world: World) -> None:
+    local_world.options = {"schema_policy": policy}
+    columns = {"other type": {"id": pa.list_(pa.int64())}, "no Parquet": {}, "declared": {"total": pa.string()}}
+    if policy == "strict":
+        columns |= {"new column": {"extra": pa.int8()}, "missing column": {"id": None}}
+    for kind, others in columns.items():
+        schema = {name: of for name, of in ({"id": pa.int64(), "total": pa.float64()} | others).items() if of}
+        local_world.land(NW, sales(7), "1.parquet")
+        rows = pa.Table.from_pylist([{}], pa.schema(schema))
+        local_world.land(NW, rows if kind != "no Parquet" else b"PAR1 damaged", "2.parquet")
+        local_world.options["columns"] = {"total": {"type": "double"}} if kind == "declared" else {}
+
+        (made,) = planned(local_world, NW)
+        error = outcome_of(local_world, NW)
+
+        assert error is not None, kind
+        assert made.decision.fails == str(error).rstrip("."), kind
+
+
 @pytest.mark.more
 @pytest.mark.parametrize(
     ("mode", "on_empty"), [("replace", "clear"), ("append", "fail"), ("replace", "keep"), ("append", "keep")]

@@ -64,6 +64,33 @@ def test_evolve_takes_new_fields_and_keeps_what_no_type_holds(local_world: World
     assert rows(local_world, "id, total, tax") == [(1, 2, None, None), (2, None, 0.5, {"total": "x"})]
 
 
+def texts(*values: str) -> pa.Array:
+    return pa.array(values, pa.string())
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "kept"),
+    [
+        ({"a": [1], "new": pa.nulls(1)}, {"a": texts("x"), "new": texts("n")}, {"a": "x"}),
+        ({"a": [1]}, {"A": texts("x"), "new": texts("n")}, {"A": "x"}),
+        ({"a": [{"b": 1}]}, {"a": [{"b": "x", "new": "n"}], "new": texts("n")}, {"a": {"b": "x", "new": "n"}}),
+    ],
+    ids=["first value", "other case", "field"],
+)
+def test_a_table_changes_beside_a_column_whose_values_are_kept(
+    local_world: World, before: dict[str, Any], after: dict[str, Any], kept: dict[str, Any]
+) -> None:
+    rescuing(local_world)
+    local_world.land(NW, pa.table(before))
+    local_world.ingest(NW)
+    local_world.options |= {"schema_policy": "evolve"}
+    local_world.land(SW, pa.table(after))
+    changes = plan(local_world.stream, local_world.partition(SW)).columns
+
+    assert tuple(map(str, local_world.ingest(SW).changes)) == changes != ()
+    assert rows(local_world, "a, new", "region = 'SW'") == [(None, "n", kept)]
+
+
 def test_evolve_adds_a_field_within_another_beside_a_value_that_is_kept(local_world: World) -> None:
     rescuing(local_world, "json", schema_policy="evolve")
     load(local_world, b'{"id": 1, "place": {"x": 1}}\n')

@@ -109,7 +109,7 @@ class Registrar:
         try:
             known = self.stream.table_columns(lake)
             if known is None:
-                candidates, columns = self._from_first(candidates, partial(created_schema, session))
+                candidates, columns = self._from_first(candidates, created_schema)
             else:
                 filled_in = filled(known, self._schemas(candidates))
                 columns = None if filled_in.equals(known) else stored(filled_in)

@@ -73,20 +73,16 @@ def create_table(
 
 
 def created_schema(
-    session: LakeSession,
-    table: TableName,
-    schema: pa.Schema,
-    partition_columns: Sequence[PartitionColumn],
-    origin: str | None = None,
+    table: TableName, schema: pa.Schema, partition_columns: Sequence[PartitionColumn], origin: str | None = None
 ) -> pa.Schema:
     """Return the schema of the data files of the table that `create_table` would create; the arguments are its.
 
     Raises:
         SchemaError: as `create_table`.
     """
-    columns = dict(_typed(session, _created(table, schema, partition_columns, origin)))
     own = {column.name for column in partition_columns}
-    return pa.schema([(name, arrow_type(sql, name)) for name, sql in columns.items() if name not in own])
+    columns = _created(table, schema, partition_columns, origin)
+    return pa.schema([(name, arrow_type(DuckDBPyType(sql), name)) for name, sql in columns.items() if name not in own])
 
 
 def _created(
