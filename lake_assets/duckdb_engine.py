@@ -198,6 +198,11 @@ def all_threads(engine: duckdb.DuckDBPyConnection) -> Iterator[None]:
             engine.execute("SET threads = 1")
 
 
+def without_cache(engine: duckdb.DuckDBPyConnection) -> None:
+    """Let an engine read each file anew: DuckDB's cache takes one of the same size and second for the same."""
+    engine.execute("SET enable_external_file_cache = false")
+
+
 def measure(connection: duckdb.DuckDBPyConnection) -> None:
     """Let DuckDB estimate how far its statements are; it prints no bar of its own."""
     connection.execute("SET enable_progress_bar = true")

@@ -47,7 +47,10 @@ def columns(schema: Any, origin: str, known: pa.Schema) -> tuple[pa.Schema, dict
         ValueError, LookupError, TypeError, AttributeError, RecursionError: it is no schema of Avro.
     """
     if not (isinstance(schema, dict) and schema.get("type") == "record" and schema["fields"]):
-        raise SchemaError(f"{origin} has rows that are no records with fields:", "land records.")
+        raise SchemaError(
+            f"{origin} has rows that are no records with fields:",
+            "let its writer land records with fields, or let the stream's files leave it out.",
+        )
     types = _Types(origin)
     kind = pa.struct(list(known))
     found = [(name, *types.of_column(field, schema, of)) for name, field, of in _fields(schema["fields"], kind)]

@@ -72,7 +72,8 @@ def read_header(peek: Callable[[int], bytes], dialect: CsvFormat, origin: str) -
             return Header(head, [])
         if is_all or size > LONGEST:
             raise SourceError(
-                f"the header of {origin} does not end:", "close its quotes, or set header: false and names."
+                f"the header of {origin} does not end:",
+                "close its quotes, or leave it out by skip_lines: 1, header: false and names.",
             )
         size *= 4
 

@@ -274,7 +274,9 @@ class CsvText(Text):
                 ),
             )
         except pa.ArrowNotImplementedError as error:
-            raise SchemaError(f"CSV cannot hold a column of this schema: {error}.", "Use JSON lines.") from error
+            raise SchemaError(
+                f"{self.source} is CSV, which has no such column: {error}:", "land JSON lines."
+            ) from error
 
 
 def _named(names: Sequence[str]) -> tuple[Sequence[str], list[str]]:

@@ -66,10 +66,10 @@ class TextFile:
         for _ in range(lines):
             size = PEEKED
             while b"\n" not in (head := self.peek(size)) and len(head) >= size:
-                if size > _MOST_SKIPPED:
+                if size >= _MOST_SKIPPED:
                     raise SourceError(
-                        f"the first {count(lines, 'line')} of {self._origin} are too long:",
-                        "check skip_lines of the stream's format.",
+                        f"the first {count(lines, 'line')} of {self._origin}, which skip_lines leaves out, do not end:",
+                        "let its writer end lines with a line feed, or let the stream's files leave the object out.",
                     )
                 size *= 4
             skipped, end, self._head = head.partition(b"\n")

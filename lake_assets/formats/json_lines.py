@@ -12,7 +12,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.json as pj
 
-from lake_assets.errors import SchemaError
 from lake_assets.formats.annotations import has_map
 from lake_assets.formats.blocks import TextBlock
 from lake_assets.formats.json_documents import parts_of
@@ -36,7 +35,7 @@ from lake_assets.formats.text import FixSchema, Text
 _MANY = re.compile(rb"\n|\}[ \t\r]*\{")  # of a text that may have several objects
 _WIDE, _WIDEST = pa.decimal128(38, 0), 10**38
 _UNKNOWN = "unknown field"
-_NO_TEXT = re.compile(r"changed from (string|null) to |changed from \w+ to string")
+_NO_TEXT = re.compile(r"changed from (string|null) to |changed from \w+ to string|Number too big")
 _SHOWN = 200  # characters of a value
 _WHOLE = re.compile(r"to u?int\d+, couldn't parse: ?-?\d+(\.0*|(\.\d*)?[eE]\+?\d+)$")
 _KEY = re.compile(rb'"((?:[^"\\]|\\.)*+)"[ \t\r\n]*:')
@@ -282,40 +281,33 @@ class JsonText(Text):
         Arrow's reader overflows its stack at deeply nested arrays; Python's raises an error.
 
         Raises:
-            SchemaError: each has a whole number that no inferred type can hold.
+            SchemaError: a record to land has a whole number that no inferred type can hold; for a table it is a text.
         """
-        objects: list[tuple[bytes, dict[str, object]]] = []
-        kinds: _Kinds = defaultdict(Counter)
+        samples: tuple[_Sample, _Sample] = ([], defaultdict(Counter)), ([], defaultdict(Counter))
         names: dict[str, Any] = {}
-        wide: SchemaError | None = None
         for line in records:
             try:
-                landed = json.loads(line)
-                record = _folded(landed, names)
+                record = _folded(json.loads(line, parse_float=_finite), names)
                 if not isinstance(record, dict):
                     continue
                 for name, value in record.items():
                     if (number := wide_integer(value)) is None:
                         continue
-                    if not (self._for_table and isinstance(value, int) and abs(value) < _WIDEST):
+                    if not self._for_table:
                         raise too_wide(name, self.source, number)
-                    self._wide.add(name)
-                if _has_infinity(record):
-                    continue
+                    if isinstance(value, int) and abs(value) < _WIDEST:
+                        self._wide.add(name)
+                    else:
+                        record[name] = _with_wide_texts(value)
+                sample, kinds = samples[_has_number_text(record)]
                 _count(record, (), kinds)
             except (ValueError, RecursionError):
                 continue
-            except SchemaError as error:
-                if not self._for_table:
-                    raise
-                wide = error  # a record with it is a bad row, and says nothing about the others
-                continue
-            objects.append((line if landed == record else json.dumps(record).encode(), record))
-        if wide is not None and not objects:
-            raise wide
+            sample.append(record)
+        # A record with a number beyond all types is a bad row, and says nothing about the others.
+        sample, kinds = samples[0] if samples[0][0] else samples[1]
         usual = {path: _usual(counts) for path, counts in kinds.items()}
-        admitted = ((line, record, _of_kinds(record, (), usual)) for line, record in objects)
-        return [line if kept == record else json.dumps(kept).encode() for line, record, kept in admitted]
+        return [json.dumps(_of_kinds(record, (), usual)).encode() for record in sample]
 
 
 def is_of_unknown(rejected: Rejected) -> bool:
@@ -345,13 +337,23 @@ def _names_in(kind: pa.DataType) -> Iterator[str]:
         yield from _names_in(field.type)
 
 
-def _has_infinity(value: object) -> bool:
-    """Return whether a number in a value of JSON, such as 1e999, is beyond all types."""
-    if isinstance(value, float):
-        return math.isinf(value)
-    return isinstance(value, dict | list) and any(
-        map(_has_infinity, value.values() if isinstance(value, dict) else value)
-    )
+def _with_wide_texts(value: object) -> object:
+    """Return a value of JSON with its whole numbers beyond 64 bits as texts."""
+    if isinstance(value, dict):
+        return {name: _with_wide_texts(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [*map(_with_wide_texts, value)]
+    return value if wide_integer(value) is None else NumberText(value)
+
+
+def _finite(text: str) -> float | NumberText:
+    """Return a number of JSON; as text if it is beyond all types, such as 1e999."""
+    return NumberText(text) if math.isinf(number := float(text)) else number
+
+
+def _has_number_text(value: object) -> bool:
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return isinstance(value, NumberText) or any(map(_has_number_text, parts))
 
 
 def _with_fraction(kind: pa.DataType) -> pa.DataType:
@@ -359,12 +361,13 @@ def _with_fraction(kind: pa.DataType) -> pa.DataType:
 
 
 def _kind(value: object) -> type:
-    return float if type(value) is int else type(value)
+    return {int: float, NumberText: str}.get(type(value), type(value))
 
 
 _Path = tuple[str | None, ...]
 """The names of fields around a value; None is for the elements of a list."""
 _Kinds = defaultdict[_Path, Counter[type]]
+_Sample = tuple[list[dict[str, object]], _Kinds]
 
 
 def _count(value: object, path: _Path, kinds: _Kinds) -> None:

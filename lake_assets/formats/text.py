@@ -93,7 +93,8 @@ class Text(ABC):
         schema = self._infer_first(self._admitted(first))
         if schema is None:
             raise LandingError(
-                f"none of the first records of {self.source} can be read:", "check the file, and its format."
+                f"none of the first records of {self.source} can be read:",
+                "give the right format, or correct the text.",
             )
         return schema
 

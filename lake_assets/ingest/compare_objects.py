@@ -95,10 +95,10 @@ class ChangedObject:
                 f"the object {self.now.uri} has landed again after it vanished and was removed from the table:",
                 "land it under another name.",
             )
-        # A replacement may have read its rows, and they would be in the lake twice.
+        # A replacement may have read its rows: under another name they would be in the lake twice.
         return SourceError(
             f"the object {self.now.uri} changed after the lake recorded it, and is not a file of the table:",
-            "land its content under another name.",
+            "ingest the partition once with mode: replace, which reads it again.",
         )
 
 

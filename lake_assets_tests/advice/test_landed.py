@@ -1,26 +1,34 @@
 """Advice of errors about landed objects and the table that they go into."""
 
 import gzip
+import io
 import os
 import shutil
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from lake_assets import connect
+from lake_assets.checks.result import Scope
 from lake_assets.errors import LakeAssetsError
 from lake_assets.ingest.forget import forget
+from lake_assets.ingest.index.index_run import index_all
 from lake_assets.ingest.index.verify import repair_indexed
+from lake_assets.ingest.landed_footers import inferred_columns
 from lake_assets.maintenance.compaction import compact
 from lake_assets_tests.advice.cases import Case, Steps, follow, named
+from lake_assets_tests.checks.checked import check
+from lake_assets_tests.tiers import more
 from lake_assets_tests.values.annotated import with_keys
 from lake_assets_tests.world import NW, STREAM, SW, World, plan, sales
 
 CASES: list[Case] = []
+LARGE: list[Case] = []
 
 
 def change(world: World, statement: str) -> None:
@@ -29,8 +37,20 @@ def change(world: World, statement: str) -> None:
         connection.execute(statement)
 
 
+def of_avro(kind: Any, value: Any) -> bytes:
+    """Return a file of Avro with a value."""
+    sink = io.BytesIO()
+    fastavro.writer(sink, fastavro.parse_schema(kind), [value])
+    return sink.getvalue()
+
+
 def case(steps: Case) -> Case:
     CASES.append(steps)
+    return steps
+
+
+def large(steps: Case) -> Case:
+    LARGE.append(steps)
     return steps
 
 
@@ -334,15 +354,6 @@ def lines_that_end_with_a_carriage_return_get_a_line_feed(local_world: World) ->
 
 
 @case
-def a_quote_that_is_not_closed_is_corrected(local_world: World) -> Steps:
-    local_world.options = {"format": "csv"}
-    text(local_world, 'total,note\n1.0,"a\n2.0,b\n', "a.csv")
-    yield "correct it"
-    text(local_world, 'total,note\n1.0,"a"\n2.0,b\n', "a.csv")
-    return [1, 2]
-
-
-@case
 def a_value_of_a_text_is_corrected(local_world: World) -> Steps:
     local_world.options = {"format": "csv"}
     text(local_world, "id,total\n0,5.0\n", "a.csv")
@@ -415,7 +426,7 @@ def a_stream_that_holds_another_back_is_corrected(local_world: World) -> Steps:
     local_world.sections["release"] = {"daily": ["sales", "returns"]}
     returns.land(NW, b"no Parquet", "a.parquet")
     local_world.land(NW, sales(1))
-    yield "Correct that in returns, and run it again"
+    yield ", and run it again"
     returns.land(NW, sales(9), "a.parquet")
     return [1]
 
@@ -623,15 +634,6 @@ def a_link_that_leads_back_to_itself_is_removed(local_world: World) -> Steps:
 
 
 @case
-def a_header_whose_quote_is_open_is_replaced_by_names(local_world: World) -> Steps:
-    local_world.options = {"format": "csv"}
-    text(local_world, '"total\n1.0\n2.0\n', "a.csv")
-    yield "close its quotes"
-    text(local_world, '"total"\n1.0\n2.0\n', "a.csv")
-    return [1, 2]
-
-
-@case
 def an_old_timestamp_is_rewritten(local_world: World) -> Steps:
     local_world.options = {"mode": "index"}
     rows = sales(1).append_column("at", pa.array([0], pa.timestamp("us")))
@@ -729,6 +731,277 @@ def the_folder_of_a_table_with_a_log_is_read_by_its_own_reader_or_is_none_any_mo
     return [1]
 
 
-@pytest.mark.parametrize("steps", CASES, ids=named)
+# Ingests.
+
+
+@case
+def an_archive_with_another_object_of_the_name_loses_it(
+    local_world: World, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> Steps:
+    archive = tmp_path / "archive"
+    local_world.options = {"mode": "append", "after_load": {"move": str(archive)}}
+    taken = archive / "region=NW/date=2026-02-11/batch_1.parquet"
+    taken.parent.mkdir(parents=True)
+    taken.write_bytes(b"another")
+
+    def warned() -> None:
+        local_world.commit(NW, 1)
+        raise LakeAssetsError("an object was left:", caplog.messages[-1])
+
+    yield warned, "remove or rename the one in the archive"
+    taken.rename(taken.with_name("other"))
+    local_world.tidy()
+    assert taken.exists()
+    return [1]
+
+
+@case
+def an_object_that_lands_again_after_it_was_removed_gets_another_name(local_world: World) -> Steps:
+    local_world.options = {"mode": "index"}
+    local_world.commit(SW, 5)
+    local_world.commit(NW, 1)
+    local_world.unland(NW)
+    repair_indexed(local_world.stream)
+    again = Path(local_world.land(NW, sales(2)))
+    yield "land it under another name"
+    again.rename(again.with_name("b.parquet"))
+    return [2, 5]
+
+
+@case
+def an_object_without_rows_that_changes_gets_another_name(local_world: World) -> Steps:
+    local_world.options = {"mode": "index"}
+    local_world.commit(SW, 5)
+    local_world.land(NW, sales())
+    local_world.ingest(NW)
+    local_world.land(NW, sales(2))
+    yield "ingest the partition once with mode: replace, which reads it again"
+    local_world.options = {"mode": "replace"}
+    local_world.ingest(NW)
+    local_world.options = {"mode": "index"}
+    return [2, 5]
+
+
+@case
+def an_object_that_mode_replace_has_read_and_that_changes_is_read_again(local_world: World) -> Steps:
+    local_world.commit(NW, 1)
+    local_world.options = {"mode": "index"}
+    local_world.land(NW, sales(1, 2))
+    yield "ingest the partition once with mode: replace, which reads it again"
+    local_world.options = {"mode": "replace"}
+    local_world.ingest(NW)
+    local_world.options = {"mode": "index"}
+    return [1, 2]
+
+
+@case
+def a_partition_that_is_held_without_rows_is_released_before_it_is_forgotten(local_world: World) -> Steps:
+    local_world.commit(SW, 5)
+    local_world.commit(NW, 1)
+    local_world.unland(NW)
+    local_world.options = {"on_empty": "clear"}
+    empty = local_world.ingest(NW).row.snapshot_id
+    local_world.commit(NW, 2)
+    assert empty is not None
+    partition = local_world.stream.partition(NW)
+    partition.restore(empty, hold=True)
+    local_world.unland(NW)
+    yield partial(forget, local_world.stream, [local_world.partition(NW)]), "release it first with `lake-assets restore"
+    partition.release()
+    forget(local_world.stream, [local_world.partition(NW)])
+    return [5]
+
+
+@case
+def objects_of_a_partition_go_before_it_is_forgotten(local_world: World) -> Steps:
+    local_world.commit(SW, 5)
+    local_world.land(NW, sales())
+    local_world.options = {"on_empty": "keep"}
+    local_world.ingest(NW)
+    yield (
+        partial(forget, local_world.stream, [local_world.partition(NW)]),
+        "remove them first, or leave its ledger rows",
+    )
+    local_world.unland(NW)
+    forget(local_world.stream, [local_world.partition(NW)])
+    return [5]
+
+
+@case
+def columns_are_inferred_from_what_has_landed(local_world: World) -> Steps:
+    Path(local_world.source["path"]).mkdir()
+    yield partial(inferred_columns, local_world.stream), "land an object, or correct the stream's source"
+    local_world.land(NW, sales(1))
+    assert list(inferred_columns(local_world.stream)) == ["id", "total"]
+    local_world.ingest(NW)
+    return [1]
+
+
+@case
+def a_partition_whose_writer_has_not_finished_is_ingested_when_it_has(local_world: World) -> Steps:
+    spark, numbers = local_world.sessions, iter([1, 2, 3])
+    local_world.land(NW, sales(0))
+
+    def sessions() -> Any:
+        for number in numbers:
+            local_world.land(NW, sales(number), f"{number}.parquet")
+            break
+        return spark()
+
+    local_world.sessions = sessions
+    yield "run it again when their writer has finished"
+    return [0, 1, 2, 3]
+
+
+@case
+def a_plan_of_what_has_changed_since_is_made_again(local_world: World) -> Steps:
+    local_world.land(NW, sales(1))
+    partition = local_world.partition(NW)
+
+    def planned() -> dict[str, str]:
+        return {partition.path: plan(local_world.stream, partition).fingerprint}
+
+    before = planned()
+    local_world.land(NW, sales(2), "b.parquet")
+    yield partial(local_world.ingest, NW, planned=before), "make a new plan: `lake-assets plan "
+    local_world.ingest(NW, planned=planned())
+    return [1, 2]
+
+
+@case
+def rows_that_have_left_a_partition_are_landed_again(local_world: World) -> Steps:
+    local_world.options = {"partitions": IN_ROWS}
+    date_folder(local_world, sales(1, 2).append_column("region", pa.array(["NW", "SW"])))
+    local_world.ingest(NW)
+    date_folder(local_world, sales(2).append_column("region", pa.array(["SW"])))
+    yield "Land its rows again, "
+    date_folder(local_world, sales(1, 2).append_column("region", pa.array(["NW", "SW"])))
+    return [1]
+
+
+@case
+def a_registered_object_with_names_in_another_case_gets_another_name(local_world: World) -> Steps:
+    local_world.options = {"mode": "index"}
+    local_world.commit(SW, 5)
+    local_world.commit(NW, 1)
+    changed = Path(local_world.land(NW, sales(2).rename_columns(["id", "TOTAL"])))
+
+    def repaired() -> None:
+        for error in repair_indexed(local_world.stream).errors:
+            raise error
+
+    yield repaired, "Or land its content under another name, remove it, run this again, and then `lake-assets index`"
+    changed.rename(changed.with_name("b.parquet"))
+    repaired()
+    assert all(outcome.error is None for outcome in index_all(local_world.stream))
+    return [2, 5]
+
+
+# Further texts.
+
+
+@case
+def avro_without_fields_is_landed_as_records(local_world: World) -> Steps:
+    local_world.options = {"format": "avro"}
+    text(local_world, of_avro("double", 1.0), "a.avro")
+    yield "let its writer land records with fields, or let the stream's files leave it out"
+    record = {"type": "record", "name": "row", "fields": [{"name": "total", "type": "double"}]}
+    text(local_world, of_avro(record, {"total": 1.0}), "a.avro")
+    local_world.ingest(NW)
+    text(local_world, of_avro("double", 1.0), "other.avro")
+    local_world.options |= {"files": "a*"}
+    return [1]
+
+
+@case
+def a_quote_that_ends_in_no_record_is_closed(local_world: World) -> Steps:
+    local_world.options = {"format": "csv"}
+    for rows in ('total,note\n1.0,"a"\n2.0,b\n', 'total,note\n1.0,"a\n2.0,"\n'):
+        text(local_world, 'total,note\n1.0,"a\n2.0,b\n', "a.csv")
+        yield "land the object again, whole, or correct it"
+        text(local_world, rows, "a.csv")
+        local_world.ingest(NW)
+    return [1]
+
+
+@large
+def a_record_that_has_no_end_is_on_a_line(local_world: World) -> Steps:
+    local_world.options = {"format": "csv"}
+    rest = f"2.0,{'b' * 2**20}\n" * 17
+    text(local_world, f'total,note\n1.0,5" pipe\n3.0,"a\n{rest}', "a.csv")
+    yield "write each record on its own line, close each quote, or give the right format"
+    text(local_world, 'total,note\n1.0,5" pipe\n3.0,"a"\n2.0,b\n', "a.csv")
+    local_world.ingest(NW)
+    assert local_world.totals() == [1, 2, 3]
+    local_world.options = {"format": {"type": "csv", "quote": None}}
+    text(local_world, f'total,note\n1.0,5" pipe\n3.0,"a\n{rest}', "a.csv")
+    local_world.ingest(NW)
+    return [1, *[2] * 17, 3]
+
+
+@case
+def a_header_whose_quote_is_open_is_left_out(local_world: World) -> Steps:
+    local_world.options = {"format": "csv"}
+    text(local_world, '"total\n1.0\n2.0\n', "a.csv")
+    yield "close its quotes, or leave it out by skip_lines: 1, header: false and names"
+    local_world.options = {"format": {"type": "csv", "skip_lines": 1, "header": False, "names": ["total"]}}
+    local_world.ingest(NW)
+    assert local_world.totals() == [1, 2]
+    local_world.options = {"format": "csv"}
+    text(local_world, '"total"\n1.0\n2.0\n', "a.csv")
+    return [1, 2]
+
+
+@case
+def a_list_is_landed_as_json(local_world: World) -> Steps:
+    local_world.options = {"format": "auto"}
+    local_world.land(SW, b'{"x": [1], "total": 5.0}\n', "a.json")
+    local_world.ingest(SW)
+    text(local_world, 'x,total\n"[1]",1.0\n', "a.csv")
+    yield "land JSON lines"
+    local_world.unland(NW, "a.csv")
+    text(local_world, '{"x": [1], "total": 1.0}\n', "a.json")
+    return [1, 5]
+
+
+@large
+def lines_before_a_header_end_in_line_feeds(local_world: World) -> Steps:
+    local_world.options = {"format": {"type": "csv", "skip_lines": 1}}
+    text(local_world, "a note\rtotal\r" + "1.0\r" * 2**22, "a.csv")
+    yield "let its writer end lines with a line feed, or let the stream's files leave the object out"
+    text(local_world, "a note\ntotal\n1.0\n", "a.csv")
+    local_world.ingest(NW)
+    text(local_world, "x" * 2**24, "other.csv")
+    local_world.options |= {"files": "a*"}
+    return [1]
+
+
+@case
+def a_text_of_another_format_is_landed_again(local_world: World) -> Steps:
+    local_world.options = {"format": "json"}
+    text(local_world, "total\n1.0\n", "a.json")
+    yield "give the right format, or correct the text"
+    text(local_world, '{"total": 1.0}\n', "a.json")
+    local_world.ingest(NW)
+    text(local_world, "total\n1.0\n", "a.json")
+    local_world.options = {"format": "csv", "files": "*.json"}
+    return [1]
+
+
+# Checks.
+
+
+@case
+def a_check_whose_sql_fails_is_corrected(local_world: World) -> Steps:
+    local_world.options = {"checks": {"sql": {"positive": "SELECT * FROM refreshed WHERE amount <= 0"}}}
+    local_world.commit(NW, 1)
+    checked = partial(check, local_world, "positive", Scope(partitions=[local_world.partition(NW)]))
+    yield checked, "correct its SQL"
+    local_world.options = {"checks": {"sql": {"positive": "SELECT * FROM refreshed WHERE total <= 0"}}}
+    assert check(local_world, "positive", Scope(partitions=[local_world.partition(NW)])).passed
+    return [1]
+
+
+@pytest.mark.parametrize("steps", [*CASES, *more(LARGE)], ids=named)
 def test_advice_that_is_followed_ends_in_the_right_rows(steps: Case, request: pytest.FixtureRequest) -> None:
     follow(steps, request)

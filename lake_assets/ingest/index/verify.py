@@ -138,7 +138,8 @@ def repair_indexed(stream: OpenStream, partitions: Iterable[Partition] | None = 
 def _indescribable(file: LandedFile) -> SourceError:
     return SourceError(
         f"the object {file.uri} changed, and only DuckLake's extension can read the statistics of the new file:",
-        "restore the registered object, or land its content under another name and remove it.",
+        "restore the registered object. Or land its content under another name, remove it, run this again, and then "
+        "`lake-assets index`.",
     )
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import duckdb
 
 from lake_assets.config.secrets import mask_error
-from lake_assets.duckdb_engine import glob_literal
+from lake_assets.duckdb_engine import glob_literal, without_cache
 from lake_assets.errors import (
     CatalogError,
     LakeAssetsError,
@@ -70,6 +70,7 @@ def inspect_candidates(
         CatalogError: the catalog cannot be read.
     """
     inspection = Inspection()
+    without_cache(session.engine)
     footers = _footers(session, [landed for landed, _ in candidates], inspection, probe)
     fitting: list[_Fitting] = []
     for landed, partition in candidates:

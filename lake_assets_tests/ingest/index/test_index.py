@@ -328,6 +328,16 @@ def test_changed_and_vanished_objects_are_found_and_repaired(world: World) -> No
     assert row_ids == [(33, 33)]
 
 
+def test_a_change_within_the_second_of_the_registration_is_seen(local_world: World) -> None:
+    local_world.options = {"mode": "index"}
+    local_world.commit(NW, 1)
+    local_world.land(NW, sales(2))
+
+    repair_indexed(local_world.stream)
+
+    assert local_world.query("SELECT count(*) FROM lake.sales WHERE total = 2") == [(1,)]
+
+
 def test_the_lake_can_be_written_after_a_repair(registered: World) -> None:
     """DuckLake itself deletes, expires and cleans up, and no live landed object is lost."""
     changed = registered.land(NW, sales(10, 20, 30), "a.parquet")
