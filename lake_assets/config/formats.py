@@ -123,6 +123,10 @@ class CsvFormat(TextFormat):
         return self
 
 
+class FoundCsv(CsvFormat):
+    """CSV of which only the name is known: its header shows the delimiter."""
+
+
 class JsonFormat(TextFormat):
     """JSON: an object a line, an array of objects, or objects one after the other."""
 
@@ -154,7 +158,7 @@ _BY_SUFFIX: dict[str, OneFormat] = {
     **dict.fromkeys((".parquet", ".parq", ".pq"), PARQUET),
     ".orc": OrcFormat(),
     ".avro": AvroFormat(),
-    **dict.fromkeys((".csv", ".txt"), CsvFormat()),
+    **dict.fromkeys((".csv", ".txt"), FoundCsv()),
     **dict.fromkeys((".tsv", ".tab"), CsvFormat(delimiter="\t")),
     **dict.fromkeys((".json", ".jsonl", ".ndjson", ".geojson"), JsonFormat()),
 }

@@ -3,20 +3,23 @@
 import csv
 import io
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple
 
-from lake_assets.config.formats import CsvFormat
+from lake_assets.config.formats import CsvFormat, FoundCsv
 from lake_assets.errors import SourceError
 from lake_assets.formats.blocks import LONGEST
 from lake_assets.formats.decoding import PEEKED
 from lake_assets.formats.record_ends import Quotes, line_breaks
 
+_DELIMITERS = ",\t;|"  # the first of those that are equally often
+_QUOTED = re.compile(rb'"[^"]*"?')
 _SEPARATOR = re.compile(rb'"?sep=([!-~\t ])"?\r?\n', re.IGNORECASE)
 HEADER_OF_LOGS = re.compile(
     rb"^.(?:version:|separator ).*?^.fields[:\t]([^\n]*)", re.IGNORECASE | re.MULTILINE | re.DOTALL
 )
 """The comments with the names in logs by the W3C's extended format, as of IIS and CloudFront, and in those of Zeek."""
+_FIELDS = re.compile(rb".fields[:\t]([^\n]*)", re.IGNORECASE)
 
 
 class Header(NamedTuple):
@@ -32,11 +35,30 @@ class Header(NamedTuple):
 
 
 def with_separator(begin: bytes, dialect: CsvFormat) -> CsvFormat:
-    """Return the dialect of a text; its first line may be one to skip that tells the delimiter: `sep=;`, of Excel."""
-    if (line := _SEPARATOR.match(begin)) is None:
-        return dialect
-    changed = {"delimiter": line[1].decode(), "skip_lines": max(dialect.skip_lines, 1)}
-    return dialect.model_copy(update=changed)
+    """Return the dialect of a text; its first line may be one to skip that tells the delimiter: `sep=;`, of Excel.
+
+    If only the text's name is known, the delimiter is the one that the header has most often.
+    """
+    changed: dict[str, object] = {}
+    if (line := _SEPARATOR.match(begin)) is not None:
+        changed = {"delimiter": line[1].decode(), "skip_lines": max(dialect.skip_lines, 1)}
+    elif isinstance(dialect, FoundCsv):
+        header, _, _ = _QUOTED.sub(b"", begin.lstrip(b"\r\n")).partition(b"\n")
+        changed = {"delimiter": max(_DELIMITERS, key=lambda character: header.count(character.encode()))}
+    return dialect.model_copy(update=changed) if changed else dialect
+
+
+def refuse_other_fields(comment: bytes, names: Sequence[str], origin: str) -> None:
+    """Refuse a comment within a log that gives the rows behind it other columns.
+
+    Raises:
+        SourceError: it does.
+    """
+    if (fields := _FIELDS.match(comment)) and (given := fields[1].decode("utf-8", "replace").split()) != [*names]:
+        raise SourceError(
+            f"{origin} has a comment between its rows that gives them other columns, {' '.join(given)}:",
+            "let its writer begin a new file when its fields change, or split it at that line.",
+        )
 
 
 def quotes_of(dialect: CsvFormat) -> Quotes | None:

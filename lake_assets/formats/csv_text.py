@@ -15,7 +15,7 @@ from pyarrow import compute
 from lake_assets.config.formats import CsvFormat
 from lake_assets.errors import SchemaError
 from lake_assets.formats.blocks import TextBlock
-from lake_assets.formats.csv_header import quotes_of, read_header, with_separator
+from lake_assets.formats.csv_header import quotes_of, read_header, refuse_other_fields, with_separator
 from lake_assets.formats.decoding import PEEKED
 from lake_assets.formats.dialects import DialectTypes, with_plain_escapes
 from lake_assets.formats.numbers import exact, has_large, is_checked, is_number
@@ -98,7 +98,12 @@ class CsvText(Text):
         starts = np.append(0, block.ends[:-1] + 1)
         if not (np.frombuffer(block.text, np.uint8)[starts] == ord(comment)).any():
             return block
-        return Lines([line for line in block.lines().lines if not line[1].startswith(comment)], self)
+        lines = block.lines().lines
+        if self._dialect.names is None:
+            for _, text in lines:
+                if text.startswith(comment):
+                    refuse_other_fields(text, self._names or (), self.source)
+        return Lines([line for line in lines if not line[1].startswith(comment)], self)
 
     def read(self, text: memoryview, ends: Positions) -> pa.Table:  # noqa: ARG002 - a row ends where its record does
         """See `Parser`."""

@@ -148,9 +148,10 @@ def test_a_format_has_its_types_and_values_in_each_codec(local_world: World, for
 
 @pytest.mark.journey
 def test_auto_reads_each_object_by_its_name(local_world: World) -> None:
-    names = ["a.parquet", "b.csv", "c.jsonl.gz", "d.avro", "e.ORC"]
-    for number, (name, form) in enumerate(zip(names, ("parquet", "csv", "json", "avro", "orc"), strict=True)):
+    names = ["a.parquet", "b.csv", "c.jsonl.gz", "d.avro", "e.ORC", "f.txt"]
+    for number, (name, form) in enumerate(zip(names, ("parquet", "csv", "json", "avro", "orc", "csv"), strict=True)):
         rows = landed(form, {"id": number, "name": name})
+        rows = rows.replace(b",", b"\t") if name == "f.txt" else rows
         of(local_world, "auto").land(NW, gzip.compress(rows) if form == "json" else rows, name)
 
     local_world.ingest(NW)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lake_assets.config.formats import CsvFormat, JsonFormat
+from lake_assets.config.formats import CsvFormat, JsonFormat, format_by_name
 from lake_assets.config.storages import LocalStorage
 from lake_assets.errors import SourceError
 from lake_assets.layout.partition import Partition, PartitionColumn
@@ -197,6 +197,32 @@ def test_what_is_beside_the_rows_and_columns_is_neither(dialect: dict[str, Any],
     assert LANDED.open(pa.BufferReader(body), form, "the object", pa.schema([])).schema == SCHEMA
     without_rows = body[: re.search(rb"^1", body, re.MULTILINE).start()]  # type: ignore[union-attr]
     assert LANDED.open(pa.BufferReader(without_rows), form, "the object", SCHEMA).schema.names == SCHEMA.names
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"n,text\n1,x\n2,y\n",
+        b"n\ttext\n1\tx\n2\ty\n",
+        b'\r\n"n";"text"\r\n1;x\r\n2;y\r\n',
+        b"n|text\n1|x\n2|y\n",
+        b"sep=|\nn|text\n1|x\n2|y\n",
+    ],
+)
+def test_the_header_shows_the_delimiter_of_a_text_of_which_only_the_name_is_known(body: bytes) -> None:
+    form = format_by_name("sales.TXT.gz")
+    assert isinstance(form, CsvFormat)
+    assert read(body, form, 3) == ([(1, "x"), (2, "y")], [], [0, 1])
+    quoted = LANDED.open(pa.BufferReader(b'"a,b,c"\td\n1\t2\n'), form, "it", pa.schema([]))
+    assert quoted.schema.names == ["a,b,c", "d"]
+
+
+def test_a_log_whose_fields_change_is_refused() -> None:
+    fields = "#Version: 1.0\n#Fields: n text\n"
+    form = CsvFormat(comment="#", delimiter=" ")
+    assert read(f"{fields}1 x\n{fields}2 y\n".encode(), form, 1) == ([(1, "x"), (2, "y")], [], [0, 1])
+    with pytest.raises(SourceError, match=r"the object has a comment .* gives them other columns, text n"):
+        read(f"{fields}1 x\n{fields.replace('n text', 'text n')}2 y\n".encode(), form, 1)
 
 
 def test_a_value_behind_the_last_name_is_a_bad_row() -> None:
