@@ -995,10 +995,10 @@ def a_text_of_another_format_is_landed_again(local_world: World) -> Steps:
 def a_check_whose_sql_fails_is_corrected(local_world: World) -> Steps:
     local_world.options = {"checks": {"sql": {"positive": "SELECT * FROM refreshed WHERE amount <= 0"}}}
     local_world.commit(NW, 1)
-    checked = partial(check, local_world, "positive", Scope(partitions=[local_world.partition(NW)]))
+    checked = partial(check, local_world, "positive", Scope(partitions=(local_world.partition(NW),)))
     yield checked, "correct its SQL"
     local_world.options = {"checks": {"sql": {"positive": "SELECT * FROM refreshed WHERE total <= 0"}}}
-    assert check(local_world, "positive", Scope(partitions=[local_world.partition(NW)])).passed
+    assert check(local_world, "positive", Scope(partitions=(local_world.partition(NW),))).passed
     return [1]
 
 
