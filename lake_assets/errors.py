@@ -85,6 +85,10 @@ class HiddenError(LakeAssetsError):
     """An object is hidden by its name, or by that of a folder which the layout cannot produce."""
 
 
+class OddNameError(LakeAssetsError):
+    """Clients of stores cannot ask for an object by its name, or tables cannot hold it; see `is_odd`."""
+
+
 class NotDataError(LakeAssetsError):
     """An object does not fit the pattern of the stream's files."""
 

@@ -29,6 +29,9 @@ class Listing(Protocol):
     def folders(self, prefix: str = "") -> Sequence[str]:
         """Return the paths of the folders directly below a folder, without a slash at their ends."""
 
+    def is_marker(self, landed: LandedObject) -> bool:
+        """Return whether an object is the marker of a folder; see `Store.is_marker`."""
+
 
 @dataclass(frozen=True, slots=True)
 class ScanPosition:
@@ -181,7 +184,8 @@ class Reader:
         for landed in objects:
             where = self.locator.find(landed.key)
             if isinstance(where, Partition):
-                data.setdefault(where, []).append(landed)
+                if not self.listing.is_marker(landed):
+                    data.setdefault(where, []).append(landed)
                 continue
             kind = reading.left_out[landed.key] = class_of(where)
             if kind in REPORTED and len(reading.unmatched) < MOST_UNMATCHED:

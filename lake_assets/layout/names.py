@@ -4,12 +4,17 @@ import fnmatch
 import re
 from collections.abc import Iterable, Sequence
 
+from lake_assets.layout.texts import is_unicode
+
 # Folders in which engines, and dead letters of this package, keep what is not data, also where a value is a whole name.
 RESERVED = re.compile(
     r"_temporary|_delta_log|_spark_metadata|_dead_letters|_change_data|__magic|\.hoodie|\.hive-staging.*"
     r"|\.spark-staging.*",
     re.DOTALL,
 )
+
+_ODD = {"", ".", ".."}
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 # Folders with the log of a table of another format, in the table's own folder.
 LOGS = ("_delta_log/", ".hoodie/", "metadata/")
@@ -37,6 +42,15 @@ def table_of(key: str) -> tuple[str, str] | None:
     """Return the folder (ending in a slash, empty for the root) and the format of the table whose log has this key."""
     match = _LOG.fullmatch(key)
     return match and (match[1], match.lastgroup or "")
+
+
+def is_odd(key: str) -> bool:
+    """Return whether no client reads an object of this name.
+
+    A part of it is empty, `.` or `..`, or it has a control character or bytes that are not UTF-8.
+    """
+    parts = key.split("/")
+    return not _ODD.isdisjoint(parts) or _CONTROL.search(key) is not None or not is_unicode(key)
 
 
 def is_reserved(name: str) -> bool:

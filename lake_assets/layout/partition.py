@@ -61,6 +61,8 @@ class PartitionColumn:
         if not is_unicode(text):
             raise self.not_unicode(text)
         value = unescape(text)
+        if "\0" in value:
+            raise PartitionError(f"partition value {self.name}={shown(value)} has a zero byte:", "rename the folder.")
         if not value and self.empty == "refuse":
             raise PartitionError(
                 f"partition value {self.name} is empty, and the config does not define its meaning:",

@@ -7,11 +7,11 @@ import pyarrow as pa
 
 from lake_assets.config.secrets import mask_error, masking
 from lake_assets.config.storages import AnyStorage
-from lake_assets.errors import SourceChangedError, SourceError
+from lake_assets.errors import SourceError
 from lake_assets.escapes import visible_name
 from lake_assets.parquet.parquet_files import ParquetRows
 from lake_assets.storage.arrow import ArrowStore
-from lake_assets.storage.storage_errors import failure, is_of_cloud
+from lake_assets.storage.storage_errors import changed_object, failure, is_of_cloud
 
 BATCH_ROWS = 131_072
 _TITLES = {"parquet": "Parquet", "csv": "CSV", "json": "JSON", "orc": "ORC", "avro": "Avro"}
@@ -58,7 +58,7 @@ def readable(storage: AnyStorage, uri: str, form: str = "parquet") -> Iterator[N
     try:
         yield
     except FileNotFoundError as error:
-        raise _gone(uri) from error
+        raise changed_object(uri, "vanished") from error
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise _damaged(uri, form, error) from error
     except OSError as error:
@@ -75,10 +75,4 @@ def _damaged(uri: str, form: str, error: Exception) -> SourceError:
     return SourceError(
         f"the object {visible_name(uri)} cannot be read as {_TITLES[form]}: {why}:",
         "remove it or let its writer land it again.",
-    )
-
-
-def _gone(uri: str) -> SourceChangedError:
-    return SourceChangedError(
-        f"the object {visible_name(uri)} vanished while its partition was being read:", "run it again."
     )

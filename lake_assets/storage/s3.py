@@ -1,4 +1,4 @@
-"""What boto3's client does in S3 and R2, and obstore's cannot: copies and deletions under a condition, aborted uploads.
+"""What boto3's client does in S3 and R2, and obstore's cannot: lists any key, copies under a condition, aborts uploads.
 
 S3 keeps the parts of abandoned multipart uploads, and no listing of objects shows them.
 
@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import lru_cache, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lake_assets.config.storages import AnyStorage, R2Storage, S3Storage
 from lake_assets.retrying import Result
@@ -20,6 +20,9 @@ from lake_assets.storage.clients import as_boto
 from lake_assets.storage.manifest import Original
 from lake_assets.storage.storage_errors import changed_object, no_answer
 from lake_assets.storage.vendor_errors import DELETION
+
+if TYPE_CHECKING:
+    from obstore import ObjectMeta
 
 WHOLE = 5 * 2**30  # bytes that S3 copies by one request
 PART = 512 * 2**20  # bytes of each part of a larger object
@@ -48,6 +51,58 @@ def abort_uploads(storage: AnyStorage, prefix: str) -> None:
     # If this fails, a rule of the bucket's lifecycle removes the parts.
     with suppress(BotoCoreError, ClientError):
         retried(storage, partial(_abort, storage, _whole_key(storage, prefix)))
+
+
+def page(storage: S3Storage | R2Storage, prefix: str, after: str) -> tuple["list[ObjectMeta]", bool]:
+    """Return up to 1,000 objects below a folder whose keys sort after a text, exactly as they are named.
+
+    Returns:
+        The objects, by keys below the storage's root, and whether others follow.
+
+    Raises:
+        PermissionError: the store refuses.
+        OSError: the store is unreachable or fails.
+    """
+    root = _whole_key(storage, "")
+    answer = _listing(storage, prefix, **{"StartAfter": f"{root}{after}"} if after else {})
+    objects: list[ObjectMeta] = [
+        {
+            "path": listed["Key"].removeprefix(root),
+            "last_modified": listed["LastModified"],
+            "size": listed["Size"],
+            "e_tag": listed["ETag"],
+            "version": None,
+        }
+        for listed in answer.get("Contents", ())
+    ]
+    return objects, answer["IsTruncated"]
+
+
+def folders(storage: S3Storage | R2Storage, prefix: str) -> list[str]:
+    """Return the folders right below a folder, from the storage's root on and without a slash at their ends.
+
+    Raises:
+        PermissionError, OSError: as `page`.
+    """
+    root, following, names = _whole_key(storage, ""), dict[str, str](), list[str]()
+    while True:
+        answer = _listing(storage, prefix, Delimiter="/", **following)
+        names += [listed["Prefix"].removeprefix(root)[:-1] for listed in answer.get("CommonPrefixes", ())]
+        if not answer["IsTruncated"]:
+            return names
+        following = {"ContinuationToken": answer["NextContinuationToken"]}
+
+
+def _listing(storage: S3Storage | R2Storage, prefix: str, **request: str) -> Mapping[str, Any]:
+    from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415 - boto3 takes its time
+
+    below = _whole_key(storage, f"{prefix.rstrip('/')}/" if prefix else "")
+    try:
+        return retried(
+            storage, partial(_client(storage).list_objects_v2, Bucket=storage.bucket, Prefix=below, **request)
+        )
+    except (ClientError, BotoCoreError) as error:
+        raise _os_error(error, f"the listing of {storage.root}") from error
 
 
 def _abort(storage: S3Storage | R2Storage, beginning: str) -> None:

@@ -1,6 +1,7 @@
 """The failures of a storage as errors that say how to fix them."""
 
 import errno
+import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -69,7 +70,7 @@ _REFUSALS = (PermissionDeniedError, UnauthenticatedError, PermissionError)
 
 
 # The client checks a key when it gets one, and in the answer to a listing.
-_ODD_NAME = re.compile(r'Error parsing Path "([^"]*)"', re.DOTALL)
+_ODD_NAME = re.compile(r'Path "([^"]*)"', re.DOTALL)
 
 
 @contextmanager
@@ -118,7 +119,7 @@ def failure(error: OSError, storage: AnyStorage, uri: str, doing: Doing) -> Stor
 
 
 def odd_name(error: Exception, root: str, uri: str | None) -> LakeAssetsError | None:
-    """Return the error for an object whose name the client does not accept, such as one with control characters.
+    """Return the error for an object whose name the client does not accept; see `is_odd`.
 
     Returns:
         A `SourceError` for one object, which `on_bad_object` may leave out; None for another error.
@@ -126,7 +127,7 @@ def odd_name(error: Exception, root: str, uri: str | None) -> LakeAssetsError | 
     if not isinstance(error, (InvalidPathError, ValueError)) or (match := _ODD_NAME.search(str(error))) is None:
         return None
     kind, name = (StorageError, f"{root}/{match[1].lstrip('/')}") if uri is None else (SourceError, uri)
-    return kind(f"the object {visible_name(name)} has a control character in its name:", "rename it or remove it.")
+    return kind(f"no client reads an object with such a name as {visible_name(name)}:", "rename it or remove it.")
 
 
 def client_error(
@@ -190,10 +191,18 @@ def refused_object(storage: AnyStorage, uri: str, operation: Operation = "read")
     )
 
 
-def changed_object(uri: str) -> SourceChangedError:
-    """Make the error for an object that is gone, or has another ETag than in its listing."""
+def changed_object(uri: str, what: str = "changed") -> SourceError:
+    """Make the error for an object that is gone, or has another ETag than in its listing.
+
+    It is a `SourceChangedError`, unless the object is a link in a folder to a file that does not exist.
+    """
+    if uri.startswith("/") and os.path.islink(uri) and not os.path.exists(uri):  # noqa: PTH110, PTH114 - odd bytes
+        return SourceError(
+            f"the object {visible_name(uri)} is a link to {visible_name(os.path.realpath(uri))}, which does not exist:",
+            "restore that file, mount its disk, or remove the link.",
+        )
     return SourceChangedError(
-        f"the object {visible_name(uri)} changed while its partition was being read:", "run it again."
+        f"the object {visible_name(uri)} {what} while its partition was being read:", "run it again."
     )
 
 

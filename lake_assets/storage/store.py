@@ -16,7 +16,7 @@ from obstore.store import HTTPStore
 
 from lake_assets.config.secrets import mask_error
 from lake_assets.config.storages import AnyStorage, LocalStorage, R2Storage, S3Storage, WebStorage
-from lake_assets.errors import AbsentStorageError, SourceChangedError, StorageError, StorageUnreachableError
+from lake_assets.errors import AbsentStorageError, SourceError, StorageError, StorageUnreachableError
 from lake_assets.layout.names import is_data
 from lake_assets.retrying import Result
 from lake_assets.storage import local, s3, walk, web
@@ -238,7 +238,7 @@ class Store:
             raise self.changed(key)
         return body
 
-    def changed(self, key: str) -> SourceChangedError:
+    def changed(self, key: str) -> SourceError:
         """Return the error for an object that is gone, or has another ETag than in its listing."""
         return changed_object(self.uri(key))
 
@@ -328,6 +328,17 @@ class Store:
                 return landed_object(self.root, obstore.head(self._open(), key))
             except (NotFoundError, FileNotFoundError):
                 return None
+
+    def is_marker(self, landed: LandedObject) -> bool:
+        """Return whether a listed object is the marker of a folder, such as `region=NW/`; an empty one is asked for.
+
+        Raises:
+            StorageError: the store is unreachable or refuses.
+        """
+        if landed.size or isinstance(self.storage, LocalStorage):
+            return False
+        with self._errors("read", landed.key):
+            return walk.is_marker(self._open(), landed.key)
 
     def _size(self, key: str) -> int | None:
         """Return the bytes of an object; None if there is none."""
@@ -447,9 +458,10 @@ class Store:
             if isinstance(self.storage, LocalStorage) and not Path(self.storage.path).is_dir():
                 path = Path(self.storage.path)
                 of_link = f", and {path} is a link to it" if path.is_symlink() else ""
+                mount = "mount its disk, " if of_link else ""
                 raise AbsentStorageError(
                     f"the folder {os.path.realpath(path) if of_link else path} does not exist{of_link}:",
-                    "create it, or correct it in the config (`source` of a stream).",
+                    f"{mount}create it, or correct it in the config (`source` of a stream).",
                 )
             self._client = _made(self.storage)
         return self._client

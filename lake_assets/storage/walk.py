@@ -12,10 +12,12 @@ from itertools import islice, pairwise
 from typing import TYPE_CHECKING
 
 import obstore
+from obstore.exceptions import InvalidPathError, NotFoundError
 
-from lake_assets.config.storages import AnyStorage, LocalStorage
+from lake_assets.config.storages import AnyStorage, LocalStorage, R2Storage, S3Storage
 from lake_assets.errors import KeyOrderError, StorageError
-from lake_assets.layout.names import is_hidden
+from lake_assets.layout.names import is_hidden, is_odd
+from lake_assets.storage import s3
 from lake_assets.storage.clients import Client
 
 if TYPE_CHECKING:
@@ -55,8 +57,7 @@ def pages(
             yield files
         return
     last, begin = "", position(after, tree=tree)
-    offset = _below(max(after, prefix if name else ""))
-    for page in obstore.list(store, prefix=folder or None, offset=offset, chunk_size=_PAGE):
+    for page in _bucket_pages(store, storage, folder, _below(max(after, prefix if name else ""))):
         keys = [position(meta["path"], tree=tree) for meta in page]
         if any(key > following for key, following in pairwise([last, *keys])):
             error = StorageError if tree else KeyOrderError
@@ -105,12 +106,72 @@ def unordered_pages(
         OSError: a folder or file cannot be read.
     """
     if not isinstance(storage, LocalStorage):
-        yield from obstore.list(store, prefix=prefix or None, chunk_size=_PAGE)
+        yield from _bucket_pages(store, storage, prefix)
         return
     # The client fails at a name that is not UTF-8, and omits files that it may not read.
     files = _files(storage.root, prefix.rstrip("/"), "", with_hidden=hides is not None, hides=hides)
     while page := list(islice(files, _PAGE)):
         yield page
+
+
+def _bucket_pages(
+    store: Client, storage: AnyStorage, prefix: str, after: str | None = None
+) -> Iterator[Sequence["ObjectMeta"]]:
+    """Yield the objects of a bucket in the store's order, none of them twice, and without markers of folders.
+
+    Some stores begin a page with the key that ended the last one. A marker has no bytes and a name that ends in a
+    slash, which obstore takes away: it is out of order then, or before the objects of its folder; else see `is_marker`.
+    """
+    last = ""
+    for page in _exact_pages(store, storage, prefix, after):
+        keys = [meta["path"] for meta in page]
+        around = zip(page, [last, *keys], [*keys[1:], ""], strict=False)
+        last = keys[-1]
+        if wanted := [
+            meta
+            for meta, before, following in around
+            if meta["path"] != before and not (meta["size"] == 0 and _is_marker(store, meta["path"], before, following))
+        ]:
+            yield wanted
+
+
+def _is_marker(store: Client, key: str, before: str, following: str) -> bool:
+    is_named_so = not key or key.endswith("/") or following.startswith(f"{key}/")
+    return is_named_so or (key < before and is_marker(store, key))
+
+
+def is_marker(store: Client, key: str) -> bool:
+    """Return whether an object without bytes that was listed under this name has a slash at its end, by one request."""
+    try:
+        obstore.head(store, key)
+    except (NotFoundError, FileNotFoundError):
+        return True
+    return False
+
+
+def _exact_pages(
+    store: Client, storage: AnyStorage, prefix: str, after: str | None
+) -> Iterator[Sequence["ObjectMeta"]]:
+    """Yield obstore's pages; of S3, boto3 lists a page with a name that obstore refuses, in ten times the time."""
+    while True:
+        try:
+            for page in obstore.list(store, prefix=prefix or None, offset=after, chunk_size=_PAGE):
+                yield page
+                after = page[-1]["path"]
+        except InvalidPathError:
+            if not isinstance(storage, S3Storage | R2Storage):
+                raise
+        else:
+            return
+        is_more = is_next_odd = True
+        while is_more and is_next_odd:
+            exact, is_more = s3.page(storage, prefix, after or "")
+            if exact:
+                yield exact
+                after = exact[-1]["path"]
+                is_next_odd = is_odd(after)
+        if not is_more:
+            return
 
 
 def _below(after: str) -> str | None:
@@ -133,7 +194,13 @@ def folders(store: Client, storage: AnyStorage, prefix: str) -> tuple[str, ...]:
     prefix = prefix.rstrip("/")
     if isinstance(storage, LocalStorage):
         return tuple(sorted(key.rstrip("/") for key, entry in _entries(storage.root, prefix) if entry.is_dir()))
-    return tuple(sorted(obstore.list_with_delimiter(store, prefix=prefix or None)["common_prefixes"]))
+    try:
+        names = obstore.list_with_delimiter(store, prefix=prefix or None)["common_prefixes"]
+    except InvalidPathError:
+        if not isinstance(storage, S3Storage | R2Storage):
+            raise
+        names = s3.folders(storage, prefix)
+    return tuple(sorted(name for name in names if not is_odd(name)))
 
 
 def _files(
@@ -158,8 +225,10 @@ def _files(
         elif key > after:
             try:
                 status = entry.stat()
-            except FileNotFoundError:  # removed or renamed since the folder was read
-                continue
+            except FileNotFoundError:
+                if not entry.is_symlink():  # removed or renamed since the folder was read
+                    continue
+                status = entry.stat(follow_symlinks=False)  # of a link to no file, which is a bad object
             microseconds = status.st_mtime_ns // 1000  # as the client has them, also in the ETag of a single object
             time = _EPOCH + dt.timedelta(microseconds=microseconds)
             etag = f"{status.st_ino:x}-{microseconds:x}-{status.st_size:x}"

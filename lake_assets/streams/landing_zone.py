@@ -96,6 +96,8 @@ def _by_path_part(
     for landed in objects:
         path_part = locator.find(landed.key)
         if isinstance(path_part, Partition):
+            if stream.source.is_marker(landed):
+                continue
             by_path_part.setdefault(path_part, []).append(landed)
         why = outside(path_part) if isinstance(path_part, Partition) else path_part
         if why is not None:

@@ -10,6 +10,7 @@ from lake_assets.errors import (
     HiddenError,
     LakeAssetsError,
     NotDataError,
+    OddNameError,
     OutsidePartitionError,
     SpellingError,
     StorageError,
@@ -19,7 +20,7 @@ from lake_assets.layout.names import table_of
 from lake_assets.layout.texts import count, storable
 from lake_assets.storage.manifest import LandedObject
 
-LeftOutClass = Literal["unmatched", "spelling", "outside", "not_data", "hidden"]
+LeftOutClass = Literal["unmatched", "spelling", "outside", "odd", "not_data", "hidden"]
 """The class of an object that no refresh reads."""
 
 # By the reasons that `PartitionLocator.find` gives; of the classes that fit one, the last is meant.
@@ -27,6 +28,7 @@ _CLASSES: dict[LeftOutClass, tuple[type[LakeAssetsError], str]] = {
     "unmatched": (LakeAssetsError, "in no partition"),
     "spelling": (SpellingError, "in another spelling of a partition's folder"),
     "outside": (OutsidePartitionError, "outside the config"),
+    "odd": (OddNameError, "with odd names"),
     "not_data": (NotDataError, "not data files"),
     "hidden": (HiddenError, "hidden by their names"),
 }

@@ -11,20 +11,24 @@ from lake_assets.errors import (
     LakeAssetsError,
     LayoutError,
     NotDataError,
+    OddNameError,
     PartitionError,
     SpellingError,
 )
 from lake_assets.layout.hive import HIVE_NULL, SPELLINGS, spellings, unescape
-from lake_assets.layout.names import fits, is_hidden, is_reserved, trailing
+from lake_assets.layout.names import fits, is_hidden, is_odd, is_reserved, trailing
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.template import Template
-from lake_assets.layout.texts import is_unicode
 from lake_assets.streams.calendar import Calendar
 
 _HIDDEN = HiddenError(
     "a name that begins with _ or . is hidden:", "rename the file, or the folder if the layout cannot produce it."
 )
-_NOT_UNICODE = LayoutError("the name is not UTF-8:", "rename the folder or the file.")
+_ODD = OddNameError(
+    "no client reads an object with such a name (an empty part as in a//b, a part . or .., a control character, or "
+    "bytes that are not UTF-8):",
+    "rename it.",
+)
 _REMEMBERED = 65_536  # folders; a landing writer may run for months
 
 
@@ -93,7 +97,7 @@ class PartitionLocator:
         """Return the partition of a key, with the columns of the path (see `Partition.path_part`), or why it has none.
 
         The reason is a `HiddenError` (its name, or that of a folder which the layout cannot produce, begins with `_` or
-        `.`), `NotDataError` (its name does not fit `files`, or ends as that of an unfinished upload),
+        `.`), `OddNameError`, `NotDataError` (its name does not fit `files`, or ends as that of an unfinished upload),
         `OutsidePartitionError` (the calendar does not have the partition), `SpellingError` (the folder is not one of
         the partition's own), or a LayoutError or PartitionError (the path does not fit the layout, or a value is not of
         its column's type).
@@ -101,10 +105,10 @@ class PartitionLocator:
         names = key.split("/")
         if is_hidden(names[-1:]):
             return _HIDDEN
+        if is_odd(key):
+            return _ODD
         if not fits(names, self._files):
             return _HIDDEN if any(map(is_reserved, names[:-1])) else self._not_data
-        if not is_unicode(names[-1]):
-            return _NOT_UNICODE
         if suffix := trailing(names[-1], self._files):
             return NotDataError(
                 f"the name ends in {suffix}, as those of unfinished uploads, backups and checksums do:",
@@ -131,8 +135,8 @@ class PartitionLocator:
     def _partition_or_error(self, folders: tuple[str, ...], name: str) -> Partition | LakeAssetsError:
         if self._template.hides(folders):
             return _HIDDEN
-        if not is_unicode(key := "/".join([*folders, name])):
-            return _NOT_UNICODE
+        if is_odd(key := "/".join([*folders, name])):
+            return _ODD
         try:
             return self._partition(key)
         except (LayoutError, PartitionError) as error:

@@ -1,13 +1,11 @@
 """An open stream: its config with its lake, its store and its layout."""
 
 import json
-import os
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Self
-from urllib.parse import quote
 
 import pyarrow as pa
 
@@ -17,7 +15,7 @@ from lake_assets.config.models import LakeConfig
 from lake_assets.config.spark import Spark
 from lake_assets.config.storages import LocalStorage, WebStorage
 from lake_assets.config.streams import Stream
-from lake_assets.errors import HiddenError, LakeAssetsError, LayoutError, StorageError
+from lake_assets.errors import HiddenError, LakeAssetsError
 from lake_assets.lake.attach import alias
 from lake_assets.lake.commit.deltas import Export, table_tag
 from lake_assets.lake.ducklake import DuckLake
@@ -27,7 +25,6 @@ from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.layout.names import LOGS
 from lake_assets.layout.partition import Partition, PartitionColumn
 from lake_assets.layout.template import Template
-from lake_assets.layout.texts import is_unicode
 from lake_assets.parquet.added_columns import AddedColumns
 from lake_assets.parquet.declared import Declared
 from lake_assets.parquet.job import CopyRules, LetterFile, LetterRules
@@ -270,14 +267,8 @@ class OpenStream:
         # In the order of keys, as in a listing of the whole landing zone. One prefix may be within another.
         by_key = {obj.key: obj for p in self.prefixes(partition) for obj in self._listed(p)}
         found = [(by_key[key], self._locator.find(key)) for key in sorted(by_key)]
-        for landed, where in found:
-            if isinstance(where, LayoutError) and not is_unicode(landed.key):
-                name = quote(os.fsencode(landed.uri), safe="/:=")
-                raise StorageError(
-                    f"the name of {name} is not UTF-8 (%XX is a byte of it):", "rename it, or move it away."
-                )
         # If the layout has more columns than the partition, the prefix holds other partitions too.
-        read = tuple(obj for obj, where in found if where == partition.path_part)
+        read = tuple(obj for obj, where in found if where == partition.path_part and not self.source.is_marker(obj))
         others = [obj.key for obj, where in found if not isinstance(where, Partition)]
         if isinstance(self.source.storage, LocalStorage):  # in a bucket it would be more requests
             others += [obj.key for log in LOGS for obj in self.source.all(log, hides=self.layout.hides)]

@@ -59,6 +59,9 @@ class Bucket:
                 return
             at += PAGE
 
+    def is_marker(self, landed: LandedObject) -> bool:
+        return landed.size == 0
+
     def folders(self, prefix: str = "") -> Sequence[str]:
         self._asked(0)
         result = []

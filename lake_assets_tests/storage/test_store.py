@@ -110,7 +110,7 @@ def test_a_missing_folder_or_bucket_is_named_and_no_secret(tmp_path: Path, s3: S
     with pytest.raises(StorageError, match=r"the folder .*nowhere does not exist: create it"):
         Store(LocalStorage(path=str(tmp_path / "nowhere"))).list()
     (tmp_path / "link").symlink_to("away")
-    with pytest.raises(StorageError, match=r"/away does not exist, and .*/link is a link to it: create it"):
+    with pytest.raises(StorageError, match=r"/away does not exist, and .*/link is a link to it: mount its disk, c"):
         Store(LocalStorage(path=str(tmp_path / "link"))).list()
     with pytest.raises(StorageError, match=r"the bucket 'not-there' does not exist"):
         Store(S3Storage.model_validate(bucket_on(s3) | {"bucket": "not-there"})).list()
