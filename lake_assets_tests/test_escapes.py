@@ -108,7 +108,7 @@ def test_an_object_that_the_client_cannot_list_is_named(tmp_path: Path) -> None:
         obstore.list(LocalStore(str(tmp_path))).collect()
 
     assert str(odd_name(raised.value, "az://landing", None)) == (
-        r"no client reads an object with such a name as az://landing/odd \x1b[2J.parquet: rename it or remove it."
+        r"no client reads an object with such a name as az://landing/odd \x1b[2J.parquet: rename it, or move it away."
     )
     assert odd_name(ValueError("another"), "az://landing", None) is None
 

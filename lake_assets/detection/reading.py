@@ -15,7 +15,9 @@ from lake_assets.streams.calendar import deferred
 from lake_assets.streams.left_out import LeftOutClass, class_of
 from lake_assets.streams.locator import PartitionLocator
 
-REPORTED: frozenset[LeftOutClass] = frozenset({"unmatched", "spelling", "outside"})  # a sensor names these objects
+REPORTED: frozenset[LeftOutClass] = frozenset(
+    {"unmatched", "spelling", "outside", "odd"}
+)  # a sensor names these objects
 MOST_UNMATCHED = 1000  # unmatched objects that one reading names; further ones are counted
 MOST_KEPT = 100_000  # objects that one reading keeps: some 50 MB
 

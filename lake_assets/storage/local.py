@@ -57,8 +57,6 @@ def refusal(error: Exception) -> StorageError | None:
     """Return the error of ours for one of a folder, with the path and the fix; None if the cause is not known."""
     if loop := find(error, Meaning.LINK_LOOP):
         return _loop(loop[1])
-    if odd := find(error, Meaning.ODD_NAME):
-        return StorageError(f"the name of {odd[1]} is not UTF-8 (%XX is a byte of it):", "rename it, or move it away.")
     path, number = file_and_number(error)
     if isinstance(error, OSError) and error.errno is not None and error.filename is not None:
         path, number = os.fsdecode(error.filename), error.errno

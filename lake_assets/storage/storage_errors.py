@@ -127,7 +127,7 @@ def odd_name(error: Exception, root: str, uri: str | None) -> LakeAssetsError | 
     if not isinstance(error, (InvalidPathError, ValueError)) or (match := _ODD_NAME.search(str(error))) is None:
         return None
     kind, name = (StorageError, f"{root}/{match[1].lstrip('/')}") if uri is None else (SourceError, uri)
-    return kind(f"no client reads an object with such a name as {visible_name(name)}:", "rename it or remove it.")
+    return kind(f"no client reads an object with such a name as {visible_name(name)}:", "rename it, or move it away.")
 
 
 def client_error(

@@ -26,7 +26,6 @@ class Meaning(Enum):
     TRANSIENT = auto()  # a client of a cloud failed; the same may succeed later
     BROKEN_OFF = auto()  # the answer to a listing has broken off
     LINK_LOOP = auto()  # a symbolic link of a folder leads back to itself
-    ODD_NAME = auto()  # the name of a file is not UTF-8
 
 
 S3 = (
@@ -73,7 +72,6 @@ WEB = (
 
 FOLDER = (
     Text("(?s:File system loop found: (.+) points to an ancestor (.+))", Meaning.LINK_LOOP, "a folder is listed"),
-    Text('(?s:Path "(.+)" contained non-unicode characters)', Meaning.ODD_NAME, "a folder is listed"),
 )
 
 _TEXTS = Texts(

@@ -126,8 +126,8 @@ class LeftOut:
 
     @property
     def unmatched(self) -> tuple[LeftOutObject, ...]:
-        """Those whose folder is not of a partition; a folder of another spelling is not either."""
-        return tuple(item for item in self.objects if item.kind in ("unmatched", "spelling"))
+        """Those whose path is not of a partition, as a folder in another spelling and an odd name are not."""
+        return tuple(item for item in self.objects if item.kind in ("unmatched", "spelling", "odd"))
 
     @property
     def unmatched_folders(self) -> list[UnmatchedFolder]:

@@ -107,6 +107,20 @@ def a_name_that_is_no_text_is_changed(local_world: World) -> Steps:
 
 
 @case
+def a_link_to_a_file_that_is_gone_is_mended(local_world: World) -> Steps:
+    landed = Path(local_world.land(NW, sales(1)))
+    link = landed.with_name("link.parquet")
+    link.symlink_to("gone.txt")
+    yield "restore that file, mount its disk, or remove the link"
+    pq.write_table(sales(2), landed.with_name("gone.txt"))
+    local_world.ingest(NW)
+    landed.with_name("gone.txt").unlink()
+    yield "restore that file, mount its disk, or remove the link"
+    link.unlink()
+    return [1]
+
+
+@case
 def an_object_without_bytes_is_landed_again(local_world: World) -> Steps:
     local_world.land(NW, b"")
     yield "remove it, or land it again"

@@ -89,7 +89,7 @@ def test_an_object_with_such_a_name_is_left_out(local_world: World) -> None:
     folder = Path(local_world.source["path"]) / "region=NW" / "date=2026-02-11"
     (folder / os.fsdecode(b"\xff.parquet")).write_bytes(b"no Parquet")
 
-    with pytest.raises(StorageError, match=r"such a name as .*%FF\.parquet: rename it or remove it"):
+    with pytest.raises(StorageError, match=r"such a name as .*%FF\.parquet: rename it, or move it away"):
         Store(local_world.config.streams["sales"].source).probe()
     local_world.ingest(NW)
 

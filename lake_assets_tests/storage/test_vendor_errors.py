@@ -168,12 +168,6 @@ def folder_loops(request: pytest.FixtureRequest) -> str:
     return obstores(LocalStorage(path=str(folder)))
 
 
-def folder_has_an_odd_name(request: pytest.FixtureRequest) -> str:
-    folder: Path = request.getfixturevalue("tmp_path")
-    Path(os.fsdecode(os.fsencode(folder) + b"/\xff")).touch()
-    return obstores(LocalStorage(path=str(folder)))
-
-
 def sqs_has_no_queue(request: pytest.FixtureRequest) -> str:
     _: Moto = request.getfixturevalue("moto")
     return code_of_queue(f"https://sqs.{REGION}.amazonaws.com/123456789012/none")
@@ -218,7 +212,6 @@ PROVOKED: dict[str, dict[str, Callable[[pytest.FixtureRequest], str] | tuple[Any
     "web": {r"\b401 Unauthorized": (401,), r"\b403 Forbidden": (403,)},
     "folder": {
         "(?s:File system loop found: (.+) points to an ancestor (.+))": folder_loops,
-        '(?s:Path "(.+)" contained non-unicode characters)': folder_has_an_odd_name,
     },
     "SQS": {
         r"(?:AWS\.SimpleQueueService\.)?NonExistentQueue": sqs_has_no_queue,

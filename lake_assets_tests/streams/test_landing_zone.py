@@ -169,7 +169,7 @@ def test_a_sensor_requests_and_reports_what_the_listing_has(local_world: World, 
     bounds = {partition for target in result.targets for partition in (target.first, target.last)}
     assert bounds <= inside
     assert len(result.targets) == len({p.values[0] for p in inside}) or inside == bounds
-    reported = [i.key for i in left_out.objects if i.kind in ("unmatched", "spelling", "outside")]
+    reported = [i.key for i in left_out.objects if i.kind in ("unmatched", "spelling", "outside", "odd")]
     assert sorted(item.key for item in result.unmatched) == sorted(reported)
     assert str(left_out) in result.summary
 
