@@ -143,7 +143,9 @@ class StreamKeys:
         partitions = self.partitions(key)
         if len(partitions) != 1:
             such = f", such as {partitions[-1].option}" if partitions else ""
-            raise PartitionError(f"the key {key} has {count(len(partitions), 'partition')}:", f"name one{such}.")
+            raise PartitionError(
+                f"the key {key} has {count(len(partitions), 'partition')}:", f"name one partition{such}."
+            )
         return partitions[0]
 
     def missing(self, instance: dg.DagsterInstance, cells: Iterable[Partition]) -> dict[str, list[str]]:

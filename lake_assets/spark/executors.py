@@ -46,8 +46,8 @@ def awaiting_executors(spark: SparkSession, at_most: float | None = None) -> Ite
             raise
         raise SparkUnreachableError(
             f"the Spark cluster has executed no task for {at_most or WAIT_SECONDS:g} seconds:",
-            "see on its master's page whether workers have free cores and memory, and whether it has the application; "
-            "if it has not, restart the Spark Connect server.",
+            "start workers with free cores and memory, which its master's page lists. If that page lacks the "
+            "application, restart the Spark Connect server, or this process.",
         ) from error
     finally:
         ended.set()

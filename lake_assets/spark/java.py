@@ -27,6 +27,8 @@ OLDEST = 17
 # before 3.5, which calls Subject.getSubject, and that throws from Java 23 on.
 NEWEST = 21 if pyspark.__version__.startswith(("4.0.", "4.1.")) else 25
 
+INSTALL_JAVA = f"Install a JDK {OLDEST} or 21 and point JAVA_HOME at it, or {install('java')}."
+
 _PROBE_TIMEOUT = 60  # seconds
 _PROPERTY = re.compile(r"^ +(java\.home|java\.specification\.version|java\.vm\.version) = (.+?) *$", re.MULTILINE)
 
@@ -79,7 +81,7 @@ def find_java() -> Java:
         return replace(java, instead_of=reasons[0])
     raise SparkUnavailableError(
         f"Spark {pyspark.__version__} needs Java {OLDEST} to {NEWEST}, and none was found: {'; '.join(reasons)}.",
-        f"Install a JDK {OLDEST} or 21 and point JAVA_HOME at it, or {install('java')}.",
+        INSTALL_JAVA,
     )
 
 

@@ -17,7 +17,7 @@ from lake_assets.config.models import LakeConfig
 from lake_assets.config.spark import REMOTE
 from lake_assets.errors import SparkUnavailableError
 from lake_assets.layout.texts import with_caret
-from lake_assets.spark.java import find_java
+from lake_assets.spark.java import INSTALL_JAVA, find_java
 from lake_assets.spark.spark_errors import first_sentence
 from lake_assets.spark.vendor_errors import Meaning, find
 
@@ -51,8 +51,10 @@ def refused_statements(config: LakeConfig) -> dict[str, str]:
     try:
         with _parser(settings) as parser:
             refusals = {name: _refusal(parser, sql) for name, sql in statements.items()}
-    except (Py4JError, OSError) as error:
-        raise SparkUnavailableError(f"Spark's parser does not start: {error}:", "run `lake-assets doctor`.") from error
+    except (Py4JError, OSError, ValueError) as error:  # the last is py4j's, for a JVM that says nothing
+        raise SparkUnavailableError(
+            f"Spark's parser does not start with the Java in {find_java().home}: {error}.", INSTALL_JAVA
+        ) from error
     return {name: refusal for name, refusal in refusals.items() if refusal is not None}
 
 

@@ -38,7 +38,7 @@ def check_client(url: str) -> None:
     """Check that this process can be a client of the server.
 
     Raises:
-        SparkUnreachableError: nothing listens at the URL.
+        SparkUnreachableError: no server answers at the URL.
         SparkUnavailableError: packages of the client are missing, the URL is none, or its host does not exist.
     """
     try:
@@ -54,6 +54,7 @@ def check_client(url: str) -> None:
         parts = urlsplit(without_parameters(url))
         host, port = parts.hostname or "", parts.port or _PORT
         socket.create_connection((host, port), _SECONDS).close()
+        _await_answer(url)
     except (OSError, ValueError) as error:
         is_wrong = isinstance(error, ValueError | socket.gaierror)
         kind = SparkUnavailableError if is_wrong else SparkUnreachableError
@@ -61,6 +62,22 @@ def check_client(url: str) -> None:
             f"no Spark Connect server answers at {without_parameters(url)} ({error}):",
             f"start it, or correct {REMOTE} or SPARK_REMOTE.",
         ) from error
+
+
+def _await_answer(url: str) -> None:
+    """Wait until what listens at a URL answers as a server of gRPC does; pyspark would wait for ten minutes.
+
+    Raises:
+        TimeoutError: it does not.
+    """
+    grpc: Any = importlib.import_module("grpc")
+    channel = importlib.import_module("pyspark.sql.connect.client").DefaultChannelBuilder(url).toChannel()
+    try:
+        grpc.channel_ready_future(channel).result(_SECONDS)
+    except grpc.FutureTimeoutError:
+        raise TimeoutError("what listens there does not answer as one") from None
+    finally:
+        channel.close()
 
 
 def refused_session(url: str, error: PySparkException) -> SparkUnavailableError:
@@ -72,7 +89,8 @@ def refused_session(url: str, error: PySparkException) -> SparkUnavailableError:
         )
     text = " ".join(str(error).split("\n\nJVM stacktrace")[0].split())[:_MOST_TEXT]
     return SparkUnavailableError(
-        f"the Spark Connect server at {without_parameters(url)} starts no session: {text}:", "see the server's log."
+        f"the Spark Connect server at {without_parameters(url)} starts no session: {text}:",
+        f"correct {REMOTE} or SPARK_REMOTE, or what the server's log names.",
     )
 
 

@@ -28,6 +28,13 @@ from lake_assets.spark.workers import refused
 VIEW = "source"
 """The view with the rows for a transform's SQL."""
 
+CAST_TO_ANOTHER = "cast it to another type, such as STRING, in the transform."
+_DEBUG = "run it again with --debug, which shows where."
+_FUNCTION = "correct the function. --debug shows where it failed."
+_FEWER = (
+    "let fewer tasks run side by side (spark.master: local[1]), and on a cluster raise spark.executor.memoryOverhead."
+)
+
 _MOST_TEXT = 600  # characters of an error of Spark or of the user's code
 
 _PACKAGE = f"{Path(errors.__file__).parent}{os.sep}"
@@ -65,23 +72,21 @@ def spark_errors(transform: Transform | None = None) -> Iterator[None]:
 def job_error(error: PySparkException | Py4JJavaError, transform: Transform | None = None) -> LakeAssetsError:
     """Return the error of this package for an error of Spark."""
     text = str(error)
-    if is_lost(error):
-        return _session_lost()
-    if _is_gone(error):
-        return _gone(error)
+    if ended := _ended(error):
+        return ended
     if raised := find(text, Meaning.WORKER_RAISED):
         return _python_error(raised[1], transform)
     if lost := _lost(text):
         return lost
     if transform is not None and isinstance(error, PySparkException):
         return _transform_failed(transform, first_sentence(error), _position_in(text))
-    return SourceError(f"the Spark job failed: {_spark_problem(text)}:", "--debug shows where.")
+    return SourceError(f"the Spark job failed: {_spark_problem(text)}:", _DEBUG)
 
 
 def refused_sql(error: PySparkException) -> LakeAssetsError:
     """Return the error for a transform's SQL that Spark refuses."""
-    if _is_gone(error) or is_lost(error):
-        return job_error(error)
+    if ended := _ended(error):
+        return ended
     return TransformError(
         f"the transform's SQL is refused by Spark{_position_in(str(error))}: {first_sentence(error)}:",
         f"correct transform.sql. The rows are in the view `{VIEW}`.",
@@ -90,26 +95,24 @@ def refused_sql(error: PySparkException) -> LakeAssetsError:
 
 def refused_result(error: PySparkException, column: str | None = None) -> LakeAssetsError:
     """Return the error for a transform's result, or a column of it, whose type Arrow does not have."""
-    if _is_gone(error) or is_lost(error):
-        return job_error(error)
+    if ended := _ended(error):
+        return ended
     what = "the transform's result" if column is None else f"column {column!r} of the transform's result"
     return TransformError(
         f"{what} cannot be written: {first_sentence(error)}:",
-        "cast it to another type.",
+        CAST_TO_ANOTHER,
     )
 
 
 def failed_function(reference: str, error: BaseException) -> LakeAssetsError:
     """Return the error for a transform's function that raised before it returned its DataFrame."""
-    if is_lost(error):
-        return _session_lost()
-    if _is_gone(error):
-        return _gone(error)
+    if ended := _ended(error):
+        return ended
     text = first_sentence(error) if isinstance(error, Exception) else str(error)
     where = _position_in(str(error)) if isinstance(error, PySparkException) else _frame_of(error)
     return TransformError(
         f"the transform {reference} raised {type(error).__name__}: {text}{where}:",
-        "correct the function. --debug shows where.",
+        _FUNCTION,
     )
 
 
@@ -132,13 +135,13 @@ def _python_error(traceback: str, transform: Transform | None) -> LakeAssetsErro
     if error := refused(text):
         return error
     if find(name, Meaning.WORKER_MEMORY):
-        return _no_memory(f"a Python worker of Spark had too little memory ({name})")
+        return TaskLostError(f"a Python worker of Spark had too little memory ({name}):", _FEWER)
     users = [frame for frame in frames if not _OTHERS_CODE.search(frame["file"])]
     where = f" at {users[-1]['file']}, line {users[-1]['line']}" if users else ""
     problem = f"{name}: {' '.join(text.split())[:_MOST_TEXT]}".rstrip(".: ")
     if transform is not None:
         return _transform_failed(transform, problem, where)
-    return SourceError(f"the Spark job failed{where}: {problem}:", "--debug shows where.")
+    return SourceError(f"the Spark job failed{where}: {problem}:", _DEBUG)
 
 
 def _lost(text: str) -> LakeAssetsError | None:
@@ -146,25 +149,19 @@ def _lost(text: str) -> LakeAssetsError | None:
     if find(text, Meaning.WORKER_LOST):
         return TaskLostError(
             "a Python worker of Spark was killed, or ended, while it ran a task, at each try:",
-            "most likely the machine had too little memory: let fewer tasks run side by side (spark.master: local[1]), "
-            "and on a cluster raise spark.executor.memoryOverhead; code of a transform must not end its process.",
+            f"most likely the machine had too little memory: {_FEWER} Code of a transform must not end its process.",
         )
     if find(text, Meaning.JVM_MEMORY):
-        return _no_memory("Spark's JVM had too little memory")
+        return TaskLostError(
+            "Spark's JVM had too little memory:",
+            "raise spark.driver.memory, on a cluster spark.executor.memory, or let fewer tasks run side by side.",
+        )
     if find(text, Meaning.EXECUTOR_LOST):
         return TaskLostError(
             "an executor of Spark was lost while it ran a task, at each try:",
             "often it lacked memory: raise spark.executor.memory and spark.executor.memoryOverhead. Then run it again.",
         )
     return None
-
-
-def _no_memory(problem: str) -> TaskLostError:
-    return TaskLostError(
-        f"{problem}:",
-        "raise spark.driver.memory, on a cluster spark.executor.memory and spark.executor.memoryOverhead, or let fewer "
-        "tasks run side by side (spark.master: local[1]).",
-    )
 
 
 def _is_gone(error: BaseException) -> bool:
@@ -182,12 +179,10 @@ def _is_gone(error: BaseException) -> bool:
     return False
 
 
-def is_lost(error: BaseException) -> bool:
-    """Return whether a Spark Connect server no longer has the session of the call that raised this error."""
-    return isinstance(error, PySparkException) and find(error, Meaning.SESSION_LOST) is not None
-
-
-def _session_lost() -> SessionLostError:
+def _ended(error: BaseException) -> LakeAssetsError | None:
+    """Return the error for a session, JVM or server that an error says has ended; None if it says nothing of them."""
+    if not (isinstance(error, PySparkException) and find(error, Meaning.SESSION_LOST)):
+        return _gone(error) if _is_gone(error) else None
     end_lost_sessions()
     return SessionLostError(
         "the Spark Connect server no longer has this session, because it was started again or has closed it:",
@@ -209,12 +204,9 @@ def _gone(error: BaseException | None = None) -> SparkUnavailableError:
 
 def _transform_failed(transform: Transform, problem: str, where: str) -> TransformError:
     if transform.function is not None:
-        return TransformError(
-            f"the transform {transform.function} failed{where}: {problem}:", "correct the function. --debug shows more."
-        )
+        return TransformError(f"the transform {transform.function} failed{where}: {problem}:", _FUNCTION)
     return TransformError(
-        f"the transform's SQL failed{where}: {problem}:",
-        f"correct transform.sql, or the rows in the view `{VIEW}`.",
+        f"the transform's SQL failed{where}: {problem}:", "correct transform.sql, or land rows that it can take."
     )
 
 

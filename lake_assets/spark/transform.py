@@ -24,7 +24,14 @@ from lake_assets.parquet.partition_values import typed_value
 from lake_assets.parquet.schema_fit import Fitter
 from lake_assets.parquet.shares import Reader
 from lake_assets.parquet.task import Report, reported, write
-from lake_assets.spark.spark_errors import VIEW, failed_function, refused_result, refused_sql, spark_errors
+from lake_assets.spark.spark_errors import (
+    CAST_TO_ANOTHER,
+    VIEW,
+    failed_function,
+    refused_result,
+    refused_sql,
+    spark_errors,
+)
 from lake_assets.spark.tasks import run_on_rows, spark_cores
 from lake_assets.spark.workers import portable_work
 
@@ -43,7 +50,6 @@ def transformed(job: Job, frame: DataFrame, transform: Transform) -> JobResult:
         LakeAssetsError: as `spark_errors`.
     """
     partition = job.partitions[0]
-    names = frame.columns
     schema = result_schema(frame)
 
     def fitted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -51,14 +57,16 @@ def transformed(job: Job, frame: DataFrame, transform: Transform) -> JobResult:
         fitter = Fitter(schema, job.known or job.schema, partition.partition, RESULT, rules=rules, by_value=True)
         columns = [*fitter.columns, *fitter.partition_columns]
         for batch in batches:
-            yield fitter.fit(batch.rename_columns(names).select(columns))
+            # A column whose value Spark has computed before the job has no NULL in a batch, and may in the schema.
+            fields = [field.with_type(values.type) for field, values in zip(schema, batch.columns, strict=True)]
+            yield fitter.fit(pa.RecordBatch.from_arrays(batch.columns, schema=pa.schema(fields)).select(columns))
 
     def task(job: Job, batches: Iterator[pa.RecordBatch]) -> Iterator[Report]:
         pa.set_cpu_count(1)
         return reported(0, write(fitted(batches), job, partition.destination))
 
     # Spark finds columns by name, and would read a column called a.b as the part b of a.
-    numbered = frame.toDF(*(f"c{number}" for number in range(len(names))))
+    numbered = frame.toDF(*(f"c{number}" for number in range(len(schema))))
     with spark_errors(transform):
         return run_on_rows(numbered, job, task)[0]
 
@@ -145,8 +153,7 @@ def result_schema(frame: DataFrame) -> pa.Schema:
     for field in fields:
         if kind := _foreign_name(field.type):
             raise TransformError(
-                f"column {field.name!r} of {RESULT} has the type {kind}, which DuckLake cannot hold:",
-                "cast it to another type.",
+                f"column {field.name!r} of {RESULT} has the type {kind}, which DuckLake cannot hold:", CAST_TO_ANOTHER
             )
     return pa.schema(fields)
 
@@ -238,5 +245,5 @@ def _function(reference: str) -> Callable[[DataFrame], object]:
 def _not_imported(reference: str, error: BaseException) -> TransformError:
     return TransformError(
         f"the transform {reference} cannot be imported: {type(error).__name__}: {error}:",
-        "check the module, its name and the Python path.",
+        "correct transform.function, or add the folder of its module to PYTHONPATH.",
     )

@@ -111,6 +111,7 @@ SQS = (
     Text("ExpiredToken", Meaning.REFUSED, "the session_token is old"),
     Text("InvalidSecurity", Meaning.REFUSED, "the request is not signed as SQS wants it"),
     Text("AccessDenied(?:Exception)?", Meaning.REFUSED, "the key lacks a right"),
+    Text("403", Meaning.REFUSED, "the refusal is not written as SQS's client reads it, as one of a gateway"),
 )
 """The codes of SQS."""
 

@@ -48,6 +48,14 @@ def test_a_transform_that_cannot_run_is_named(local_world: World, transform: dic
 
 
 @pytest.mark.more
+def test_a_column_whose_value_spark_computes_before_the_job_is_written(local_world: World) -> None:
+    local_world.options["transform"] = {"sql": "SELECT total, try_cast('5' AS INT) AS x FROM source"}
+    local_world.commit(NW, 1, 2)
+
+    assert local_world.query("SELECT total, x FROM lake.sales ORDER BY total") == [(1, 5), (2, 5)]
+
+
+@pytest.mark.more
 def test_a_transform_by_function_shapes_the_table(local_world: World) -> None:
     local_world.options["transform"] = {"function": "lake_assets_tests.transforms:doubled"}
     local_world.commit(NW, 1, 2, 3)

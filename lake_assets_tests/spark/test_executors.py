@@ -79,7 +79,7 @@ def test_a_job_without_executors_fails_with_that_reason(master: tuple[str, int],
 
         end, seconds = end_of_job(settings, limit)
 
-    text = f"the Spark cluster has executed no task for {limit or 5:g} seconds: see on its master's page"
+    text = f"the Spark cluster has executed no task for {limit or 5:g} seconds: start workers with free cores"
     assert end.startswith(f"SparkUnreachableError: {text}")
     assert seconds >= (limit or 5)
 

@@ -54,7 +54,7 @@ COLUMN = (
 )
 DIVISION = (
     "the transform's SQL failed at line 2, column 3: Division by zero. Use `try_divide` to tolerate "
-    "divisor being 0 and return NULL instead: correct transform.sql, or the rows in the view `source`."
+    "divisor being 0 and return NULL instead: correct transform.sql, or land rows that it can take."
 )
 FAILED, CORRECT = rf"failed at {re.escape(__file__)}, line \d+:", "correct the function"
 

@@ -173,6 +173,12 @@ def sqs_has_no_queue(request: pytest.FixtureRequest) -> str:
     return code_of_queue(f"https://sqs.{REGION}.amazonaws.com/123456789012/none")
 
 
+def sqs_refuses_in_xml(request: pytest.FixtureRequest) -> str:
+    moto: Moto = request.getfixturevalue("moto")
+    queue = moto.new_queue()
+    return moto.by_policies(lambda: code_of_queue(queue))
+
+
 # How each text is provoked: on a real server or folder, or by an answer with a status and codes.
 PROVOKED: dict[str, dict[str, Callable[[pytest.FixtureRequest], str] | tuple[Any, ...]]] = {
     "S3": {
@@ -223,6 +229,7 @@ PROVOKED: dict[str, dict[str, Callable[[pytest.FixtureRequest], str] | tuple[Any
         "ExpiredToken": (403, "ExpiredToken"),
         "InvalidSecurity": (403, "InvalidSecurity"),
         "AccessDenied(?:Exception)?": (403, "AccessDenied", "AccessDeniedException"),
+        "403": sqs_refuses_in_xml,
     },
 }
 TABLES = {**VENDORS, "SQS": SQS}

@@ -101,12 +101,14 @@ class Queue:
         code = error.response.get("Error", {}).get("Code", "") if isinstance(error, ClientError) else ""
         meaning = meaning_of_queue(code)
         if meaning is Meaning.ABSENT:
-            return QueueError(f"the queue {url} does not exist:", "create it, or correct `queue_url` and `region`.")
+            return QueueError(
+                f"the queue {url} does not exist:", "create this queue, or correct `queue_url` and `region`."
+            )
         if meaning is Meaning.REFUSED or isinstance(error, NoCredentialsError):
             return QueueError(
                 f"the queue {url} refuses access:",
-                "check key_id and secret, or the role of the credential chain; it needs sqs:ReceiveMessage and "
+                "correct key_id and secret, or let the role of the credential chain have sqs:ReceiveMessage and "
                 "sqs:DeleteMessage.",
             )
         text = masked(str(error).split("\n", 1)[0][:300].rstrip(".: "), self._config)
-        return QueueError(f"the queue {url} cannot be read: {text}:", "check queue_url, endpoint and network.")
+        return QueueError(f"the queue {url} cannot be read: {text}:", "correct queue_url, endpoint or the network.")

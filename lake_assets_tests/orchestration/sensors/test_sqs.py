@@ -206,7 +206,7 @@ def test_a_queue_that_does_not_exist_fails_the_tick_with_one_sentence(
 ) -> None:
     local_world.options["sensor"] |= {"queue_url": f"{queue}-none"}
 
-    with pytest.raises(QueueError, match="does not exist: create it") as raised:
+    with pytest.raises(QueueError, match="does not exist: create this queue") as raised:
         ticks.evaluate()
 
     assert raised.value.__cause__ is None

