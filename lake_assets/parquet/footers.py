@@ -73,15 +73,16 @@ def is_leaf(node: Struct) -> bool:
 
 
 def readable(footer: bytes) -> tuple[bytes, dict[str, str]]:
-    """Return a footer, as `of_bytes`, whose columns Arrow can read, and why it could not read some, by their names.
+    """Return a footer, as `of_bytes`, whose columns Arrow can read, and what is shown as the types of some, by names.
 
-    Such a column loses its annotations. A map whose keys are optional becomes a struct with `ENTRIES`.
+    Arrow could not read these, which lose their annotations. A map whose keys are optional becomes a struct with
+    `ENTRIES`.
 
     Raises:
         LookupError, ValueError, TypeError: it is no footer.
     """
     root, *rest = schema = nodes(footer)
-    reasons = {}
+    types = {}
     for column in _columns(rest):
         for number, node in enumerate(column[:-2]):
             is_map = node.get(_CONVERTED) in _MAPS or _MAP in node.get(LOGICAL, (0, ()))[1]
@@ -92,10 +93,11 @@ def readable(footer: bytes) -> tuple[bytes, dict[str, str]]:
         try:
             pq.ParquetFile(pa.BufferReader(of_bytes(alone)))
         except (pa.ArrowException, OSError) as error:
-            reasons[column[0][NAME][1].decode()] = " ".join(str(error).split()).rstrip(".")
+            reason = " ".join(str(error).split()).rstrip(".")
+            types[column[0][NAME][1].decode()] = f"unreadable by Arrow ({reason})"
             for node in column:
                 _strip(node)
-    return of_bytes(with_nodes(footer, schema)), reasons
+    return of_bytes(with_nodes(footer, schema)), types
 
 
 def _strip(node: Struct) -> None:

@@ -15,7 +15,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import types as t
 
-from lake_assets.errors import SchemaError
 from lake_assets.formats.annotations import PARQUET, annotated, opaque
 from lake_assets.parquet import footers
 from lake_assets.parquet.leaves import is_list, width
@@ -33,7 +32,7 @@ def with_foreign_types(
     Args:
         parquet: the open file.
         footer: reads the footer again; called for a file with times and variants only.
-        unreadable: the reasons of `footers.readable`.
+        unreadable: the columns of `footers.readable`.
     """
     schema: pa.Schema = parquet.schema_arrow.remove_metadata()
     foreign = _Foreign(parquet, footer)
@@ -41,23 +40,29 @@ def with_foreign_types(
     for field in schema:
         own = foreign.type_of(field.type, first)
         if field.name in unreadable:
-            own = opaque(field.type, f"unreadable by Arrow ({unreadable[field.name]})")
+            own = opaque(field.type, unreadable[field.name])
         fields.append(field.with_type(own))
         first += width(field.type)
     return pa.schema(fields)
 
 
-def wide_integer(footer: bytes, origin: str) -> SchemaError | None:
-    """Return the error for the first 128-bit integer of a file that Arrow cannot open; None if it has none."""
-    metadata = pq.read_metadata(pa.BufferReader(footers.of_bytes(footer.replace(_ARROW, _NO_ARROW))))
-    columns = (metadata.schema.column(index) for index in range(len(metadata.schema)))
-    names = (c.path for c in columns if (c.physical_type, c.length, c.logical_type.type) == _WIDE)
-    if (name := next(names, None)) is None:
-        return None
-    return SchemaError(
-        f"column {name!r} of {origin} has the type 128-bit integer, which DuckLake cannot hold:",
-        "land it as another type, such as a decimal.",
-    )
+def without_wide_integers(footer: bytes) -> tuple[bytes, dict[str, str]]:
+    """Return a footer without Arrow's types, of which pyarrow does not know all; see `footers.readable`.
+
+    Raises:
+        LookupError: it has no 128-bit integer.
+    """
+    plain = footers.of_bytes(footer.replace(_ARROW, _NO_ARROW))
+    parquet = pq.ParquetFile(pa.BufferReader(plain), **footers.LIMITS)
+    columns = [parquet.schema.column(index) for index in range(len(parquet.schema))]
+    is_wide = [(c.physical_type, c.length, c.logical_type.type) == _WIDE for c in columns]
+    ends = accumulate(width(field.type) for field in parquet.schema_arrow)
+    names = [
+        f.name for f, end in zip(parquet.schema_arrow, ends, strict=True) if any(is_wide[end - width(f.type) : end])
+    ]
+    if not names:
+        raise LookupError
+    return plain, dict.fromkeys(names, "128-bit integer")
 
 
 class _Foreign:

@@ -23,7 +23,7 @@ from lake_assets.formats.annotations import is_foreign
 from lake_assets.parquet.calendars import WRITE_NEW, Calendar
 from lake_assets.parquet.casts import cast
 from lake_assets.parquet.footers import ENTRIES, LIMITS, only_logical, readable
-from lake_assets.parquet.foreign_types import wide_integer, with_foreign_types
+from lake_assets.parquet.foreign_types import with_foreign_types, without_wide_integers
 from lake_assets.parquet.leaves import FIRST_NANOSECOND, leaf_types, leaves, width
 
 TAIL = 8  # bytes behind the footer: its length, and PAR1
@@ -116,9 +116,7 @@ class ParquetRows:
         self._unreadable: Mapping[str, str] = {}
         try:
             self.parquet = self._opened("us")
-        except pa.ArrowNotImplementedError as error:
-            raise wide_integer(self.footer(), origin) or error from error
-        except (pa.ArrowInvalid, OSError) as error:
+        except (pa.ArrowNotImplementedError, pa.ArrowInvalid, OSError) as error:
             self._make_readable(error)
             self.parquet = self._opened("us")
         if like is None or not like.are_of(self.parquet):
@@ -131,10 +129,11 @@ class ParquetRows:
         """Let the file be opened by a footer that Arrow can read.
 
         Raises:
-            ArrowInvalid, OSError: there is none.
+            ArrowNotImplementedError, ArrowInvalid, OSError: there is none.
         """
         try:
-            footer, self._unreadable = readable(self.footer())
+            is_of_arrow = isinstance(error, pa.ArrowNotImplementedError)
+            footer, self._unreadable = (without_wide_integers if is_of_arrow else readable)(self.footer())
         except (LookupError, ValueError, TypeError, AttributeError, RecursionError):
             raise error from None
         self._metadata = pq.ParquetFile(pa.BufferReader(footer), **LIMITS).metadata
