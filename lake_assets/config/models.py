@@ -216,8 +216,12 @@ class LakeConfig(Model):
                 yield name, "dead_letters", f"{text} the reverse: give dead_letters.to a folder of its own"
             if lake.is_encrypted and letters is not None and not letters.plaintext:
                 text = f"stream {name} would write plain rows for the encrypted lake {lake_name}: write"
-                text += " plaintext: true below dead_letters to permit it, or remove dead_letters, so that they are in"
-                yield name, "dead_letters", f"{text} the landing zone, which has these rows in plain files already"
+                text += " plaintext: true below dead_letters to permit it, or remove dead_letters"
+                if stream.read_only is None:
+                    text += ", so that they are in the landing zone, which has these rows in plain files already"
+                else:
+                    text += " and on_bad_row"
+                yield name, "dead_letters", text
             if lake.shares_table(lake.dead_letter_manifest):
                 text = "dead_letter_manifest is a table of its own: give it another name than the lake's other tables"
                 yield name, "on_bad_row", text

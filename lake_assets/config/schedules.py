@@ -107,7 +107,7 @@ class Freshness(Model):
     @model_validator(mode="after")
     def _warns_first(self) -> Self:
         if self.fail_hours is None and (self.warn_hours is not None or self.newest_partition_hours is None):
-            raise ValueError("freshness needs fail_hours, newest_partition_hours or both, and warn_hours fail_hours")
+            raise ValueError("freshness has no limit from which it fails: set fail_hours, or remove it")
         if self.fail_hours is not None and self.warn_hours is not None and self.warn_hours >= self.fail_hours:
             raise ValueError(f"warn_hours {self.warn_hours:g} must be less than fail_hours {self.fail_hours:g}")
         return self

@@ -354,13 +354,20 @@ class Stream(Model):
     @model_validator(mode="after")
     def _freshness_has_a_clock(self) -> Self:
         limit = self.freshness and self.freshness.newest_partition_hours
-        if limit is not None and not any(field.type in TIME_TYPES for field in self.partitions.values()):
+        if any(field.type in TIME_TYPES for field in self.partitions.values()):
+            if limit is None and "freshness" in self.checks.blocking:
+                raise ValueError("checks.blocking names freshness: set freshness.newest_partition_hours, or remove it")
+        elif self.freshness is not None and limit is not None:
+            name = "freshness" if self.freshness.fail_hours is None else "it"
             raise ValueError(
                 "freshness.newest_partition_hours is the age of a time, and no partition column of the stream is one: "
+                f"remove {name}"
+            )
+        elif "freshness" in self.checks.blocking:
+            raise ValueError(
+                "checks.blocking names freshness, a check of times, and no partition column of the stream is one: "
                 "remove it"
             )
-        if limit is None and "freshness" in self.checks.blocking:
-            raise ValueError("checks.blocking names freshness: set freshness.newest_partition_hours, or remove it")
         return self
 
     @model_validator(mode="after")
@@ -451,27 +458,29 @@ class Stream(Model):
             yield "mode: append takes no rows away, so on_empty cannot be clear: use fail or keep"
         if self.mode != "append" and self.on_changed == "refresh":
             yield f"on_changed: refresh is for mode: append; remove it from this stream of mode: {self.mode}"
-        if self.after_load != "keep":
-            yield from self._problems_of_after_load()
         if self.mode == "index":
             yield from self._problems_of_index()
         elif self.owns_source:
-            yield f"owns_source is for mode: index; in mode: {self.mode} the lake has files of its own"
+            yield f"owns_source is for mode: index, and in mode: {self.mode} the lake has files of its own: remove it"
+        if self.after_load != "keep":
+            yield from self._problems_of_after_load()
 
     def _problems_of_after_load(self) -> Iterator[str]:
         if self.mode == "index":
             yield "mode: index makes landed objects the files of the table, so after_load must be keep"
+        elif self.read_only is not None:
+            yield f"the source {self.read_only} and so is read-only, so after_load must be keep"
+        elif self.selects_rows:
+            yield "an object may have rows of several partitions (in: rows), so after_load must be keep"
+        elif self.after_load == "tag" and not isinstance(self.source, S3Storage):
+            fix = "use delete or move" if self.mode == "append" else "remove it"
+            yield f"after_load: tag is for objects in S3, and source is another storage: {fix}"
         elif self.empties_source and self.mode == "replace":
+            tag = ", or after_load: tag" if isinstance(self.source, S3Storage) else ""
             yield (
                 "mode: replace makes a partition of all objects that are there, so after_load cannot take them away: "
-                "use mode: append, or after_load: tag"
+                f"use mode: append{tag}"
             )
-        if self.after_load == "tag" and not isinstance(self.source, S3Storage):
-            yield "after_load: tag is for objects in S3, and source is another storage: use delete or move"
-        if isinstance(self.source, WebStorage):
-            yield "a web server is read-only, so after_load must be keep"
-        if self.selects_rows:
-            yield "an object may have rows of several partitions (in: rows), so after_load must be keep"
 
     def _problems_of_index(self) -> Iterator[str]:
         if not isinstance(self.format, ParquetFormat):
@@ -526,7 +535,8 @@ class Stream(Model):
                 "it, or use mode: replace"
             )
         if self.on_bad_row == "fail" and self.dead_letters is not None:
-            yield "dead_letters is for on_bad_row: dead_letter: remove it, or set on_bad_row"
+            fix = "remove it" if self.mode == "index" else "remove it, or set on_bad_row"
+            yield f"dead_letters is for on_bad_row: dead_letter: {fix}"
         for name in ("copying", "verify", "immutable_source"):
             if not isinstance(self.format, ParquetFormat) and name in self.model_fields_set:
                 key = type(self).model_fields[name].alias or name
@@ -537,38 +547,36 @@ class Stream(Model):
         for name in ("verify", "immutable_source"):
             if self.copying == "never" and name in self.model_fields_set:
                 yield f"{name} is for copied files, and copy: never copies none: remove one of them"
-        for check, key, value, fix in (
-            ("appended_objects", "mode", "append", "remove it"),
-            ("indexed_objects", "mode", "index", "remove it"),
-            ("quarantine", "on_bad_object", "quarantine", "remove it, or set on_bad_object"),
-            ("dead_letters", "on_bad_row", "dead_letter", "remove it, or set on_bad_row"),
+        for check, key, value in (
+            ("appended_objects", "mode", "append"),
+            ("indexed_objects", "mode", "index"),
+            ("quarantine", "on_bad_object", "quarantine"),
+            ("dead_letters", "on_bad_row", "dead_letter"),
         ):
             if check in self.checks.blocking and getattr(self, key) != value:
+                fix = "remove it" if "index" in (self.mode, value) or key == "mode" else f"remove it, or set {key}"
                 yield f"checks.blocking names {check}, which is a check of {key}: {value}: {fix}"
 
     @model_validator(mode="after")
     def _fits_its_source(self) -> Self:
-        if isinstance(self.sensor, SqsSensor) and not isinstance(self.source, S3Storage):
-            raise ValueError("sensor type sqs reads the notifications of an S3 bucket: use type objects here")  # noqa: TRY004 - pydantic takes ValueError
         if self.landing is not None and self.landing.columns is not None:
             schema = pa.schema([(name, arrow_type(kind)) for name, kind in self.landing.columns.items()])
             if problem := clash(self.template, self.partitions, schema) or misfit(
                 self.template, self.path_typed, schema
             ):
                 raise ValueError(f"landing.columns: {' '.join(problem).rstrip('.')}")
-        is_web = isinstance(self.source, WebStorage)
-        for text in self._problems_of_web_source() if is_web else ():
+        for text in self._problems_of_web_source() if isinstance(self.source, WebStorage) else ():
             raise ValueError(text)
+        if isinstance(self.sensor, SqsSensor) and not isinstance(self.source, S3Storage):
+            raise ValueError("sensor type sqs reads the notifications of an S3 bucket: use type objects here")  # noqa: TRY004 - pydantic takes ValueError
         if self.landing is not None and not isinstance(self.format, ParquetFormat):
             raise ValueError(f"landing writes Parquet files, and format is {self.format.type}: remove one of them")
         if self.landing is not None and ending_of(self.files) is None:
             raise ValueError(f"{unread(self.files)}: {READABLE}")
-        is_anonymous = isinstance(self.source, S3Storage) and self.source.anonymous
-        if self.on_bad_row == "dead_letter" and self.dead_letters is None and (is_web or is_anonymous):
-            kind = "is anonymous" if is_anonymous else "is a web server"
+        if self.on_bad_row == "dead_letter" and self.dead_letters is None and self.read_only is not None:
             raise ValueError(
-                f"on_bad_row: dead_letter writes below the source, which {kind} and so is read-only: name another "
-                "storage in dead_letters.to"
+                f"on_bad_row: dead_letter writes below the source, which {self.read_only} and so is read-only: name "
+                "another storage in dead_letters.to"
             )
         return self
 
@@ -618,6 +626,13 @@ class Stream(Model):
         """All columns whose values are in the path: those of partitions, and `path_columns`."""
         others = (PartitionColumn(name, column.type) for name, column in self.path_columns.items())
         return (*(column for column in self.columns if not column.in_rows), *others)
+
+    @property
+    def read_only(self) -> str | None:
+        """Why nothing can be written to the source; None if it can."""
+        if isinstance(self.source, WebStorage):
+            return "is a web server"
+        return "is anonymous" if isinstance(self.source, S3Storage) and self.source.anonymous else None
 
     @property
     def empties_source(self) -> bool:
