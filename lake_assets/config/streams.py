@@ -473,8 +473,8 @@ class Stream(Model):
         elif self.selects_rows:
             yield "an object may have rows of several partitions (in: rows), so after_load must be keep"
         elif self.after_load == "tag" and not isinstance(self.source, S3Storage):
-            fix = "use delete or move" if self.mode == "append" else "remove it"
-            yield f"after_load: tag is for objects in S3, and source is another storage: {fix}"
+            way = "use delete or move" if self.mode == "append" else "remove it"
+            yield f"after_load: tag is for objects in S3, and source is another storage: {way}"
         elif self.empties_source and self.mode == "replace":
             tag = ", or after_load: tag" if isinstance(self.source, S3Storage) else ""
             yield (
@@ -535,8 +535,8 @@ class Stream(Model):
                 "it, or use mode: replace"
             )
         if self.on_bad_row == "fail" and self.dead_letters is not None:
-            fix = "remove it" if self.mode == "index" else "remove it, or set on_bad_row"
-            yield f"dead_letters is for on_bad_row: dead_letter: {fix}"
+            way = "remove it" if self.mode == "index" else "remove it, or set on_bad_row"
+            yield f"dead_letters is for on_bad_row: dead_letter: {way}"
         for name in ("copying", "verify", "immutable_source"):
             if not isinstance(self.format, ParquetFormat) and name in self.model_fields_set:
                 key = type(self).model_fields[name].alias or name
@@ -554,8 +554,8 @@ class Stream(Model):
             ("dead_letters", "on_bad_row", "dead_letter"),
         ):
             if check in self.checks.blocking and getattr(self, key) != value:
-                fix = "remove it" if "index" in (self.mode, value) or key == "mode" else f"remove it, or set {key}"
-                yield f"checks.blocking names {check}, which is a check of {key}: {value}: {fix}"
+                way = "remove it" if "index" in (self.mode, value) or key == "mode" else f"remove it, or set {key}"
+                yield f"checks.blocking names {check}, which is a check of {key}: {value}: {way}"
 
     @model_validator(mode="after")
     def _fits_its_source(self) -> Self:

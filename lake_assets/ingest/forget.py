@@ -61,15 +61,22 @@ def forget(stream: OpenStream, partitions: Iterable[Partition], *, dry_run: bool
         raise _unknown(wanted[0]) from None
 
 
+def _removal(stream: OpenStream) -> str:
+    """Return how the rows of a partition are removed, by its stream's mode."""
+    if stream.config.mode == "index":
+        return f"run `lake-assets index {stream.name} --repair` first, which removes rows whose object is gone."
+    if stream.config.mode == "append":
+        return f"remove them first by SQL, such as DELETE FROM {stream.table} WHERE …"  # noqa: S608 - is printed
+    return "`on_empty: clear` removes rows whose source is empty."
+
+
 def _count_rows(lake: LakeSession, stream: OpenStream, partitions: Sequence[Partition]) -> list[Forgotten]:
     """Return the ledger rows of each partition; refuses one that exists, or that the ledger does not have."""
     forgotten = []
     for partition in partitions:
         if lake.exists(stream.table) and (rows := counted_rows(lake, stream.table, [partition])[partition]):
-            raise PartitionError(
-                f"partition {partition} has {rows:,} rows in {stream.table}:",
-                "a partition with rows is not forgotten. `on_empty: clear` removes rows whose source is empty.",
-            )
+            problem = f"partition {partition} has {rows:,} rows in {stream.table}, and one with rows is not forgotten:"
+            raise PartitionError(problem, _removal(stream))
         last = recorded_commits(lake, stream.table, [partition]).get(partition.path)
         if last is not None and last.is_held:
             raise PartitionError(

@@ -30,6 +30,10 @@ class Meaning(Enum):
 
 _NOT_INLINED = "set attach_options: {data_inlining_row_limit: 0}, so that DuckLake creates no table of inlined rows"
 _RIGHTS = "let this user read and write that file and its folder."
+_LOST = (
+    "run `lake-assets index STREAM --repair` if it is a landed object, which removes its rows, or else ingest its "
+    "partition with --force."
+)
 _FEWER_COLUMNS = f"leave columns out in a transform; or {_NOT_INLINED}."
 
 SQLITE = (
@@ -53,6 +57,8 @@ DUCKDB = (
     Text("Referenced column .* not found", Meaning.GONE, "a statement names a column that is not there"),
     Text("File system .* has been disabled by configuration", Meaning.FILES_KEPT, "a file is deleted"),
     Text("Cannot open file .*: Permission denied", Meaning.REJECTED, "the user may not open it", False, _RIGHTS),
+    Text('Cannot open file "[^"]+": No such file', Meaning.REJECTED, "a file of a table is gone", False, _LOST),
+    Text("error reading '[^']+'.* \\(HTTP 404 ", Meaning.REJECTED, "the same of a table in a bucket", False, _LOST),
     Text("No space left on device", Meaning.FULL, "the disk of the catalog or of a data file is full", False),
     Text(r" error for HTTP [A-Z]+ to '", Meaning.NO_ANSWER, "the server of a storage does not answer"),
     Text("Unable to connect to Postgres", Meaning.NOT_CONNECTED, "a connection to the catalog's server fails"),

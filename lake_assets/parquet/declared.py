@@ -59,6 +59,7 @@ class Declared:
             {name.lower(): source for name, source in sources.items()},
             frozenset(name.lower() for name in (*config.partitions, *(derived.column for derived in config.derived))),
             types={name.lower(): kind for name, kind in types.items()},
+            rows="registered" if config.mode == "index" else "landed",
         )
         return cls(types, sources, omitted, config.transform is None, rules)
 

@@ -19,7 +19,7 @@ from click.testing import CliRunner
 from dev.servers.inbox import Inbox, inbox
 from dev.servers.s3 import S3Server
 from dev.servers.web import plain_web_server
-from lake_assets import doctor
+from lake_assets import connect, doctor
 from lake_assets.cli import main
 from lake_assets.config.fields import below
 from lake_assets.config.load import load_config
@@ -28,6 +28,7 @@ from lake_assets.duckdb_engine import open_engine
 from lake_assets.errors import LakeAssetsError, SourceChangedError
 from lake_assets.importers.flight import flight_config
 from lake_assets.ingest.api import ingest
+from lake_assets.ingest.forget import forget
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.selection.select import Wanted, only_partition, select
 from lake_assets.storage.store import Store
@@ -39,7 +40,7 @@ from lake_assets_tests.config.test_contract import CONTRACT
 from lake_assets_tests.config.test_load import GOOD
 from lake_assets_tests.test_duckdb_engine import repository
 from lake_assets_tests.tiers import more
-from lake_assets_tests.world import NW, STREAM, World, sales
+from lake_assets_tests.world import NW, STREAM, SW, World, sales
 
 __all__ = ["inbox", "repository"]
 
@@ -265,6 +266,54 @@ def one_of_several_lakes_is_named(local_world: World, tmp_path: Path) -> Steps:
     yield partial(restore, "--lake", "tset"), "did you mean test"
     restore("--lake", "test")
     return None
+
+
+@case
+def rows_of_a_partition_to_forget_are_removed_by_their_mode(local_world: World) -> Steps:
+    local_world.options = {"mode": "append"}
+    local_world.commit(SW, 5)
+    local_world.commit(NW, 1)
+    local_world.unland(NW)
+    remove = partial(command, local_world, "forget", "--partition", NW)
+    yield remove, "remove them first by SQL, such as DELETE FROM "
+    with connect(local_world.config, read_only=False) as connection:
+        connection.execute("DELETE FROM main.sales WHERE region = 'NW'")
+    remove()
+    return [5]
+
+
+@case
+def rows_of_registered_objects_to_forget_are_removed_by_a_repair(local_world: World) -> Steps:
+    local_world.options = {"mode": "index"}
+    local_world.commit(SW, 5)
+    local_world.commit(NW, 1)
+    local_world.unland(NW)
+    remove = partial(command, local_world, "forget", "--partition", NW)
+    yield (
+        partial(forget, local_world.stream, [local_world.partition(NW)]),
+        "--repair` first, which removes rows whose object is gone",
+    )
+    yield remove, "--repair` if it is a landed object, which removes its rows"
+    command(local_world, "index", "sales", "--repair")
+    remove()
+    return [5]
+
+
+@case
+def a_declared_column_is_added_to_a_table_of_registered_files(local_world: World) -> Steps:
+    local_world.options = {"mode": "index"}
+    local_world.commit(SW, 5)
+    local_world.options = {"mode": "index", "columns": {"note": {"type": "varchar"}}}
+    local_world.land(NW, sales(1).append_column("note", pa.array(["a"])))
+    load = partial(command, local_world, "ingest", "--partition", NW)
+    with pytest.raises(LakeAssetsError) as refused:
+        load()
+    assert "evolve" not in str(refused.value)  # which this mode has not
+    yield load, "add it by ALTER TABLE "
+    with connect(local_world.config, read_only=False) as connection:
+        connection.execute("ALTER TABLE main.sales ADD COLUMN note VARCHAR")
+    load()
+    return [1, 5]
 
 
 # The config, and where it is.

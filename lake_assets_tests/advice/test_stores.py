@@ -19,6 +19,7 @@ from dev.servers.listener import Listener
 from dev.servers.postgres import PostgresServer
 from dev.servers.s3 import S3Server
 from dev.servers.web import plain_web_server
+from lake_assets.api.stream import open_stream
 from lake_assets.config.storages import GcsStorage
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.store import Store
@@ -230,6 +231,27 @@ def an_object_in_the_place_of_another_is_moved_away(local_world: World) -> Steps
     put()
     local_world.ingest(NW)
     return [1]
+
+
+def lost(world: World) -> Steps:
+    """Lose the data file of a partition, and do what is said to a reader who has not seen it."""
+    world.commit(NW, 1)
+    store = Store(world.config.lakes["test"].own_storage)
+    store.delete(tuple(file.key for file in store.list(files="*.parquet")))
+    yield open_stream(world.config, "sales").partition(NW).read, "or else ingest its partition with --force"
+    world.ingest(NW, force=True)
+    return [1]
+
+
+@case
+def a_data_file_that_is_gone_is_written_again(local_world: World) -> Steps:
+    return (yield from lost(local_world))
+
+
+@of_server
+def a_data_file_that_is_gone_from_a_bucket_is_written_again(local_world: World, s3: S3Server) -> Steps:
+    local_world.storage = bucket_on(s3)
+    return (yield from lost(local_world))
 
 
 # Web servers, whose objects are known by their names.

@@ -254,10 +254,10 @@ def declared_schema(
     for name, kind in declared.types.items():
         wanted, found = sql_type(kind, name), known.get(name.lower())
         if found is None and not declared.rules.grows:
+            grows = "" if declared.rules.rows == "registered" else "set schema_policy: evolve, "
             raise SchemaError(
                 f"table {table} has no column {name!r}, which `columns` declares as {wanted}:",
-                f"set schema_policy: evolve, add it by ALTER TABLE {table} ADD COLUMN {identifier(name)} {wanted}, or "
-                "remove its type.",
+                f"{grows}add it by ALTER TABLE {table} ADD COLUMN {identifier(name)} {wanted}, or remove its type.",
             )
         if found is not None and not found.equals(kind):
             raise SchemaError(
