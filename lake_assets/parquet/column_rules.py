@@ -82,6 +82,7 @@ class Rules:
         order: of the rows in each of the table's files.
         types: the declared types, which never change.
         rows: which rows have the columns, for the advice of errors.
+        is_input: they are those that a transform reads, whose columns are settled before.
     """
 
     policy: SchemaPolicy = "strict"
@@ -96,6 +97,7 @@ class Rules:
     order: tuple[SortKey, ...] = ()
     types: Mapping[str, pa.DataType] = field(default_factory=dict)
     rows: AnyRows = "landed"
+    is_input: bool = False
 
     @property
     def columns(self) -> frozenset[str]:
@@ -139,11 +141,12 @@ class Rules:
             return Verdict.FILL if evolves or has_default else Verdict.REFUSE
         if known is None and not misfit.is_second and (self.policy == "ignore_extra" or (evolves and t.is_null(given))):
             return Verdict.LEAVE_OUT  # a new column without a value has no type yet
-        may_change = evolves and (misfit.path[0].lower() not in self.types or (known is None and len(misfit.path) == 1))
+        is_new = known is None and len(misfit.path) == 1
+        may_change = evolves and not self.is_input and (is_new or not self._is_declared(misfit))
         if known is None:
             is_kept = self.rescue is not None and (not may_change or is_foreign(given))
             return Verdict.RESCUE if is_kept else Verdict.CHANGE if may_change else Verdict.REFUSE
-        if t.is_null(known) or (may_change and wider(known, given) is not None):
+        if (t.is_null(known) and not self.is_input) or (may_change and wider(known, given) is not None):
             return Verdict.CHANGE
         if self.rescue is not None:
             return Verdict.RESCUE
@@ -260,7 +263,7 @@ class Rules:
     @property
     def before_transform(self) -> "Rules":
         """Those of the rows that a transform reads, whose columns are not the table's."""
-        return replace(self, not_null=frozenset(), absent={}, rows="first")
+        return replace(self, not_null=frozenset(), absent={}, rows="first", is_input=True)
 
     def why_required(self, name: str) -> str | None:
         """Return why a row must have a value of a column, as a clause; None if it need not."""

@@ -125,7 +125,7 @@ class LandedText(ABC):
             raise not_yet(self._origin, schema)
 
     def _may_be_new(self, rejected: Rejected) -> bool:  # noqa: ARG002 - for the forms that override it
-        return bool(without_values(self.schema))
+        return bool(without_values(self.schema)) and not self._rules.is_input
 
     def _with_new_columns(self, records: Block | Lines) -> pa.Schema:
         """Return the known columns, with types for those without one that the records have."""

@@ -6,6 +6,8 @@ import pyarrow as pa
 import pytest
 
 from lake_assets.errors import SchemaError, TransformError
+from lake_assets_tests.ingest.landed_as import small_sample  # noqa: F401 - a fixture
+from lake_assets_tests.ingest.lettering import letters
 from lake_assets_tests.world import NW, SW, World, sales
 
 
@@ -86,3 +88,29 @@ def test_with_ignore_extra_more_columns_of_objects_and_results_are_left_out(
     local_world.land(SW, pa.table({"p": [{"a": "z"}], "id": [9]}))
     assert local_world.ingest(SW).changes == ()
     assert local_world.query("SELECT * EXCLUDE (region, date) FROM lake.sales WHERE region = 'SW'") == [(9, "z")]
+
+
+@pytest.mark.more
+def test_with_evolve_a_transform_gets_the_columns_of_all_texts_and_a_later_field_is_a_bad_row(
+    local_world: World,
+    small_sample: int,  # noqa: F811
+) -> None:
+    local_world.options = {
+        "schema_policy": "evolve",
+        "format": "auto",
+        "on_bad_row": "dead_letter",
+        "transform": {"sql": "SELECT id, late FROM source"},
+    }
+    for number in range(20):
+        local_world.land(NW, b"id\n1\n", f"{number:02}.csv")
+    local_world.land(NW, b"id,late\n2,x\n", "20.csv")
+    local_world.land(NW, b'{"id":3}\n' * (small_sample // 8) + b'{"id":4,"later":"y"}\n', "a.json")
+
+    row = local_world.ingest(NW).row
+
+    assert row.rows_dead_lettered == 1
+    assert "unknown field 'later'" in letters(local_world)[0]["_reason"]
+    assert local_world.query("SELECT id, late, count(*) FROM lake.sales WHERE id < 3 GROUP BY ALL ORDER BY id") == [
+        (1, None, 20),
+        (2, "x", 1),
+    ]

@@ -7,7 +7,7 @@ import pytest
 
 from lake_assets.formats.annotations import opaque
 from lake_assets.parquet.column_rules import Rules, Verdict
-from lake_assets.parquet.type_fit import misfits
+from lake_assets.parquet.type_fit import Misfit, misfits
 from lake_assets_tests.test_rooms import PACKAGE
 
 FILL, OUT, CHANGE, CAST, RESCUE, REFUSE = (
@@ -58,13 +58,22 @@ def test_a_declared_column_is_added_and_never_changes() -> None:
     assert names == {CAST: ["a"], FILL: ["s.x"], REFUSE: ["s.y"]}
 
 
+def test_what_a_transform_reads_changes_no_table() -> None:
+    columns = {"missing": (None, pa.int8()), "unknown": (pa.int8(), None), "wider": (pa.int16(), pa.int8())}
+    rules = Rules("evolve").before_transform
+    assert [rules.verdict(Misfit((name,), *types)) for name, types in columns.items()] == [FILL, REFUSE, REFUSE]
+
+
 def test_no_other_file_reads_the_policy() -> None:
     words = {"strict", "evolve", "ignore_extra"}
-    found = set()
-    for path in PACKAGE.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            if isinstance(node, ast.Compare) and any(
-                isinstance(part, ast.Constant) and part.value in words for part in (node.left, *node.comparators)
-            ):
-                found.add(path.relative_to(PACKAGE).as_posix())
+    texts = {path.relative_to(PACKAGE).as_posix(): path.read_text("utf-8") for path in PACKAGE.rglob("*.py")}
+    found = {
+        path
+        for path, text in texts.items()
+        if any(f'"{word}"' in text for word in words)
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Compare)
+        for part in (node.left, *node.comparators)
+        if isinstance(part, ast.Constant) and part.value in words
+    }
     assert {path for path in found if not path.startswith("config/")} == {"parquet/column_rules.py"}

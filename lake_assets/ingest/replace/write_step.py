@@ -36,7 +36,7 @@ from lake_assets.parquet.column_rules import Verdict
 from lake_assets.parquet.empty_columns import emptied, filled, without_values
 from lake_assets.parquet.file_names import MARK
 from lake_assets.parquet.job import Job, JobResult, PartitionJob, StagingKey
-from lake_assets.parquet.landed import NOTHING, SAMPLE
+from lake_assets.parquet.landed import NOTHING, SAMPLE, generalized
 from lake_assets.parquet.schema_fit import Fitter
 from lake_assets.parquet.type_fit import shared, united
 from lake_assets.spark.cleanup import discard_failed
@@ -282,11 +282,11 @@ class Writer:
         that all objects have.
         """
         keys = [obj.key for obj in run.reads.read]
-        unknown = self._landed.declared.of_landed.unknown
-        if self._landed.has_types and unknown in {Verdict.CHANGE, Verdict.LEAVE_OUT}:
+        rules, has_types = self._landed.declared.rules, self._landed.has_types
+        if rules.grows or (has_types and rules.unknown is Verdict.LEAVE_OUT):
             schemas = [(origin, self._without_partition(schema)) for origin, schema in self._landed.schemas(keys)]
-            return united(schemas) if unknown is Verdict.CHANGE else shared(schemas)
-        first = self._landed.schemas(keys[:SAMPLE])[0][1] if self._landed.has_types else self._landed.sampled(keys)
+            return shared(schemas) if not rules.grows else united(schemas) if has_types else generalized(schemas)
+        first = self._landed.schemas(keys[:SAMPLE])[0][1] if has_types else self._landed.sampled(keys)
         return self._without_partition(self._filled(first, run))
 
     def _without_partition(self, schema: pa.Schema) -> pa.Schema:
