@@ -22,16 +22,7 @@ Codes = npt.NDArray[np.int64]
 
 
 def render_rows(codec: HiveCodec, rows: pa.Table | pa.RecordBatch, now: datetime) -> pa.DictionaryArray:
-    """Return the path of every row; see `Template.render`.
-
-    Args:
-        codec: how the template's paths are written.
-        rows: the rows; a missing column is NULL in every row.
-        now: the time of the run.
-
-    Raises:
-        LayoutError: paths cannot hold a column's type or value.
-    """
+    """Return the path of every row; see `Template.render`. A missing column is NULL in every row."""
     parts = codec.parts
     columns = [p.column for p in parts if isinstance(p, Placeholder) and not p.is_now and p.column in rows.schema.names]
     codes: Codes = np.zeros(rows.num_rows, np.int64)
@@ -96,11 +87,7 @@ def _distinct(
 ) -> tuple[Codes, list[object]]:
     """Return a code for each row, and the value of each code; every value occurs.
 
-    Args:
-        name: the column, for errors.
-        column: the values.
-        span: the unit within which timestamps count as equal, `hour` or `day`; None for none.
-        zone: the time zone of hours and days.
+    `span` is the unit within which timestamps count as equal, `hour` or `day`; None for none.
     """
     if isinstance(column, pa.ChunkedArray):
         if types.is_dictionary(column.type) and any(chunk.dictionary.null_count for chunk in column.chunks):

@@ -22,8 +22,6 @@ class HiveCodec:
     """The paths of a template in Hive's encoding.
 
     Attributes:
-        parts: the template's.
-        zone: the time zone of dates and hours.
         nested: a `/` in a value makes folders.
         names_files: the last folder of the parts is the name of a file.
     """
@@ -34,11 +32,7 @@ class HiveCodec:
     names_files: bool = False
 
     def write(self, placeholder: Placeholder, value: object, spelling: str = SPELLINGS[0]) -> str:
-        """Write a row's value as a placeholder's text: one folder unless `nested`; empty only if it keeps empty values.
-
-        Raises:
-            LayoutError: paths cannot hold values of this type.
-        """
+        """Write a row's value as a placeholder's text: one folder unless `nested`; empty only if it may be empty."""
         if placeholder.granularity is None:
             return self._encoded(placeholder, value_text(placeholder.column, value, self.zone), spelling)
         time = value_time(placeholder.column, value, self.zone)
@@ -124,8 +118,7 @@ class HiveCodec:
     def read(self, texts: PlaceholderTexts) -> str | None:
         """Return the encoded value of a partition column; None if no value has all of these texts.
 
-        Raises:
-            LayoutError: the value is percent-encoded, but not in UTF-8.
+        Raises LayoutError if it is percent-encoded, but not in UTF-8.
         """
         values = {None if text == p.null else unescape(text) for p, text in texts if p.granularity is None}
         if len(values) > 1:

@@ -24,8 +24,6 @@ class Derived:
     """A partition column that is derived from a column of the rows.
 
     Attributes:
-        name: the partition column.
-        column: the column of the rows.
         template: a layout whose placeholders say how the partition column is made.
     """
 
@@ -39,11 +37,7 @@ class Derived:
         return any(p.granularity is None for p in self.template.placeholders if p.name == self.name)
 
     def texts(self, values: pa.ChunkedArray | pa.Array) -> pa.DictionaryArray:
-        """Return the partition column's value for each row, as `PartitionColumn.text` writes it.
-
-        Raises:
-            LayoutError: paths cannot hold values of this type, or a time is outside the years 1 to 9999.
-        """
+        """Return the partition column's value for each row, as `PartitionColumn.text` writes it."""
         return self.template.read_rows(self.name, values)
 
 

@@ -16,15 +16,8 @@ _SHOWN = 20
 def explain(template: Template, sample: pa.Table | None = None, *, now: dt.datetime | None = None) -> str:
     """Return a text that describes each part of the template, and lists the paths of the sample's rows.
 
-    The 20 most frequent paths are listed, each with its number of rows.
-
-    Args:
-        template: the template.
-        sample: rows to render.
-        now: the time of the run, with a time zone; the current time when None.
-
-    Raises:
-        LayoutError: the sample does not have a column, or paths cannot hold a column's type.
+    The 20 most frequent paths are listed, each with its number of rows. `now` is the time of the run, with a time zone;
+    the current time when None.
     """
     return "\n".join(_lines(template, sample, now))
 

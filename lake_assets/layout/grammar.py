@@ -42,8 +42,6 @@ class Placeholder:
         column: the column's name; `now()` for the time of the run.
         null: the text for NULL, encoded.
         granularity: the part of a timestamp; None for the whole value.
-        start: first position in the template's text.
-        end: position after the last one.
         is_now: it is filled from the time of the run.
         optional: it has a default, so rows may lack the column.
         name: the partition column: the column's name, or for `now()` the `name` of its segment `name={now(),…}`; None
@@ -84,11 +82,7 @@ def _error(text: str, at: int, problem: str, hint: str) -> LayoutError:
 
 
 def parse(text: str) -> tuple[Part, ...]:
-    """Return the parts of a template's text; the slashes between segments are static text.
-
-    Raises:
-        LayoutError: the template is malformed.
-    """
+    """Return the parts of a template's text; the slashes between segments are static text."""
     if not text.strip("/"):
         raise _error(text, 0, "it is empty:", "name the partition columns, as in region={region}/date={date}.")
     start = 1 if text.startswith("/") else 0
@@ -105,11 +99,7 @@ def parse(text: str) -> tuple[Part, ...]:
 
 
 def parse_file(text: str) -> tuple[Part, ...]:
-    """Return the parts of a file's name with values, such as `sales_{date}_*.parquet`.
-
-    Raises:
-        LayoutError: the name is malformed.
-    """
+    """Return the parts of a file's name with values, such as `sales_{date}_*.parquet`."""
     parts, end = _segment(text, 0, len(text), is_file=True)
     if end < len(text):
         raise _error(text, end, "the name of a file has no folders:", "write the folders as `layout`")

@@ -39,10 +39,8 @@ def percent(character: str) -> str:
 def escape(value: str) -> str:
     """Return the value as the name of one folder, or as a part of it.
 
-    Unlike in Spark, `.` and `..` are encoded, so that they are safe as names of folders.
-
-    Args:
-        value: any text; the empty text is written as NULL.
+    Unlike in Spark, `.` and `..` are encoded, so that they are safe as names of folders. An empty text is written as
+    NULL.
     """
     if not value:
         return HIVE_NULL
@@ -74,10 +72,7 @@ def spellings(value: str) -> tuple[str, ...]:
 def unescape(text: str) -> str:
     """Return the value that `escape` encoded; a percent sign without two hexadecimal digits is unchanged.
 
-    Some writers encode non-English letters, in UTF-8; Spark and Hive do not.
-
-    Raises:
-        LayoutError: the encoded bytes are not UTF-8.
+    Some writers encode non-English letters, in UTF-8; Spark and Hive do not. Other bytes are a LayoutError.
     """
     try:
         return unquote(text, errors="strict")

@@ -75,11 +75,7 @@ class OlakeCodec(HiveCodec):
     """
 
     def write(self, placeholder: Placeholder, value: object, spelling: str = "") -> str:  # noqa: ARG002 - of the base
-        """Return the text of a placeholder for a row's value.
-
-        Raises:
-            LayoutError: paths cannot hold values of this type.
-        """
+        """Return the text of a placeholder for a row's value."""
         if value is None:
             return placeholder.null
         time = _time(placeholder.column, value) if placeholder.granularity else None
@@ -88,11 +84,7 @@ class OlakeCodec(HiveCodec):
         return _in_go(placeholder, part_of(time, placeholder.granularity, iso_year=False))
 
     def write_partition(self, placeholder: Placeholder, text: str, spelling: str = "") -> str:
-        """Return the text of a placeholder for a partition's value.
-
-        Raises:
-            LayoutError: the placeholder is a part of a time, and the text is not a time.
-        """
+        """Return the text of a placeholder for a partition's value."""
         if text == HIVE_NULL:
             return placeholder.null
         if not text or placeholder.granularity is None:

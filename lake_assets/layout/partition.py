@@ -48,14 +48,7 @@ class PartitionColumn:
 
     @lru_cache(_REMEMBERED)  # noqa: B019 - columns are few, and each value is one of many partitions
     def parse(self, text: str) -> PartitionValue:
-        """Return the typed value of a path's text for this column.
-
-        Args:
-            text: the value as a path writes it, percent-encoded or not.
-
-        Raises:
-            PartitionError: the text is not a value of this column's type.
-        """
+        """Return the typed value of a path's text, percent-encoded or not; PartitionError if it is none."""
         if text == HIVE_NULL:
             return None
         if not is_unicode(text):
@@ -131,22 +124,14 @@ class Partition:
         return hash(self.values)
 
     def __post_init__(self) -> None:
-        """Refuse a value that catalogs, stores and paths cannot hold.
-
-        Raises:
-            PartitionError: a text has bytes that are not UTF-8.
-        """
+        """Refuse a value that catalogs, stores and paths cannot hold, such as bytes that are not UTF-8."""
         for column, value in zip(self.columns, self.values, strict=True):
             if isinstance(value, str) and not is_unicode(value):
                 raise column.not_unicode(value)
 
     @classmethod
     def of(cls, columns: Iterable[PartitionColumn], texts: Mapping[str, str]) -> "Partition":
-        """Return the partition with these texts as values, one for each column.
-
-        Raises:
-            PartitionError: a column is missing or unknown, or its text does not parse.
-        """
+        """Return the partition with these texts as values, one for each column."""
         columns = tuple(columns)
         names = [column.name for column in columns]
         if texts and not columns:
@@ -161,11 +146,7 @@ class Partition:
 
     @classmethod
     def parse(cls, columns: Iterable[PartitionColumn], text: str) -> "Partition":
-        """Read `region=NW,date=2026-02-11`; a comma or a percent sign inside a value is percent-encoded.
-
-        Raises:
-            PartitionError: the text is not of that form, or does not fit the columns.
-        """
+        """Read `region=NW,date=2026-02-11`; a comma or a percent sign inside a value is percent-encoded."""
         columns, texts = tuple(columns), dict[str, str]()
         if text == WHOLE and not columns:
             return cls((), ())
@@ -182,25 +163,16 @@ class Partition:
 
     @classmethod
     def from_values(cls, columns: Iterable[PartitionColumn], values: Mapping[str, object]) -> "Partition":
-        """Return the partition with these values, one for each column.
+        """Return the partition with these values, one for each column, by the columns' names.
 
-        Args:
-            columns: the stream's partition columns.
-            values: by the column's name: a text that is not percent-encoded, a number, a date, or None for NULL.
-
-        Raises:
-            PartitionError: a column is missing or unknown, or its value is not of the column's type.
+        A value is a text that is not percent-encoded, a number, a date, or None for NULL.
         """
         texts = {name: _text_of(name, value) for name, value in values.items()}
         return _as_written(cls.of(columns, texts), texts)
 
     @classmethod
     def at(cls, columns: Iterable[PartitionColumn], path: str) -> "Partition":
-        """Parse a path as the property `path` returns it: `region=NW/date=2026-02-11`.
-
-        Raises:
-            PartitionError: the path is not of that form, or does not fit the columns.
-        """
+        """Parse a path as the property `path` returns it: `region=NW/date=2026-02-11`."""
         columns = tuple(columns)
         if path == WHOLE and not columns:
             return cls((), ())
@@ -243,11 +215,7 @@ def option_of(path: str) -> str:
 
 
 def _as_written(partition: Partition, texts: Mapping[str, str]) -> Partition:
-    """Return the partition, if its texts are its folder's.
-
-    Raises:
-        PartitionError: a number is written in another form than its folder.
-    """
+    """Return the partition, if its texts are its folder's. A number in another form is a PartitionError."""
     for column, typed in zip(partition.columns, partition.values, strict=True):
         # A folder p=007 is not the folder of partition p=7, which would be read.
         if column.type == "integer" and typed is not None and unescape(texts[column.name]) != str(typed):
@@ -260,11 +228,7 @@ def _as_written(partition: Partition, texts: Mapping[str, str]) -> Partition:
 
 
 def _text_of(name: str, value: object) -> str:
-    """Return a value in a path; `PartitionColumn.parse` checks it.
-
-    Raises:
-        PartitionError: partitions have no values of that type.
-    """
+    """Return a value in a path; `PartitionColumn.parse` checks it."""
     if value is None:
         return HIVE_NULL
     if not isinstance(value, str | Integral | dt.date) or isinstance(value, bool):

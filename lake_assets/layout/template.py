@@ -247,13 +247,10 @@ class Template:
         return values if len(values) == len(texts) else None
 
     def hides(self, folders: Sequence[str]) -> bool:
-        """Return whether one of the folders of a path marks its content as no data.
+        """Return whether one of the folders of a path, from the source's root on, marks its content as no data.
 
         Its name begins with `_` or `.`, as of folders that Hive and Spark do not read, and is not one that the layout
         can produce.
-
-        Args:
-            folders: the names of a path's folders, from the source's root on.
         """
         if not is_hidden(folders):
             return False
@@ -359,10 +356,8 @@ class Template:
     def value_text(self, placeholder: Placeholder, text: str, spelling: str = SPELLINGS[0]) -> str:
         """Return the text of a placeholder in a path, for a partition's value as `Partition.texts` returns it.
 
-        With `compat: olake` nothing is encoded, and values have one spelling.
-
-        Raises:
-            LayoutError: the placeholder is a part of a time, and the value is not a time.
+        With `compat: olake` nothing is encoded, and values have one spelling. If the placeholder is a part of a time
+        and the value is not a time, that is a LayoutError.
         """
         return self._codec.write_partition(placeholder, text, spelling)
 

@@ -52,13 +52,7 @@ def several(names: Sequence[str], most: int = 3) -> str:
 
 
 def first_lines(lines: Sequence[str], most: int, rest: str = "- and {more:,} more") -> list[str]:
-    """Return the first lines, and a line with the number of the others.
-
-    Args:
-        lines: all lines.
-        most: the number of lines to show.
-        rest: the last line, with `{more}` for the number.
-    """
+    """Return the first lines, and a last one, `rest`, with the number of the others for `{more}`."""
     more = len(lines) - most
     return [*lines[:most], *([rest.format(more=more)] if more > 0 else [])]
 

@@ -20,8 +20,6 @@ class TimeType:
     """A type whose values are times.
 
     Attributes:
-        name: the type's name in the config.
-        noun: one value in words.
         parts: the parts of a time in a value's text.
     """
 
@@ -42,11 +40,7 @@ class TimeType:
         return f"{time.year:04}-{time.month:02}-{time.day:02}-{time.hour:02}"[: 3 * len(self.parts) + 1]
 
     def start(self, value: object) -> dt.datetime:
-        """Return the first moment of a value: a date, the number of a year, or the text of a value.
-
-        Raises:
-            ValueError: the text is not a value.
-        """
+        """Return the first moment of a value: a date, the number of a year, or the text of a value."""
         if isinstance(value, dt.date):
             return dt.datetime.combine(value, dt.time.min)
         if self.name == "week":
@@ -74,11 +68,7 @@ class TimeType:
                 return time.toordinal() * 24 + time.hour
 
     def at(self, number: int) -> dt.datetime:
-        """Return the first moment of the value with a number.
-
-        Raises:
-            ValueError, OverflowError: Python has no such time.
-        """
+        """Return the first moment of the value with a number."""
         match self.name:
             case "year":
                 return dt.datetime(number, 1, 1)  # noqa: DTZ001 - a local time

@@ -107,10 +107,7 @@ def in_zone(time: dt.datetime, zone: dt.tzinfo) -> dt.datetime:
 def part(time: dt.datetime, granularity: Granularity, *, iso_year: bool) -> str:
     """Return the digits of one part of a time.
 
-    Args:
-        time: a local time.
-        granularity: which part.
-        iso_year: the year is the ISO week's, which differs from the calendar's around New Year.
+    With `iso_year` the year is the ISO week's, which differs from the calendar's around New Year.
     """
     if granularity == "YY":  # not every platform's strftime pads the year 33 to four digits
         return f"{time.isocalendar().year if iso_year else time.year:04}"

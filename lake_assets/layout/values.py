@@ -83,8 +83,7 @@ def _clock(column: str, time: dt.datetime, zone: dt.tzinfo) -> dt.datetime:
 def go_text(column: str, value: object) -> str:
     """Return the value as Go's `%v` prints it for OLake; times in UTC.
 
-    Raises:
-        LayoutError: see `value_text`; floating point numbers are accepted.
+    Errors are as of `value_text`; floating point numbers are accepted.
     """
     if isinstance(value, float):
         return _go_float(value)

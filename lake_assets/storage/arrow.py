@@ -37,11 +37,7 @@ class ArrowStore:
         return f"{self.storage.root}/{key}"
 
     def open(self, key: str) -> pa.NativeFile:
-        """Return an object for random access.
-
-        Raises:
-            OSError: the object is absent or the store fails.
-        """
+        """Return an object for random access. Arrow's own errors are OSError."""
         with using(self.storage), masking(self.storage), _as_os_errors():
             if isinstance(self._client, HTTPStore):
                 return web.open_file(self._client, key)
@@ -50,9 +46,7 @@ class ArrowStore:
     def create(self, key: str) -> pa.NativeFile:
         """Return a new object; it is visible only when the stream is closed, except in a local folder.
 
-        Raises:
-            OSError: the store fails.
-            StorageError: the store fails while the stream of a small object is closed.
+        Arrow's own errors are OSError; to close a small object may raise StorageError too.
         """
         assert not isinstance(self._client, HTTPStore), "nothing is written to a web server"  # noqa: S101 - the config refuses it
         path = f"{self._folder}/{key}"
@@ -63,11 +57,7 @@ class ArrowStore:
         return self.stream(key)
 
     def stream(self, key: str) -> pa.NativeFile:
-        """Create an object as `create` does, by Arrow's own client of the store; the object's folder exists.
-
-        Raises:
-            OSError: the store fails.
-        """
+        """Create an object as `create` does, by Arrow's own client of the store; the object's folder exists."""
         assert not isinstance(self._client, HTTPStore), "nothing is written to a web server"  # noqa: S101 - the config refuses it
         with using(self.storage), masking(self.storage), _as_os_errors():
             return self._client.open_output_stream(f"{self._folder}/{key}", compression=None)
@@ -90,8 +80,6 @@ class BufferedUpload(io.RawIOBase):
     An object up to the threshold is one request when it is closed. Above 10 MiB Arrow's client uploads the parts.
 
     Args:
-        store: where the object goes.
-        key: the object's.
         threshold: in bytes.
     """
 
@@ -127,12 +115,7 @@ class BufferedUpload(io.RawIOBase):
         return len(data)
 
     def close(self) -> None:
-        """Upload the object, or complete its upload.
-
-        Raises:
-            OSError: the store fails.
-            StorageError: as `Store.put_own`.
-        """
+        """Upload the object, or complete its upload."""
         if self.closed:
             return
         super().close()

@@ -116,11 +116,7 @@ def _aws_chain(storage: S3Storage | R2Storage) -> object:
 
 
 def as_arrow(storage: LakeStorage) -> fs.FileSystem:
-    """Make Arrow's client; nothing is connected yet, except to fetch the token of a service account.
-
-    Raises:
-        StorageError: the service account's key file cannot be used.
-    """
+    """Make Arrow's client; nothing is connected yet, except to fetch the token of a service account."""
     if isinstance(storage, LocalStorage):
         return fs.LocalFileSystem()
     if isinstance(storage, GcsStorage):
@@ -191,9 +187,7 @@ def _arrows_gcs(storage: GcsStorage) -> fs.GcsFileSystem:
 def as_boto(storage: S3Storage | R2Storage, *, seconds: float = 0) -> Any:  # noqa: ANN401 - boto3 makes its clients' classes when it runs
     """Make boto3's client, which sends each request once; nothing is connected yet.
 
-    Args:
-        storage: its server, region, keys and time-outs.
-        seconds: that an answer may take, if that is longer than the storage's `timeout`.
+    An answer may take the storage's `timeout`, or `seconds` if that is longer.
     """
     import boto3  # noqa: PLC0415 - boto3 takes its time
     from botocore import UNSIGNED  # noqa: PLC0415

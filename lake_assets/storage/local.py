@@ -13,20 +13,11 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 
 
 def create(path: Path, body: bytes) -> bool:
-    """Write a new file of which no reader sees a part; its folders are made.
+    """Write a new file of which no reader sees a part; its folders are made. Returns False if the name is taken.
 
     It is not forced to disk, so a loss of power may lose it. The last of several writers at the same moment wins. (With
-    a hard link instead of the rename the first would win, and it takes three times as long.)
-
-    Args:
-        path: its name. Until it is complete it has another, which begins with a dot and so is never data.
-        body: its bytes.
-
-    Returns:
-        False if the name is taken, and then nothing is changed.
-
-    Raises:
-        OSError: the folder cannot be written; no part of the file is left.
+    a hard link instead of the rename the first would win, and it takes three times as long.) Until the file is complete
+    it has a name that begins with a dot and so is never data. An OSError leaves no part of it.
     """
     # With texts and descriptors: Path and file objects would double the time for a file of some kilobytes.
     name = str(path)

@@ -69,7 +69,6 @@ class Manifest:
     """The objects of one partition in one listing, sorted by key.
 
     Attributes:
-        objects: all of them.
         left_out: why objects are not read, by key.
         folder: all objects of the partition's path part, if `objects` are those that may hold rows of the partition.
     """
@@ -93,10 +92,7 @@ class Manifest:
 
         Equal fingerprints mean equal rows: a changed, added or removed object, or another transform, changes it.
         Objects that are left out are part of it, so that they are tried again when they change, and only then.
-
-        Args:
-            job: text that describes the job, such as its transform.
-            is_old: as version 0.1 made it, by URIs and ETags.
+        With `is_old` it is as version 0.1 made it, by URIs and ETags.
         """
         digest = hashlib.sha256()
         names = ((o.uri, o.etag, o.size) if is_old else (o.key, o.version, o.size) for o in self.objects)
@@ -107,11 +103,7 @@ class Manifest:
         return digest.hexdigest()
 
     def check(self) -> None:
-        """Refuse objects that cannot be Parquet, ORC or Avro before a task starts.
-
-        Raises:
-            SourceError: an object has no bytes.
-        """
+        """Refuse objects that cannot be Parquet, ORC or Avro before a task starts."""
         for landed in self.read:
             if landed.size == 0:
                 raise _empty(landed)

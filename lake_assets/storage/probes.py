@@ -29,14 +29,7 @@ def is_alive(storage: AnyStorage, seconds: float) -> bool:
 
 
 def probe_reading(store: Store) -> bool:
-    """List an object below the root and read a byte of it: listing and reading are two rights.
-
-    Returns:
-        Whether there is an object.
-
-    Raises:
-        StorageError: the store is unreachable, or refuses the listing, or the object is listed and cannot be read.
-    """
+    """Return whether an object is below the root, and read a byte of it: listing and reading are two rights."""
     found = store.probe()
     if found is None:
         return False
@@ -50,11 +43,7 @@ def probe_reading(store: Store) -> bool:
 
 
 def probe_writing(store: Store) -> None:
-    """Write an object below the root under a name that readers ignore, and remove it.
-
-    Raises:
-        StorageError: the store is unreachable, or refuses the write or the removal.
-    """
+    """Write an object below the root under a name that readers ignore, and remove it."""
     key = f"_probe-{uuid.uuid4().hex}"
     try:
         store.put_new(key, b"probe")

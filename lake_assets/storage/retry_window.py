@@ -40,13 +40,7 @@ def quick(storage: AnyStorage, seconds: float) -> AnyStorage:
 def retried(
     storage: RequestedStorage, transient: type[Exception] | Callable[[BaseException], bool], work: Callable[[], Result]
 ) -> Result:
-    """Return the result of requests, with the storage's retries and pauses; no pause is shorter than `first_wait`.
-
-    Args:
-        storage: that gets the requests.
-        transient: the errors after which they are sent again.
-        work: sends them; what its client retries by itself is not counted.
-    """
+    """Return the result of requests, with the storage's retries and pauses; no pause is shorter than `first_wait`."""
     pause = pause_from(storage.requests.first_wait, storage.requests.wait_limit)
     return retry(work, transient=transient, limit=retries(storage.requests), pause=pause)
 

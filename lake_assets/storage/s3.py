@@ -36,13 +36,9 @@ _CONTENT = "application/vnd.apache.parquet"
 
 
 def abort_uploads(storage: AnyStorage, prefix: str) -> None:
-    """Abort the uploads to keys with this prefix, if the store permits it; only S3 and R2 have such uploads.
+    """Abort the uploads to keys with this prefix, which no other attempt has; only S3 and R2 have such uploads.
 
-    Google Cloud Storage and Azure delete theirs after a week.
-
-    Args:
-        storage: of the uploads.
-        prefix: of keys below the storage's root; no other attempt has it.
+    Google Cloud Storage and Azure delete theirs after a week. A store that does not permit it is left as it is.
     """
     if not isinstance(storage, S3Storage | R2Storage):
         return
@@ -54,14 +50,9 @@ def abort_uploads(storage: AnyStorage, prefix: str) -> None:
 
 
 def page(storage: S3Storage | R2Storage, prefix: str, after: str) -> tuple["list[ObjectMeta]", bool]:
-    """Return up to 1,000 objects below a folder whose keys sort after a text, exactly as they are named.
+    """Return up to 1,000 objects below a folder whose keys sort after a text, and whether others follow.
 
-    Returns:
-        The objects, by keys below the storage's root, and whether others follow.
-
-    Raises:
-        PermissionError: the store refuses.
-        OSError: the store is unreachable or fails.
+    Keys are exactly as they are named. Raises PermissionError if the store refuses, and OSError if it fails.
     """
     root = _whole_key(storage, "")
     answer = _listing(storage, prefix, **{"StartAfter": f"{root}{after}"} if after else {})
@@ -79,11 +70,7 @@ def page(storage: S3Storage | R2Storage, prefix: str, after: str) -> tuple["list
 
 
 def folders(storage: S3Storage | R2Storage, prefix: str) -> list[str]:
-    """Return the folders right below a folder, from the storage's root on and without a slash at their ends.
-
-    Raises:
-        PermissionError, OSError: as `page`.
-    """
+    """Return the folders right below a folder, from the storage's root on and without a slash at their ends."""
     root, following, names = _whole_key(storage, ""), dict[str, str](), list[str]()
     while True:
         answer = _listing(storage, prefix, Delimiter="/", **following)
@@ -117,9 +104,6 @@ def retried(storage: S3Storage | R2Storage, work: Callable[[], Result]) -> Resul
     """Call `work`, which sends requests of boto3's client, with the storage's retries and pauses.
 
     boto3 retries too, but its pauses are random from zero on, so that it may give up at once.
-
-    Raises:
-        ClientError, BotoCoreError: the last error.
     """
     return retry_window.retried(storage, _is_transient, work)
 
@@ -144,15 +128,9 @@ def _client(storage: S3Storage | R2Storage, seconds: float = 0) -> Any:  # noqa:
 
 
 def delete_if_match(storage: S3Storage | R2Storage, key: str, etag: str) -> bool | None:
-    """Delete an object if it has this ETag, by one request.
+    """Delete an object if it has this ETag, by one request; False if the key has another object.
 
-    Returns:
-        Whether it is gone; False if the key has another object. None if the server does not know the condition;
-        nothing was deleted then.
-
-    Raises:
-        PermissionError: the store refuses.
-        OSError: the store is unreachable or fails.
+    None if the server does not know the condition; nothing was deleted then.
     """
     from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415 - boto3 takes its time
 
@@ -183,12 +161,7 @@ def checksum(storage: S3Storage | R2Storage, key: str, etag: str) -> str:
 
 
 def tag(storage: S3Storage, key: str, name: str, value: str) -> None:
-    """Add a tag to an object, beside those that it has.
-
-    Raises:
-        PermissionError: the store refuses.
-        OSError: the store is unreachable or fails.
-    """
+    """Add a tag to an object, beside those that it has."""
     from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415 - boto3 takes its time
 
     where, client = {"Bucket": storage.bucket, "Key": _whole_key(storage, key)}, _client(storage)
@@ -213,12 +186,8 @@ def _os_error(error: Exception, what: str) -> OSError:
 def copy_in_s3(source: S3Storage | R2Storage, original: Original, target: S3Storage | R2Storage, key: str) -> bool:
     """Let S3 or R2 copy an object, with the credentials of the target.
 
-    Returns:
-        Whether it did; False if it refuses these credentials the original, or does not know such requests.
-
-    Raises:
-        SourceChangedError: the original is gone or has another ETag.
-        StorageUnreachableError: the store failed, also after retries.
+    Returns False if it refuses these credentials the original, or does not know such requests. Raises
+    SourceChangedError if the original is gone or has another ETag.
     """
     from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415 - boto3 takes its time
 

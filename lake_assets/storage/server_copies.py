@@ -33,19 +33,11 @@ def copy_object(
 
     Between buckets of one server, S3 and R2 copy it under the ETag as a condition. In folders, the copy shares the
     blocks of the original, or is a hard link to it, where the file system can. Otherwise the bytes pass through this
-    process. Metadata, tags and storage class of the original are not copied.
+    process. Metadata, tags and storage class of the original are not copied. The source is not a web server, and the
+    key is free.
 
-    Args:
-        source: of the original; not a web server.
-        original: to be copied.
-        target: where the copy goes.
-        key: of the copy; free, and its folders are made.
-        may_link: files of the source never change in place, so that a hard link is as good as a copy.
-
-    Raises:
-        SourceChangedError: the original is gone or has changed; the copy may exist, and is not valid.
-        StorageUnreachableError: a store failed, also after its client's own retries.
-        StorageError: a store refuses, or is full.
+    `may_link`: files of the source never change in place, so that a hard link is as good as a copy. Raises
+    SourceChangedError if the original is gone or has changed; the copy may exist then, and is not valid.
     """
     is_local = isinstance(source, LocalStorage) and isinstance(target, LocalStorage)
     if is_local:

@@ -119,10 +119,9 @@ def failure(error: OSError, storage: AnyStorage, uri: str, doing: Doing) -> Stor
 
 
 def odd_name(error: Exception, root: str, uri: str | None) -> LakeAssetsError | None:
-    """Return the error for an object whose name the client does not accept; see `is_odd`.
+    """Return the error for an object whose name the client does not accept; see `is_odd`. None for another error.
 
-    Returns:
-        A `SourceError` for one object, which `on_bad_object` may leave out; None for another error.
+    It is a `SourceError` for one object, which `on_bad_object` may leave out.
     """
     if not isinstance(error, (InvalidPathError, ValueError)) or (match := _ODD_NAME.search(str(error))) is None:
         return None
@@ -135,12 +134,8 @@ def client_error(
 ) -> StorageError:
     """Return the error of ours for one of the client or of the operating system.
 
-    Args:
-        error: without secrets.
-        storage: of the failed operation.
-        operation: that failed.
-        uri: of its object; None if the operation was on the storage, or on a folder in it.
-        refusing: returns the URI of the storage or folder that refuses access; it may send a request.
+    `uri` is None if the operation was on the storage, or on a folder in it. `refusing` returns the URI of the storage
+    or folder that refuses access; it may send a request.
     """
     if isinstance(storage, LocalStorage) and (refusal := local.refusal(error)):
         return refusal
@@ -245,12 +240,7 @@ def server_of(storage: AnyStorage) -> str | None:
 
 
 def access_fix(storage: AnyStorage, operation: Operation | None = None) -> str:
-    """Return how to fix a storage that refuses access.
-
-    Args:
-        storage: that refuses.
-        operation: that it refuses for an object or the bucket; None if it refuses the key itself.
-    """
+    """Return how to fix a storage that refuses an operation, or, if that is None, the key itself."""
     if isinstance(storage, LocalStorage):
         return "let this user read and write the folder and what is in it."
     if isinstance(storage, WebStorage):

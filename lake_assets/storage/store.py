@@ -62,11 +62,7 @@ class Store:
         return f"{self.root}/{key}"
 
     def probe(self) -> LandedObject | None:
-        """Return an object below the root, hidden or not, by one request; None if there is none.
-
-        Raises:
-            StorageError: as `Store.list`.
-        """
+        """Return an object below the root, hidden or not, by one request; None if there is none."""
         with self._errors("list"):
             page = next(iter(obstore.list(self._open(), chunk_size=1)), ())
         return landed_object(self.root, page[0]) if page else None
@@ -81,19 +77,12 @@ class Store:
     ) -> tuple[LandedObject, ...]:
         """Return the objects below a folder, sorted by key; nothing outside the folder is listed.
 
-        Names that begin with `_` or `.` are left out, as Hive and Spark do with `_SUCCESS` and unfinished
-        files, and so are folder markers.
+        Names that begin with `_` or `.` are left out, as Hive and Spark do with `_SUCCESS` and unfinished files, and so
+        are folder markers. `listed` is called with a number of objects each time that so many more have been listed.
 
-        Args:
-            prefix: folder below the root.
-            files: pattern that the last part of the key must match. One with a slash matches the whole key below the
-                folder: `*` is within a name, and `**` is any number of folders. For a store that is not listable, it
-                is the name of one object.
-            listed: called with a number of objects each time that so many more have been listed.
-
-        Raises:
-            StorageError: the store is unreachable, refuses access to the folder or to one in it, or the bucket or root
-                folder does not exist.
+        `files` is a pattern that the last part of the key must match. One with a slash matches the whole key below the
+        folder: `*` is within a name, and `**` is any number of folders. For a store that is not listable, it is the
+        name of one object.
         """
         with self._errors("list", folder=prefix):
             client = self._open()
@@ -110,13 +99,8 @@ class Store:
     ) -> tuple[LandedObject, ...]:
         """Return the objects below a folder, sorted by key, also hidden ones; nothing outside the folder is listed.
 
-        Args:
-            prefix: folder below the root, or the beginning of names; see `walk.pages`.
-            listed: called with a number of objects each time that so many more have been listed.
-            hides: whether a local folder is hidden; such a one may refuse to be read.
-
-        Raises:
-            StorageError: as `list`.
+        `prefix` is a folder or the beginning of names; see `walk.pages`. A local folder that `hides` knows may refuse
+        to be read.
         """
         with self._errors("list", folder=prefix):
             client = self._open()
@@ -137,27 +121,16 @@ class Store:
     def pages(self, prefix: str = "", after: str = "", *, tree: bool = False) -> Iterator[tuple[LandedObject, ...]]:
         """Yield all objects below a folder in the order of their keys, hidden ones too, up to 1,000 at a time.
 
-        In stores that can begin a listing after a key (S3, R2 and GCS), objects before it cost nothing.
-
-        Args:
-            prefix: folder below the root, or the beginning of names; see `walk.pages`.
-            after: only keys that sort after this text are listed.
-            tree: the store lists folder by folder; see `walk.position`.
-
-        Raises:
-            KeyOrderError: the store lists folder by folder, and `tree` is False.
-            StorageError: as `list`, or the store does not list keys in any order.
+        In stores that can begin a listing after a key (S3, R2 and GCS), objects before it cost nothing. `prefix` is a
+        folder or the beginning of names; see `walk.pages`. Raises KeyOrderError if the store lists folder by folder and
+        `tree` is False, and StorageError if it lists keys in no order.
         """
         with self._errors("list", folder=prefix):
             pages = walk.pages(self._open(), self.storage, prefix, after, tree=tree)
             yield from (tuple(landed_object(self.root, meta) for meta in page) for page in pages)
 
     def folders(self, prefix: str = "") -> tuple[str, ...]:
-        """Return the folders right below a folder, sorted, each from the root on and without a slash at its end.
-
-        Raises:
-            StorageError: as `list`.
-        """
+        """Return the folders right below a folder, sorted, each from the root on and without a slash at its end."""
         return self._listed(lambda: walk.folders(self._open(), self.storage, prefix), prefix)
 
     def answers(self) -> bool:
@@ -173,12 +146,7 @@ class Store:
         return True
 
     def get(self, key: str, etag: str) -> obstore.Bytes:
-        """Return the bytes of a whole object, by one request.
-
-        Raises:
-            SourceChangedError: the object is gone, or has another ETag.
-            StorageError: the store is unreachable or refuses.
-        """
+        """Return the bytes of a whole object, by one request; SourceChangedError if it is gone, or has another ETag."""
         with self._errors("read", key):
             try:
                 client = self._open()
@@ -191,9 +159,7 @@ class Store:
     def get_range(self, key: str, etag: str, start: int, end: int) -> obstore.Bytes:
         """Return the bytes of an object from `start` up to `end`, by one request; not of a web server.
 
-        Raises:
-            SourceChangedError: the object is gone, or has another ETag.
-            StorageError: the store is unreachable or refuses.
+        Raises SourceChangedError as `get`.
         """
         with self._errors("read", key):
             try:
@@ -205,9 +171,7 @@ class Store:
     def digest(self, key: str, etag: str) -> str:
         """Return the SHA-256 of an object's content, in hexadecimal digits; it is read in pieces.
 
-        Raises:
-            SourceChangedError: the object is gone, or has another ETag.
-            StorageError: the store is unreachable or refuses.
+        Raises SourceChangedError as `get`.
         """
         client, digest = self._open(), hashlib.sha256()
         if isinstance(client, HTTPStore):
@@ -249,18 +213,8 @@ class Store:
         Larger objects are uploaded in parts. For these, and in a folder, the key is checked first, so the last of
         several writers at the same moment wins: use it only for keys whose writers all have the same bytes.
 
-        Args:
-            key: of the object; its folders are made.
-            body: the object.
-            multipart_above: threshold in bytes, also the size of a part; that of the storage's requests, or 5 MiB,
-                when None.
-
-        Returns:
-            Whether it was written; False if an object of this key and size was there.
-
-        Raises:
-            StorageUnreachableError: the store is unreachable or fails; a retry may help.
-            StorageError: the store refuses, lacks the bucket or folder, or holds another object under the key.
+        `multipart_above` is in bytes, also the size of a part; that of the storage's requests, or 5 MiB, when None.
+        Returns False if an object of this key and size was there; one of another size is a StorageError.
         """
         with self._errors("write", key):
             if isinstance(self.storage, LocalStorage):
@@ -287,10 +241,6 @@ class Store:
         """Write an HTML page, and replace an earlier one; no reader sees a part of it.
 
         In a bucket it has the content type by which browsers show it. A local folder is made.
-
-        Raises:
-            StorageUnreachableError: the store is unreachable or fails, also after the client's own retries.
-            StorageError: the store refuses, or lacks the bucket.
         """
         with self._errors("write", key):
             if isinstance(self.storage, LocalStorage):
@@ -302,27 +252,15 @@ class Store:
     def put_own(self, key: str, body: bytes, *, multipart_above: int) -> None:
         """Write an object under a key that no other writer has, by one request or in parts.
 
-        Without a condition, a request may be sent again after any error, so the client retries it.
-
-        Args:
-            key: of the object.
-            body: the object.
-            multipart_above: threshold in bytes, also the size of a part.
-
-        Raises:
-            StorageUnreachableError: the store is unreachable or fails, also after the client's own retries.
-            StorageError: the store refuses, or lacks the bucket.
+        Without a condition, a request may be sent again after any error, so the client retries it. `multipart_above` is
+        in bytes, also the size of a part.
         """
         with self._errors("write", key):
             in_parts = len(body) > multipart_above
             obstore.put(self._open(), key, body, use_multipart=in_parts, chunk_size=multipart_above)
 
     def find(self, key: str) -> LandedObject | None:
-        """Return the object of this key as it is now, by one request; None if there is none.
-
-        Raises:
-            StorageError: the store is unreachable or refuses.
-        """
+        """Return the object of this key as it is now, by one request; None if there is none."""
         with self._errors("read", key):
             try:
                 return landed_object(self.root, obstore.head(self._open(), key))
@@ -330,11 +268,7 @@ class Store:
                 return None
 
     def is_marker(self, landed: LandedObject) -> bool:
-        """Return whether a listed object is the marker of a folder, such as `region=NW/`; an empty one is asked for.
-
-        Raises:
-            StorageError: the store is unreachable or refuses.
-        """
+        """Return whether a listed object is the marker of a folder, such as `region=NW/`; an empty one is asked for."""
         if landed.size or isinstance(self.storage, LocalStorage):
             return False
         with self._errors("read", landed.key):
@@ -350,10 +284,8 @@ class Store:
 
         S3 and R2 remove up to 1,000 objects by one request, Azure up to 256. Other stores take a request an object. If
         one request does not remove all of them, each is removed by its own request, so that the error names the object.
-
-        Raises:
-            StorageUnreachableError: the store is unreachable or fails; any of the objects may be left.
-            StorageError: the store refuses to remove one of them; the others are removed.
+        If the store refuses to remove one of them, the others are removed; if it is unreachable, any of them may be
+        left.
         """
         if len(keys) > 1 and self._delete_together(keys):
             return
@@ -378,16 +310,10 @@ class Store:
         self._retried("delete", delete, key)
 
     def delete_unchanged(self, key: str, etag: str, size: int) -> bool:
-        """Remove an object if it has not changed.
+        """Remove an object if it has not changed; False if another object has the key, which stays.
 
         It is compared first. In S3 and R2 the deletion also has the ETag as its condition. In other stores, and on
         servers without that condition, an object that is written between the two requests is lost.
-
-        Returns:
-            Whether the key is free now; False if another object has it, which stays.
-
-        Raises:
-            StorageError: the store is unreachable or refuses.
         """
         landed = self.find(key)
         if landed is None:
@@ -408,11 +334,7 @@ class Store:
     def tag_unchanged(self, key: str, etag: str, size: int, name: str, value: str) -> bool:
         """Add a tag to an object in S3, beside those that it has, if it has not changed; it is compared first.
 
-        Returns:
-            Whether it is unchanged, and has the tag now.
-
-        Raises:
-            StorageError: the store is unreachable or refuses.
+        Returns whether it is unchanged, and has the tag now.
         """
         assert isinstance(self.storage, S3Storage)  # noqa: S101 - the config requires it
         landed = self.find(key)
@@ -491,11 +413,7 @@ class Store:
 
 
 def _made(storage: AnyStorage) -> Client:
-    """Return the client of a storage.
-
-    Raises:
-        StorageError: there are no credentials, or the client refuses the config, such as an absent key file.
-    """
+    """Return the client of a storage."""
     try:
         return as_obstore(storage)
     except ObstoreError as error:

@@ -47,8 +47,6 @@ def pages(
     Raises:
         KeyOrderError: the store lists in tree order, and the order of whole keys was expected.
         StorageError: the store lists in neither order, as directory buckets of S3 do.
-        ObstoreError: the client's own.
-        OSError: a folder cannot be read.
     """
     folder, _, name = prefix.rpartition("/")
     if isinstance(storage, LocalStorage):
@@ -74,12 +72,7 @@ def pages(
 
 
 def named_pages(store: Client, storage: AnyStorage, prefix: str, hides: Hides) -> Iterator[Sequence["ObjectMeta"]]:
-    """Yield the objects whose keys begin with a text, by a listing that begins and ends with them if the store has it.
-
-    Raises:
-        ObstoreError: the client's own.
-        OSError: a folder or file cannot be read.
-    """
+    """Yield the objects whose keys begin with a text, by a listing that begins and ends with them if possible."""
     try:
         yield from list(pages(store, storage, prefix, "", tree=False))
     except KeyOrderError:
@@ -93,17 +86,8 @@ def unordered_pages(
     """Yield the objects below a folder in any order.
 
     Of a local folder hidden files are yielded only if it is known which folders the layout hides. A byte of a name that
-    is not UTF-8 is a surrogate in the key, as in Python's names of files.
-
-    Args:
-        store: a client of the storage.
-        storage: the storage.
-        prefix: folder below its root.
-        hides: see `Hides`; such a local folder may refuse to be read. None: hidden folders are not opened.
-
-    Raises:
-        ObstoreError: the client's own.
-        OSError: a folder or file cannot be read.
+    is not UTF-8 is a surrogate in the key, as in Python's names of files. Without `hides`, hidden folders are not
+    opened; one that it hides may refuse to be read.
     """
     if not isinstance(storage, LocalStorage):
         yield from _bucket_pages(store, storage, prefix)

@@ -22,12 +22,7 @@ _SMALL = 2**20  # bytes of an answer that is kept for another read: readers of P
 
 
 class RangeFile(io.RawIOBase):
-    """An object as a file.
-
-    Args:
-        size: bytes of the object.
-        fetch: requests the bytes from a position up to another.
-    """
+    """An object as a file."""
 
     def __init__(self, size: int, fetch: Callable[[int, int], bytes]) -> None:
         self._size = size
@@ -53,11 +48,7 @@ class RangeFile(io.RawIOBase):
         return self._position
 
     def read(self, size: int | None = -1, /) -> bytes:
-        """Return that many bytes, or those up to the end of the object.
-
-        Raises:
-            OSError: the answer has another length.
-        """
+        """Return that many bytes, or those up to the end of the object."""
         end = self._size if size is None or size < 0 else min(self._position + size, self._size)
         if end <= self._position:
             return b""
@@ -77,7 +68,6 @@ def find(store: HTTPStore, key: str) -> "ObjectMeta | None":
 
     Raises:
         StorageError: it has neither an ETag nor a time of change.
-        ObstoreError: the server cannot be reached, or refuses.
     """
     try:
         meta = obstore.head(store, key)
@@ -89,8 +79,7 @@ def find(store: HTTPStore, key: str) -> "ObjectMeta | None":
 def version(store: HTTPStore, meta: "ObjectMeta") -> str:
     """Return the version of an object: its ETag, or its Last-Modified if the server has no ETags.
 
-    Raises:
-        StorageError: the server sends neither.
+    Raises StorageError without either.
     """
     if meta["e_tag"]:
         return meta["e_tag"]
@@ -104,11 +93,7 @@ def version(store: HTTPStore, meta: "ObjectMeta") -> str:
 
 
 def open_file(store: HTTPStore, key: str) -> pa.NativeFile:
-    """Return an object for random access: by ranges, or from a temporary copy if the server has no ranges.
-
-    Raises:
-        OSError: the object is gone, or the server cannot be reached, or refuses.
-    """
+    """Return an object for random access: by ranges, or from a temporary copy if the server has no ranges."""
     with _os_errors():
         size = obstore.head(store, key)["size"]
         try:
