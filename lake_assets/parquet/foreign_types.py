@@ -74,6 +74,8 @@ class _Foreign:
 
     def type_of(self, data_type: pa.DataType, first: int) -> pa.DataType:
         """Return the type of a column or a part of one whose first leaf is at this position."""
+        if isinstance(data_type, pa.ExtensionType):  # of a library that this process happens to have imported
+            return self.type_of(data_type.storage_type, first)
         if t.is_struct(data_type):
             if data_type.names == [footers.ENTRIES]:
                 key, item = data_type.field(0).type.value_type

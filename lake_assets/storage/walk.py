@@ -7,6 +7,7 @@ these servers behind it.
 
 import datetime as dt
 import os
+import stat
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING
@@ -213,9 +214,11 @@ def _files(
                 if not entry.is_symlink():  # removed or renamed since the folder was read
                     continue
                 status = entry.stat(follow_symlinks=False)  # of a link to no file, which is a bad object
+            if not (stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode)):  # a pipe would be read without end
+                continue
             microseconds = status.st_mtime_ns // 1000  # as the client has them, also in the ETag of a single object
             time = _EPOCH + dt.timedelta(microseconds=microseconds)
-            etag = f"{status.st_ino:x}-{microseconds:x}-{status.st_size:x}"
+            etag = f"{status.st_ino:x}-{max(microseconds, 0):x}-{status.st_size:x}"  # before 1970 it is that of 1970
             yield {"path": key, "last_modified": time, "size": status.st_size, "e_tag": etag, "version": None}
 
 

@@ -106,6 +106,24 @@ def test_many_objects_are_deleted_though_some_are_gone(storage: AnyStorage) -> N
     assert [obj.key for obj in store.list()] == ["a.parquet"]
 
 
+def test_a_pipe_is_no_object(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a.csv")
+    (tmp_path / "b.csv").write_text("n\n1\n")
+
+    assert [obj.key for obj in Store(LocalStorage(path=str(tmp_path))).list()] == ["b.csv"]
+
+
+@pytest.mark.parametrize("seconds", [-(2**31), -1, 0, 2**33])
+def test_a_file_is_read_whatever_its_time_is(tmp_path: Path, seconds: int) -> None:
+    (tmp_path / "a.csv").write_bytes(b"n")
+    os.utime(tmp_path / "a.csv", (seconds, seconds))
+    store = Store(LocalStorage(path=str(tmp_path)))
+    (landed,) = store.list()
+
+    assert store.get("a.csv", landed.etag).to_bytes() == b"n"
+    assert store.find("a.csv") == landed
+
+
 def test_a_missing_folder_or_bucket_is_named_and_no_secret(tmp_path: Path, s3: S3Server) -> None:
     with pytest.raises(StorageError, match=r"the folder .*nowhere does not exist: create it"):
         Store(LocalStorage(path=str(tmp_path / "nowhere"))).list()

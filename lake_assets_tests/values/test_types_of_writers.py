@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import duckdb
+import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -285,6 +286,20 @@ def test_a_map_with_a_key_twice_is_a_bad_value(local_world: World, way: str, *, 
         world.options["on_bad_row"] = "dead_letter"
         ingest(world)
         assert world.query("SELECT id FROM lake.sales ORDER BY id") == [(1,), (3,), (4,)]
+
+
+@pytest.mark.parametrize("way", ["encoded", "indexed", "copied"])
+def test_a_type_of_pandas_is_what_it_is_stored_as(local_world: World, way: str) -> None:
+    """Also in a process that knows the type, as this one does once pandas has written it."""
+    world, body = world_of(local_world, way), io.BytesIO()
+    intervals = pd.arrays.IntervalArray.from_tuples([(0, 1), (1, 2)])
+    pd.DataFrame({"p": pd.period_range("1970-02", periods=2, freq="M"), "i": intervals}).to_parquet(body)
+    world.land(NW, body.getvalue())
+
+    ingest(world)
+
+    expected = [(1, {"left": 0, "right": 1}), (2, {"left": 1, "right": 2})]
+    assert world.query("SELECT p, i FROM lake.sales ORDER BY p") == expected
 
 
 TRANSFORM = {"sql": "SELECT * EXCEPT (region, date) FROM source"}
