@@ -85,7 +85,7 @@ def check_attach_options(options: Mapping[str, OptionValue]) -> dict[str, Option
     for name, value in options.items():
         option = name.lower()
         if option in checked:
-            raise ValueError(f"attach_options has {name!r} twice")
+            raise ValueError(f"attach_options has {name!r} twice: remove one of them")
         if option in _REFUSED:
             raise ValueError(f"attach_options cannot have {name!r}: {_REFUSED[option]}")
         if option.startswith("meta_"):

@@ -86,7 +86,7 @@ def parse_connection_string(text: str) -> AzureAccess:
     if not account:
         raise ValueError("connection_string names no account: it needs AccountName or BlobEndpoint")
     if not key and not sas:
-        raise ValueError("connection_string has neither AccountKey nor SharedAccessSignature")
+        raise ValueError("connection_string has neither AccountKey nor SharedAccessSignature: add one")
     if key:
         check_key(key, "AccountKey of connection_string")
     if sas:

@@ -183,7 +183,7 @@ class Lake(Model):
             raise ValueError("storage is missing: give a folder or a bucket; only MotherDuck can manage a lake's files")
         for key, storage in (("storage", self.storage), ("staging", self.staging)):
             if isinstance(storage, S3Storage) and storage.anonymous:
-                raise ValueError(f"the lake's {key} is written to, so it cannot be anonymous: give keys or a role")
+                raise ValueError(f"the lake's {key} is written to: remove anonymous, and use keys or a role")
             if isinstance(storage, GcsStorage) and not storage.has_hmac_keys:
                 raise ValueError(
                     f"DuckDB accesses Google Cloud Storage with an HMAC key: give the lake's {key} key_id and secret, "

@@ -161,7 +161,7 @@ class _Written(Model):
     @model_validator(mode="after")
     def _is_written(self) -> Self:
         if isinstance(self.to, S3Storage) and self.to.anonymous:
-            raise ValueError(f"{self.key}.to is written to, so it cannot be anonymous: give keys or a role")
+            raise ValueError(f"{self.key}.to is written to: remove anonymous, and use keys or a role")
         return self
 
 

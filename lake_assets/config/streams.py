@@ -373,7 +373,7 @@ class Stream(Model):
     @model_validator(mode="after")
     def _partition_columns(self) -> Self:
         if len({name.lower() for name in self.partitions}) < len(self.partitions):
-            raise ValueError("two partition columns differ only in the case of their letters")
+            raise ValueError("two partition columns differ only in the case of their letters: rename one of them")
         times = [name for name, field in self.partitions.items() if field.type in TIME_TYPES]
         if (late := [name for name in times[1:] if self.partitions[name].keys]) and len(self.partitions) > DIMENSIONS:
             raise ValueError(
@@ -408,7 +408,7 @@ class Stream(Model):
             if name.lower() in partitions:
                 raise ValueError(f"path_columns.{name} is a partition column, which the table always has: remove it")
             if name not in template.columns:
-                raise ValueError(f"the layout {template.text!r} has no {{{name}}}, which path_columns names")
+                raise ValueError(f"the layout {template.text!r} has no {{{name}}}, which path_columns names: remove it")
             check_time_type(template, PartitionColumn(name, column.type), f"path_columns.{name}")
         taken = {*partitions, *(name.lower() for name in self.path_columns)}
         added = {f"file_columns.{name}": name for name in self.file_columns}

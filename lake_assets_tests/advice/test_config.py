@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from lake_assets.config.attach_options import ATTACH_OPTIONS
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.sentences import sentence
+from lake_assets_tests.advice.test_sentences import sentences
 from lake_assets_tests.tiers import more, soak
 
 Document = dict[str, Any]
@@ -87,10 +89,10 @@ def stream_of(document: Document) -> Document:
 
 
 def with_key(document: Document, key: str, value: object) -> Document:
-    """Return the document with a key of its stream, or `section.key`, or without it for None."""
+    """Return the document with a key of its stream, `section.key`, or `lakes.test.key`, or without it for None."""
     changed = deepcopy(document)
     *sections, last = key.split(".")
-    place = stream_of(changed)
+    place = changed if sections[:1] == ["lakes"] else stream_of(changed)
     for section in sections:
         place = place.setdefault(section, {})
     if value is None:
@@ -101,8 +103,11 @@ def with_key(document: Document, key: str, value: object) -> Document:
 
 
 def without(document: Document, key: str) -> Document:
-    """Return the document without a key, or without a name of `checks.blocking`, or a rule of a declared column."""
-    stream = stream_of(document)
+    """Return the document without a key, a name of `checks.blocking`, a rule of a column, or a key of the lake."""
+    stream, lake = stream_of(document), document["lakes"]["test"]
+    for place, keys in (("lakes.test", lake), ("lakes.test.catalog", lake["catalog"])):
+        if key in keys and key not in stream:
+            return with_key(document, f"{place}.{key}", None)
     if key in stream or "." in key:
         return with_key(document, key, None)
     if key in stream.get("checks", {}).get("blocking", ()):
@@ -116,6 +121,8 @@ def subject(problem: str) -> str:
     return re.split("[:, ]", re.sub(r"^(?:stream \w+: )?(?:checks\.)?blocking names ", "", problem))[0]
 
 
+BUCKET, ROOMS = S3 | {"bucket": "lake"}, ("storage", "staging")
+CHAIN = {"provider": "credential_chain"}
 CRON = {"cron": "0 1 * * *"}
 GCS = SOURCES["gcs"]
 WORDS: list[tuple[str, str, object]] = [
@@ -128,9 +135,15 @@ WORDS: list[tuple[str, str, object]] = [
     (r"name another storage in dead_letters\.to", "dead_letters", {"to": "/letters"}),
     ("give a bucket", "source", S3),
     ("give the source key_id and secret", "source", GCS | {"key_id": "k", "secret": "s"}),
-    ("give the source .* or provider: credential_chain", "source", GCS | {"provider": "credential_chain"}),
+    ("give the source .* or provider: credential_chain", "source", GCS | CHAIN),
     ("set on_bad_object", "on_bad_object", "quarantine"),
     ("set on_bad_row", "on_bad_row", "dead_letter"),
+    ("give a folder or a bucket", "lakes.test.storage", "/data"),
+    ("give (?:a folder or|the lake's storage) a bucket|or give storage", "lakes.test.storage", BUCKET),
+    *((f"{key} is written to: remove anonymous, and use keys or a role", f"lakes.test.{key}", BUCKET) for key in ROOMS),
+    *((f"lake's {key} key_id and secret", f"lakes.test.{key}", GCS | {"key_id": "k", "secret": "s"}) for key in ROOMS),
+    *((f"lake's {key} .* or provider: credential_chain", f"lakes.test.{key}", GCS | CHAIN) for key in ROOMS),
+    ("give each another name", "lakes.test.ledger", "runs"),
     ("set fail_hours", "freshness.fail_hours", 3),
     (r"set freshness\.newest_partition_hours", "freshness", {"newest_partition_hours": 3}),
 ]
@@ -150,7 +163,14 @@ def written(problem: str) -> Iterator[tuple[str, object]]:
 def ways(document: Document, problem: str) -> Iterator[tuple[str, object, Document]]:
     """Yield each way that a problem names: a key, its new value or None, and the document that has it."""
     yield from ((key, value, with_key(document, key, value)) for key, value in written(problem))
-    for words in re.findall(r"remove ((?:\w[\w.]*(?: and |, (?!or\b|so\b)|$|(?=\W)))+)", problem):
+    for words in re.findall(r"leave (it|them|attach_options)\b", problem):
+        key = subject(problem) if words in {"it", "them"} else words
+        yield key, None, without(document, key)
+    for words in (
+        ()
+        if "remove anonymous" in problem
+        else re.findall(r"remove ((?:\w[\w.]*(?: and |, (?!or\b|so\b)|$|(?=\W)))+)", problem)
+    ):
         gone = document
         for word in re.split(", | and ", words):
             gone = without(gone, subject(problem) if word in {"it", "one"} else word.rstrip("."))
@@ -186,11 +206,73 @@ def leads_to_a_config(document: Document, before: Sequence[Document] = ()) -> bo
     return any(ends)
 
 
+def words_of_keys(schema: Any, definitions: Document) -> Iterator[tuple[str, set[object]]]:
+    """Yield each key of the config, with its words; none for one that takes any value."""
+    if isinstance(schema, dict):
+        for key, value in schema.get("properties", {}).items():
+            yield key, set(words(value, definitions))
+    for part in schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ():
+        yield from words_of_keys(part, definitions)
+
+
+def words(schema: Document, definitions: Document) -> Iterator[object]:
+    """Yield the words that a key may have, and `true` and `false` of a switch."""
+    if "$ref" in schema:
+        yield from words(definitions[schema["$ref"].rpartition("/")[2]], definitions)
+    yield from schema.get("enum", [schema["const"]] if "const" in schema else [])
+    yield from ("true", "false") if schema.get("type") == "boolean" else ()
+    for part in (*schema.get("anyOf", ()), *schema.get("oneOf", ())):
+        yield from words(part, definitions)
+
+
+def test_each_key_and_word_that_an_error_advises_is_one_of_the_config() -> None:
+    schema = LakeConfig.model_json_schema()
+    known: dict[str, set[object]] = {name: {"true", "false"} for name in ATTACH_OPTIONS}
+    for key, values in words_of_keys(schema, schema["$defs"]):
+        known[key] = known.get(key, set()) | values
+
+    pairs = {pair for text in sentences() for pair in re.findall(r"\b([a-z]+(?:_[a-z]+)*): ([a-z_]+)\b", text)}
+    advised = {(key, word) for key, word in pairs if key in known or "_" in key}
+
+    assert ("schema_policy", "evolve") in advised
+    assert {
+        (key, word) for key, word in advised if key not in known or (known[key] and word not in known[key])
+    } == set()
+
+
 def places(*, every: bool) -> Iterator[tuple[str, str, str, dict[str, str]]]:
     """Yield modes with sources, lakes and partition columns: all together, or those of which one is not the first."""
     for source, lake, column in product(SOURCES, LAKES, COLUMNS):
         if every or [source != "folder", lake != "files", column != COLUMNS[0]].count(True) < 2:
             yield from ((mode, source, lake, column) for mode in MODES)
+
+
+def lakes(count: int) -> Iterator[Document]:
+    """Yield configs of each catalog and storage, with so many options of the lake, or fewer."""
+    server = {"type": "postgres", "host": "h", "database": "d", "user": "u"}
+    files = ({"type": kind, "path": "/c"} for kind in ("sqlite", "duckdb"))
+    stored = MOTHERDUCK["catalog"] | {"store_secret": True}
+    storages = (None, "/data", BUCKET, SOURCES["anonymous"], SOURCES["gcs"])
+    for catalog, storage, number in product(
+        (*files, server, MOTHERDUCK["catalog"], stored), storages, range(count + 1)
+    ):
+        for options in map(dict, combinations(OF_LAKES, number)):
+            lake = {"catalog": catalog, **({} if storage is None else {"storage": storage}), **options}
+            stream = {"source": S3, "partitions": {"region": {}}, "destination": {"table": "sales"}}
+            yield {"lakes": {"test": lake}, "streams": {"sales": stream}}
+
+
+OF_LAKES: list[tuple[str, Any]] = [
+    *(("staging", storage) for storage in ("/staging", SOURCES["anonymous"], SOURCES["gcs"])),
+    *(("attach_options", {name: value}) for name, value in (("encrypted", True), ("metadata_schema", "m"))),
+    *(("ledger", name) for name in ("ingest_files", "runs")),
+    ("manifest", "ingest_runs"),
+]
+
+
+def test_what_a_refused_lake_says_to_write_is_accepted() -> None:
+    for document in lakes(2):
+        assert leads_to_a_config(document), refusal(document)
 
 
 def documents(count: int, *, every: bool) -> Iterator[Document]:

@@ -120,7 +120,9 @@ def test_a_token_in_the_config_is_refused_unseen() -> None:
 
 
 def test_a_lake_is_in_a_bucket_that_duckdb_reaches_and_may_write_to() -> None:
-    assert "cannot be anonymous" in refused(SQLITE | {"storage": {"type": "s3", "bucket": "open", "anonymous": True}})
+    assert "storage is written to: remove anonymous" in refused(
+        SQLITE | {"storage": {"type": "s3", "bucket": "open", "anonymous": True}}
+    )
     assert "an HMAC key" in refused(SQLITE | {"storage": "gs://retail-lake"})
     for extra in ({"provider": "credential_chain"}, {"key_id": "GOOG1", "secret": "x"}):
         Lake.model_validate(SQLITE | {"storage": {"type": "gcs", "bucket": "retail-lake", **extra}})

@@ -360,7 +360,7 @@ def test_large_exports_are_several_files(local_export: World) -> None:
     [
         ("replace", {"to": "{storage}/deltas"}, "within the storage of lake test"),
         ("replace", {"to": "{source}"}, "within the landing zone of stream sales"),
-        ("replace", {"to": {"type": "s3", "bucket": "deltas", "anonymous": True}}, "cannot be anonymous"),
+        ("replace", {"to": {"type": "s3", "bucket": "deltas", "anonymous": True}}, "is written to: remove anonymous"),
         ("replace", {"to": "x", "compression": "lz4"}, "compression"),
         ("replace", {"to": "x", "format": "csv"}, "format"),
         ("index", {"to": "x"}, "old rows of a file that changed or vanished are gone"),
