@@ -36,9 +36,9 @@ _COLUMNS: Mapping[AnyRows, str] = {
     "registered": "land it again with the table's columns, or use mode: replace with schema_policy: evolve.",
 }
 _TYPES: Mapping[AnyRows, str] = {
-    "landed": "cast it in a transform, or change the table's column.",
+    "landed": "cast it in a transform, or let the stream fill another table.",
     "first": LAND_AS_ANOTHER,
-    "result": "cast it in the transform, or change the table's column.",
+    "result": "cast it in the transform, or let the stream fill another table.",
     "registered": "land it with the table's type.",
 }
 _DECLARED: Mapping[AnyRows, str] = {

@@ -3,6 +3,7 @@
 import os
 from functools import partial
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 import duckdb
@@ -91,6 +92,52 @@ def a_column_of_json_that_parquet_lacks_is_declared_as_a_text(local_world: World
     local_world.ingest(NW)
     assert local_world.query("SELECT s FROM lake.sales") == [("{}",)]
     return [1.5]
+
+
+@case
+def a_whole_number_beyond_64_bits_has_a_declared_type(local_world: World, tmp_path: Path) -> Steps:
+    file = tmp_path / "a.jsonl"
+    file.write_text(f'{{"region":"NW","date":"2026-02-11","total":1.5,"n":{2**70}}}\n')
+    yield partial(land_file, local_world, file), "declare it in landing.columns, such as "
+    kinds = {"region": "string", "date": "date", "total": "double", "n": "decimal(38,0)"}
+    local_world.options = {"landing": {"columns": kinds}}
+    land_file(local_world, file)
+    local_world.ingest(NW)
+    assert local_world.query("SELECT n FROM lake.sales") == [(2**70,)]
+    return [1.5]
+
+
+@case
+def a_column_that_is_not_declared_is_left_out_or_is(local_world: World) -> Steps:
+    kinds = {"region": "string", "date": "date", "id": "bigint", "total": "double"}
+    local_world.options = {"landing": {"columns": kinds}}
+    table = rows(1, 1).append_column("note", pa.array(["a"]))
+    yield partial(land, local_world, table), "; leave the others out, or declare them in the config"
+    land(local_world, table.drop_columns("note"))
+    local_world.ingest(NW)
+    local_world.options = {"landing": {"columns": kinds | {"note": "string"}}, "schema_policy": "evolve"}
+    land(local_world, table.set_column(2, "id", pa.array([2])))
+    local_world.ingest(NW)
+    assert local_world.query("SELECT id, note FROM lake.sales ORDER BY id") == [(1, None), (2, "a")]
+    return [1, 1]
+
+
+@case
+def a_column_of_another_kind_is_converted_or_declared_so(local_world: World) -> Steps:
+    kinds = {"region": "string", "date": "date", "id": "bigint", "total": "double"}
+    local_world.options = {"landing": {"columns": kinds}}
+    table = rows(1, 1)
+    times = table.set_column(2, "id", pa.array([5], pa.timestamp("us")))
+    yield partial(land, local_world, times), "convert it before, or declare another type in the config"
+    land(local_world, times.set_column(2, "id", times["id"].cast(pa.int64())))
+    local_world.ingest(NW)
+    assert local_world.query("SELECT id FROM lake.sales") == [(5,)]
+    local_world.options = {"landing": {"columns": kinds | {"id": "timestamp"}}, "destination": {"table": "times"}}
+    rmtree(local_world.source["path"])
+    land(local_world, times)
+    local_world.ingest(NW)
+    assert local_world.query("SELECT epoch_us(id) FROM lake.times") == [(5,)]
+    return None
 
 
 @case

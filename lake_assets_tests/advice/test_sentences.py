@@ -45,19 +45,22 @@ def texts(node: ast.expr, module: ast.Module, seen: tuple[str, ...] = ()) -> Ite
 
 
 def defined(name: str, module: ast.Module, seen: tuple[str, ...]) -> Iterator[str]:
-    """Yield the texts that a name is given in its module, or else anywhere, and those that a function returns."""
+    """Yield the texts that a name is given in its module, or else in another's body, and those of a function."""
     for tree in (module, *trees(PACKAGE).values()):
-        if values := definitions(tree).get(name):
+        if values := definitions(tree, of_body=tree is not module).get(name):
             for value in values:
                 yield from texts(value, tree, seen)
             return
 
 
 @cache
-def definitions(module: ast.Module) -> dict[str, list[ast.expr]]:
+def definitions(module: ast.Module, *, of_body: bool) -> dict[str, list[ast.expr]]:
+    """Return what each name is given, and what functions return; names within functions only if not `of_body`."""
     values: dict[str, list[ast.expr]] = {}
     for node in ast.walk(module):
         match node:
+            case ast.Assign() | ast.AnnAssign() if of_body and node not in module.body:
+                continue
             case ast.Assign(targets=[ast.Name(id=name)], value=value) | ast.AnnAssign(ast.Name(id=name), value=value):
                 values.setdefault(name, []).extend(filter(None, [value]))
             case ast.FunctionDef(name=name):

@@ -205,10 +205,7 @@ class ReplaceRun(Run):
         if not isinstance(error, NotDirectError) or len(runs) == 1:
             return error
         names = several([run.stream.name for run in runs])
-        return CatalogError(
-            f"{names} cannot be committed in one snapshot: {error}:",
-            "remove their release group, or what the direct strategy does not support.",
-        )
+        return CatalogError(f"{names} cannot be committed in one snapshot: {error}:", "remove their release group.")
 
     def _break_off(self, error: Exception, runs: Sequence[PartitionRun]) -> None:
         """End the run with an error that all streams have, and remove the files of what is still open."""
