@@ -25,15 +25,19 @@ GRANT INSERT ON ducklake_file_partition_value TO lake_writer;
 GRANT UPDATE ON ducklake_table_stats TO lake_writer;
 GRANT UPDATE ON ducklake_table_column_stats TO lake_writer;
 
--- Ledger, manifest and the manifest of deltas: their new rows are inlined, in tables whose names have the numbers of the lake's tables.
+-- Ledger, manifest and those of deltas and dead letters: their new rows are inlined, in tables whose names have the numbers of the lake's tables.
 DO $$
 DECLARE
     inlined text;
 BEGIN
     FOR inlined IN SELECT inlined_tables.table_name FROM ducklake_inlined_data_tables inlined_tables JOIN ducklake_table USING (table_id)
-        WHERE ducklake_table.table_name IN ('ingest_runs', 'ingest_files', 'ingest_deltas')
+        WHERE ducklake_table.table_name IN ('ingest_runs', 'ingest_files', 'ingest_deltas', 'ingest_dead_letters')
     LOOP
         EXECUTE format('GRANT INSERT ON %I TO lake_writer', inlined);
     END LOOP;
+    -- Of the manifest of dead letters a writer may write the first row, which has the first statistics.
+    IF EXISTS (SELECT FROM ducklake_table WHERE table_name = 'ingest_dead_letters') THEN
+        GRANT INSERT ON ducklake_table_stats, ducklake_table_column_stats TO lake_writer;
+    END IF;
 END
 $$;

@@ -13,6 +13,7 @@ from lake_assets.checks.facts import Facts, PreparedCheck
 from lake_assets.checks.result import NAMED, CheckResult
 from lake_assets.duckdb_engine import all_threads, identifier
 from lake_assets.errors import CatalogError
+from lake_assets.lake.failures import outer_error
 from lake_assets.lake.session import LakeSession
 from lake_assets.layout.partition import Partition
 from lake_assets.streams.stream import OpenStream
@@ -70,8 +71,8 @@ def _session(facts: Facts, name: str) -> Iterator[LakeSession]:
         try:
             yield lake
         except duckdb.Error as error:
-            sentence = str(error).splitlines()[0]
-            raise CatalogError(f"check {name} of stream {stream.name}: {sentence}:", "correct its SQL.") from error
+            problem = f"check {name} of stream {stream.name}: {str(error).splitlines()[0]}:"
+            raise (outer_error(error, lake.config) or CatalogError(problem, "correct its SQL.")) from error
         finally:
             lake.rows("USE memory")
             lake.rows("DROP VIEW IF EXISTS temp.refreshed")

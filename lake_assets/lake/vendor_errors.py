@@ -34,7 +34,7 @@ _LOST = (
     "run `lake-assets index STREAM --repair` if it is a landed object, which removes its rows, or else ingest its "
     "partition with --force."
 )
-_FEWER_COLUMNS = f"leave columns out in a transform; or {_NOT_INLINED}."
+_FEWER_COLUMNS = f"leave columns out by omit: true in `columns`, or {_NOT_INLINED}."
 
 SQLITE = (
     Text("database is locked", Meaning.LOCKED, "another connection writes"),
@@ -90,7 +90,7 @@ DUCKLAKE = (
         r"Column name .* is reserved by DuckLake for internal use",
         Meaning.REJECTED,
         "a column has a name that DuckLake uses in its tables of inlined rows",
-        advice=f"rename the column where it is written or in a transform, or {_NOT_INLINED}.",
+        advice=f"rename the column where it is written or by `from` in `columns`, or {_NOT_INLINED}.",
     ),
 )
 

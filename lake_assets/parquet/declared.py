@@ -102,9 +102,13 @@ class Declared:
                 continue
             name = names.get(landed.name.lower(), landed.name)
             if (other := found.setdefault(name.lower(), landed)) is not landed:
+                # `columns` knows no two names that differ in the case of their letters.
+                same = other.name.lower() == landed.name.lower()
                 raise SchemaError(
                     f"{origin} has the columns {other.name!r} and {landed.name!r}, and each is {name!r} in the table:",
-                    "omit one of them in `columns`, or give it another name there.",
+                    "rename one where it is written."
+                    if same
+                    else "omit one of them in `columns`, or give it another name there.",
                 )
         return pa.schema([f.with_name(names.get(f.name.lower(), f.name)) for f in found.values()])
 

@@ -29,7 +29,10 @@ from lake_assets.lake.catalog import spec
 from lake_assets.lake.session import LakeSession
 from lake_assets.landing.writer import LandingWriter
 from lake_assets_tests.advice.cases import Case, Steps, command, follow, named
+from lake_assets_tests.advice.test_landed import parquet
 from lake_assets_tests.advice.test_past import compacted, snapshot
+from lake_assets_tests.checks.checked import check
+from lake_assets_tests.deploy.test_postgres_roles import Roles, roles
 from lake_assets_tests.faults.outage import HURRIED, small_disk
 from lake_assets_tests.faults.test_disks import fill
 from lake_assets_tests.faults.writer import overtaken
@@ -37,6 +40,8 @@ from lake_assets_tests.lake.test_locked import held
 from lake_assets_tests.tiers import more
 from lake_assets_tests.world import NW, SW, World, sales
 from lake_assets_tests.world_fixtures import bucket_on, database_on
+
+__all__ = ["roles"]
 
 CASES: list[Any] = []
 
@@ -61,11 +66,12 @@ def change(world: World, *statements: str) -> None:
 
 @contextmanager
 def just_before(function: str, happening: Callable[[], object]) -> Iterator[None]:
-    """Let something happen before each call of a function, by the place where it is called."""
-    called = pkgutil.resolve_name(function)
+    """Let something happen before the first call of a function, by the place where it is called."""
+    called, happenings = pkgutil.resolve_name(function), [happening]
 
     def late(*arguments: Any, **options: Any) -> object:
-        happening()
+        if happenings:
+            happenings.pop()()
         return called(*arguments, **options)
 
     with mock.patch(function, late):
@@ -358,7 +364,9 @@ def a_key_that_may_not_read_the_files_of_the_lake_gets_the_right(
     local_world.options = {"mode": "index"}
     local_world.commit(NW, 1)
     s3.deny_reading(local_world.source["bucket"], "some/prefix/region=NW/date=2026-02-11/batch_1.parquet")
+    local_world.options |= {"checks": {"sql": {"positive": "SELECT * FROM refreshed WHERE total * 2 <= 0"}}}
     yield other_of(local_world).stream.partition(NW).read, "grant its key the right to read and write there"
+    yield partial(check, other_of(local_world), "positive"), "grant its key the right to read and write there"
     s3.client().delete_bucket_policy(Bucket=local_world.source["bucket"])
     return [1]
 
@@ -438,6 +446,20 @@ def columns_that_changed_while_files_were_registered_are_read_when_it_is_run_aga
     with just_before("lake_assets.ingest.index.register.commit", alter):
         yield "run it again."
     return [1, 5]
+
+
+@case
+def a_partition_that_was_committed_meanwhile_is_read_again(
+    local_world: World, monkeypatch: pytest.MonkeyPatch
+) -> Steps:
+    monkeypatch.setattr("lake_assets.ingest.partition_run.TRIES", 1)
+    local_world.options = {"mode": "append"}
+    local_world.commit(NW, 1)
+    local_world.land(NW, sales(2), "b.parquet")
+    other = other_of(local_world)
+    with just_before("lake_assets.ingest.replace.replace_run.commit", partial(other.ingest, NW)):
+        yield "nothing was changed. Run it again"
+    return [1, 2]
 
 
 @case
@@ -582,7 +604,92 @@ def a_partition_that_was_held_meanwhile_is_compacted_after_its_release(local_wor
     return [2]
 
 
+# What a catalog refuses.
+
+NOT_INLINED = {"attach_options": {"data_inlining_row_limit": 0}}
+
+
+@case
+def a_storage_that_is_not_that_of_the_catalog_is_corrected_or_overrides_it(local_world: World, tmp_path: Path) -> Steps:
+    right = local_world.storage
+    local_world.commit(SW, 5)
+    local_world.land(NW, sales(1))
+    local_world.storage = right | {"path": str(tmp_path / "moved")}
+    yield "correct `storage`; if the lake's files were moved there, set attach_options: {override_data_path: true}"
+    local_world.storage = right
+    local_world.ingest(NW)
+    local_world.storage = right | {"path": str(Path(right["path"]).rename(tmp_path / "moved"))}
+    yield partial(local_world.ingest, NW), "set attach_options: {override_data_path: true}"
+    local_world.lake_options = {"attach_options": {"override_data_path": True}}
+    return [1, 5]
+
+
+@case
+def a_column_with_a_name_of_ducklake_gets_another_name(local_world: World) -> Steps:
+    parquet(local_world, total=[1.0], begin_snapshot=[3])
+    yield "rename the column where it is written or by `from` in `columns`"
+    parquet(local_world, total=[1.0], since=[3])
+    local_world.ingest(NW)
+    local_world.options = {"columns": {"since": {"from": "begin_snapshot"}}}
+    parquet(local_world, total=[1.0], begin_snapshot=[3])
+    return [1]
+
+
+@case
+def a_column_with_a_name_of_ducklake_is_not_inlined(local_world: World) -> Steps:
+    parquet(local_world, total=[1.0], begin_snapshot=[3])
+    yield "so that DuckLake creates no table of inlined rows"
+    local_world.lake_options = NOT_INLINED
+    return [1]
+
+
+@of_a_server
+def more_columns_than_a_catalog_takes_are_left_out_or_not_inlined(local_world: World) -> Steps:
+    many = {f"c{number}": [1] for number in range(2000)}
+    local_world.land(NW, pa.table({"total": [1.0]} | many))
+    yield "leave columns out by omit: true in `columns`"
+    local_world.options = {"columns": {name: {"omit": True} for name in list(many)[:100]}}
+    local_world.ingest(NW)
+    local_world.options = {"destination": {"table": "other"}}
+    yield partial(local_world.ingest, NW), "so that DuckLake creates no table of inlined rows"
+    local_world.lake_options = NOT_INLINED
+    local_world.ingest(NW)
+    return [1]
+
+
+@of_a_server
+def a_right_of_the_catalogs_user_is_granted(local_world: World, roles: Roles) -> Steps:
+    roles.become("lake_reader")
+    local_world.land(NW, sales(2))
+    yield "grant it to the catalog's user. deploy/postgres/roles.sql has the rights that each kind of user needs"
+    roles.become("lake_writer")
+    return [2]
+
+
+@case
+def the_query_of_a_check_is_corrected(local_world: World) -> Steps:
+    local_world.commit(NW, 1)
+    local_world.options = {"checks": {"sql": {"positive": "SELECT * FROM refreshed WHERE toatl <= 0"}}}
+    yield partial(check, local_world, "positive"), "correct its SQL"
+    local_world.options = {"checks": {"sql": {"positive": "SELECT * FROM refreshed WHERE total <= 0"}}}
+    assert check(local_world, "positive").passed
+    return [1]
+
+
 # Tables, and what is registered for them as it is.
+
+
+@case
+def a_table_without_a_partition_column_is_partitioned_by_the_others(local_world: World) -> Steps:
+    local_world.commit(SW, 5)
+    change(local_world, "CREATE TABLE other (id BIGINT, total DOUBLE, region VARCHAR)")
+    local_world.options = {"destination": {"table": "other"}}
+    local_world.land(NW, sales(1))
+    yield partial(local_world.ingest, NW), "choose another table, or correct `partitions` in the config"
+    local_world.options |= {"partitions": {"region": {}}}
+    local_world.ingest("region=NW")
+    assert local_world.query("SELECT total, region FROM lake.other") == [(1.0, "NW")]
+    return [5]
 
 
 @case

@@ -70,15 +70,18 @@ def definitions(module: ast.Module, *, of_body: bool) -> dict[str, list[ast.expr
 
 
 def sentences() -> dict[str, str]:
-    """The sentences that errors are raised with as their fix, each with the file of the first one."""
+    """The sentences that errors are raised with, or that belong to texts of vendors, as their fix; each with a file."""
     errors = {n.name for n in ast.walk(trees(PACKAGE)[PACKAGE / "errors.py"]) if isinstance(n, ast.ClassDef)}
     advice: dict[str, str] = {}
     for path, module in trees(PACKAGE).items():
         for node in ast.walk(module):
-            if isinstance(node, ast.Call) and len(node.args) > 1:
+            if isinstance(node, ast.Call):
                 name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-                for text in texts(node.args[1], module) if name in errors else ():
-                    if words_of(text):
+                hints = node.args[1:2] if name in errors else []
+                if name == "Text":  # of a vendor
+                    hints = [*node.args[4:], *(key.value for key in node.keywords if key.arg == "advice")]
+                for hint in hints:
+                    for text in filter(words_of, texts(hint, module)):
                         advice.setdefault(text, path.relative_to(PACKAGE).as_posix())
     return advice
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 
 from dev.plain_client import plain_client
@@ -29,6 +30,7 @@ __all__ = ["sessions"]
 
 SQL = Path(__file__).parents[2] / "deploy/postgres/roles.sql"
 PASSWORD = "a password"
+LETTERS = {"on_bad_row": "dead_letter", "columns": {"total": {"type": "double", "nullable": False}}}
 INLINED = "ducklake_inlined_data_"
 
 
@@ -109,6 +111,16 @@ def test_a_writer_ingests_replaces_what_others_changed_appends_restores_and_rele
     assert world.totals(NW) == [1, 2]
     release(world.stream, world.partition(NW))
     assert [row.mode for row in world.ledger(NW)[:3]] == ["release", "restore", "append"]
+
+
+@pytest.mark.more
+@pytest.mark.parametrize("roles", [pytest.param(LETTERS, id="letters")], indirect=True)
+def test_a_writer_keeps_dead_letters(roles: Roles) -> None:
+    roles.become("lake_writer")
+    roles.world.land(NW, pa.table({"id": [1, 2], "total": [2, None]}, schema=sales().schema), "a.parquet")
+
+    assert roles.world.ingest(NW).row.rows_dead_lettered == 1
+    assert roles.world.totals() == [1, 2]
 
 
 @pytest.mark.parametrize(

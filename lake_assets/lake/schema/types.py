@@ -84,7 +84,7 @@ _ARROW: dict[str, pa.DataType] = {sql: arrows[0] for sql, arrows in _ARROW_TYPES
 
 PARTITION_ARROW_TYPES: dict[PartitionType, pa.DataType] = {name: _ARROW[sql] for name, sql in PARTITION_TYPES.items()}
 
-_RENAME = "rename one where it is written, or in a transform."
+_RENAME = "rename one where it is written."  # a transform cannot tell them apart either
 
 
 def sql_type(data_type: pa.DataType, column: str) -> str:
