@@ -22,18 +22,11 @@ _WORDS = re.compile(r"[^\W\d_]+(?:[-_. ]+[^\W\d_]+)*")
 
 @dataclass(frozen=True, slots=True)
 class _Name:
-    """A file's name around its time.
-
-    Attributes:
-        before: the text before it.
-        value: as the time's type writes it.
-        marks: between the parts of the time.
-        behind: the text behind it.
-    """
+    """A file's name around its time."""
 
     before: str
-    value: str
-    marks: tuple[str, ...]
+    value: str  # as the time's type writes it
+    marks: tuple[str, ...]  # between the parts of the time
     behind: str
 
 

@@ -75,18 +75,11 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class _Level:
-    """The folders of one depth.
+    """The folders of one depth."""
 
-    Attributes:
-        name: of `name=value`; None for folders without one.
-        values: decoded, without NULL.
-        texts: as they are written.
-        has_null: whether one of them is NULL's.
-    """
-
-    name: str | None
-    values: tuple[str, ...]
-    texts: tuple[str, ...]
+    name: str | None  # of `name=value`
+    values: tuple[str, ...]  # decoded, without NULL
+    texts: tuple[str, ...]  # as they are written
     has_null: bool
 
     @classmethod

@@ -135,21 +135,13 @@ def read_catalog(text: str) -> tuple[OlakeStream, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """A column of a layout in a stream's config.
+    """A column of a layout in a stream's config."""
 
-    Attributes:
-        name: the column's name in the table.
-        type: one of the types of partition columns.
-        source: the column's name in the layout.
-        is_now: it is the time of the sync, which only the path has.
-        is_whole: it is a whole value, and not parts of a time.
-    """
-
-    name: str
+    name: str  # in the table
     type: str
-    source: str
-    is_now: bool
-    is_whole: bool
+    source: str  # its name in the layout
+    is_now: bool  # it is the time of the sync, which only the path has
+    is_whole: bool  # it is a whole value, and not parts of a time
 
     @property
     def field(self) -> dict[str, object]:

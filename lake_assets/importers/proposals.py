@@ -375,16 +375,7 @@ def _in_rows(
     *,
     is_part: bool,
 ) -> tuple[dict[str, Any], str]:
-    """Return the keys of a stream that is partitioned by a date or timestamp of its rows, and its last partition.
-
-    Args:
-        look: reads the first and the last date from the footers.
-        parquet: the objects that were seen.
-        schema: of one of them.
-        start: the first date; that of the footers when None.
-        notes: get what is not certain.
-        is_part: whether there are more objects.
-    """
+    """Return the keys of a stream that is partitioned by a date or timestamp of its rows, and its last partition."""
     fields = list(schema or ())
     if isinstance(look.form(parquet[0]), TextFormat):
         fields = []  # a text has no statistics that say which dates it holds

@@ -57,11 +57,6 @@ class Received:
         self._end: End | None = None
         self._problem: BaseException | None = None  # of this process, with a message
 
-    @property
-    def has_started(self) -> bool:
-        """Whether the driver has started."""
-        return self._has_started
-
     def open(self) -> None:
         """Note that the driver has started."""
         self._has_started = True

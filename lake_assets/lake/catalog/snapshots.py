@@ -77,12 +77,6 @@ def snapshots_of_table(database: CatalogDatabase, table_id: int, newest: int) ->
     return [Snapshot.of(row) for row in rows]
 
 
-def snapshots_between(database: CatalogDatabase, first: int, last: int) -> list[Snapshot]:
-    """Return the snapshots from one number to another, in their order."""
-    rows = database.rows(f"{_SNAPSHOT} WHERE s.snapshot_id BETWEEN ? AND ? ORDER BY s.snapshot_id", [first, last])
-    return [Snapshot.of(row) for row in rows]
-
-
 def snapshots_with_rows(database: CatalogDatabase, table_id: int) -> list[tuple[int, int | None]]:
     """Return the snapshots that changed rows of a table, the newest first, each with the kept one before it."""
     rows = database.rows(

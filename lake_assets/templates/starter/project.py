@@ -95,16 +95,7 @@ def start_with(folder: Path, config: str, stream: str) -> list[Path]:
 
 
 def _start(folder: Path, write: Callable[[Path], None]) -> list[Path]:
-    """Write a project.
-
-    Everything is written to a hidden folder below it and moved at the end, so a failure leaves no files.
-
-    Returns:
-        The written files and folders of data, relative to the folder.
-
-    Raises:
-        StorageError: a file is in the way, or the folder cannot be written; nothing was written.
-    """
+    """Write a project to a hidden folder below it, and move it at the end, so that a failure leaves no files."""
     refuse_content(folder)
     with _made(folder), TemporaryDirectory(prefix=".lake-assets-init-", dir=folder) as name:
         building = Path(name)
