@@ -34,13 +34,7 @@ class AvroFile:
     """An open container file.
 
     Args:
-        file: the landed file.
-        origin: names it in errors.
         known: as of `avro_types.columns`.
-
-    Attributes:
-        schema: its columns.
-        metadata: of its header.
 
     Raises:
         ArrowInvalid: its header is damaged.
@@ -75,11 +69,7 @@ class AvroFile:
         return self._begin < self._size
 
     def records(self, begin: int, end: int) -> Iterator[Records]:
-        """Yield the records of the blocks that begin in some of the file's bytes, those of some blocks at a time.
-
-        Raises:
-            ArrowInvalid: a block is damaged.
-        """
+        """Yield the records of the blocks that begin in some of the file's bytes, those of some blocks at a time."""
         count, parts, size = 0, [], 0
         for rows, position, stored in self._blocks(self._first_block(begin, end), end):
             parts.append(data := self._decompressed(bytes(self._read(position, stored))))

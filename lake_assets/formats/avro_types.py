@@ -35,16 +35,10 @@ _MOST_TYPES = 10_000  # of a schema, whose named types may use each other many t
 
 
 def columns(schema: Any, origin: str, known: pa.Schema) -> tuple[pa.Schema, dict[str, Any]]:  # noqa: ANN401 - of JSON
-    """Return the columns of a record, and its schema without logical types, in which they are named by their numbers.
+    """Return the columns of a record, and its schema without logical types, with numbers for names.
 
-    Args:
-        schema: of the file, from its JSON.
-        origin: names the file in errors.
-        known: columns of which an unknown field may be one by its aliases, at any depth.
-
-    Raises:
-        SchemaError: a column cannot be one of a table, or there is none.
-        ValueError, LookupError, TypeError, AttributeError, RecursionError: it is no schema of Avro.
+    `known` has columns of which an unknown field may be one by its aliases, at any depth. A schema that is none of
+    Avro's raises ValueError, LookupError, TypeError, AttributeError or RecursionError.
     """
     if not (isinstance(schema, dict) and schema.get("type") == "record" and schema["fields"]):
         raise SchemaError(

@@ -27,7 +27,6 @@ class TextBlock(NamedTuple):
     """Whole records of a text.
 
     Attributes:
-        text: the records, each with its line break, also the last one of the text.
         ends: the positions of these line breaks.
     """
 
@@ -49,10 +48,8 @@ def fill_from(file: Readable, space: memoryview) -> int:
 def whole_records(fill: Fill, path: str, find_ends: FindEnds | None = None) -> Iterator[TextBlock]:
     """Yield a text in blocks of whole records, by default of lines.
 
-    Each block is read into its own memory: a copy would cost more than parsing saves.
-
-    Raises:
-        SourceError: a record is too long, or the last one does not end.
+    Each block is read into its own memory: a copy would cost more than parsing saves. A record that is too long, or
+    does not end, is refused.
     """
     rest = b""
     while True:

@@ -49,11 +49,7 @@ def with_separator(begin: bytes, dialect: CsvFormat) -> CsvFormat:
 
 
 def refuse_other_fields(comment: bytes, names: Sequence[str], origin: str) -> None:
-    """Refuse a comment within a log that gives the rows behind it other columns.
-
-    Raises:
-        SourceError: it does.
-    """
+    """Refuse a comment within a log that gives the rows behind it other columns."""
     if (fields := _FIELDS.match(comment)) and (given := fields[1].decode("utf-8", "replace").split()) != [*names]:
         raise SourceError(
             f"{origin} has a comment between its rows that gives them other columns, {' '.join(given)}:",
@@ -70,11 +66,7 @@ def quotes_of(dialect: CsvFormat) -> Quotes | None:
 
 
 def read_header(peek: Callable[[int], bytes], dialect: CsvFormat, origin: str) -> Header:
-    """Return the header of a text, of which `peek` returns so many first bytes; fewer if it has no more.
-
-    Raises:
-        SourceError: it does not end, is no text, has a name twice, or its lines end with a carriage return alone.
-    """
+    """Return the header of a text, of which `peek` returns so many first bytes; fewer if it has no more."""
     size, quotes = PEEKED, quotes_of(dialect)
     comment = rb"(?!)" if dialect.comment is None else re.escape(dialect.comment.encode())
     before = re.compile(rb"(?:\r?\n|%b[^\n]*\n)*+" % comment)

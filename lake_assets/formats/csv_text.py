@@ -36,12 +36,10 @@ class CsvText(Text):
     """Comma-separated values (RFC 4180), or a dialect of them.
 
     Args:
-        source, schema, rescue: as of `Text`.
         integers: names of columns whose numbers are not codes.
         dialect: of the text, which has been decoded; its lines to skip are left out if the names are given.
         names: of the columns, of which the last ones may have none, and then no values; those of its header when None.
         wanted: names of the columns that are read; None: all of the schema.
-        for_table: as of `Text`.
     """
 
     def __init__(

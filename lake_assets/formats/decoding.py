@@ -57,11 +57,7 @@ class TextFile:
         self._size = len(self._head)
 
     def skip_lines(self, lines: int) -> int:
-        """Leave out the first lines, and return their bytes.
-
-        Raises:
-            SourceError: they are too long.
-        """
+        """Leave out the first lines, and return their bytes."""
         total = 0
         for _ in range(lines):
             size = PEEKED
@@ -96,9 +92,7 @@ class TextFile:
     def readinto(self, space: memoryview) -> int:
         """Read the next bytes into a buffer; returns their number, 0 at the end.
 
-        Raises:
-            SourceError: the text is too long.
-            ArrowInvalid, OSError: the file is damaged.
+        A damaged file is an ArrowInvalid or an OSError.
         """
         if self._head:
             size = min(len(self._head), len(space))
@@ -115,12 +109,7 @@ class TextFile:
 
 
 class _Decoded:
-    """A text of another encoding in UTF-8; a byte that is not of the encoding is none of UTF-8 either.
-
-    Args:
-        raw: the bytes of the text.
-        encoding: a name that Python knows.
-    """
+    """A text of another encoding in UTF-8; a byte that is not of the encoding is none of UTF-8 either."""
 
     def __init__(self, raw: pa.NativeFile, encoding: str) -> None:
         self._raw = raw
@@ -129,11 +118,7 @@ class _Decoded:
         self._is_all = False
 
     def readinto(self, space: memoryview) -> int:
-        """Read the next bytes, as `TextFile` does.
-
-        Raises:
-            ArrowInvalid: the last character is cut.
-        """
+        """Read the next bytes, as `TextFile` does."""
         while not self._next and not self._is_all:
             taken = self._raw.read(PEEKED)
             if not taken:

@@ -43,20 +43,12 @@ def _escapes(quote: bytes, delimiter: bytes, escape: bytes) -> tuple[re.Pattern[
 
 
 def read_texts(texts: Texts, form: str, kind: pa.DataType) -> Texts:
-    """Return the values of texts in a format of a column, which is that of a time or of a number.
-
-    Raises:
-        ArrowInvalid: a text is not in the format, or is none of the type.
-    """
+    """Return the values of texts in a format of a column, which is that of a time or of a number."""
     return read_times(texts, form, kind) if t.is_temporal(kind) else read_numbers(texts, number_format(form), kind)
 
 
 def read_times(texts: Texts, form: str, kind: pa.DataType) -> Texts:
-    """Return dates, times or timestamps that are written as `strptime` has it.
-
-    Raises:
-        ArrowInvalid: as `read_texts`.
-    """
+    """Return dates, times or timestamps that are written as `strptime` has it."""
     pattern, rest = _time_pattern(form)
     if rest == form:
         _refuse(texts, pc.invert(pc.match_substring_regex(texts, pattern=pattern)))
@@ -111,8 +103,7 @@ def _time_pattern(form: str) -> tuple[str, str]:
 def read_numbers(texts: Texts, form: NumberFormat, kind: pa.DataType) -> Texts:
     """Return numbers that are written in a format.
 
-    Raises:
-        ArrowInvalid: as `read_texts`; thousands that are not between groups of three digits are not in the format.
+    Thousands that are not between groups of three digits are not in the format.
     """
     parts = _matched(texts, _pattern(form))
     sign, digits = (pc.struct_field(parts, name) for name in ("sign", "digits"))
@@ -164,11 +155,7 @@ class DialectTypes:
         )
 
     def read(self, rows: pa.Table, schema: pa.Schema) -> pa.Table:
-        """Return the rows with the values of the dialect as their columns' types in the schema; others stay texts.
-
-        Raises:
-            ArrowInvalid: a value is none of its column's type.
-        """
+        """Return the rows with the values of the dialect as their columns' types in the schema; others stay texts."""
         if self._thousands is None and not self._formats:
             return rows
         columns = [

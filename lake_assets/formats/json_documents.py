@@ -79,11 +79,7 @@ def _spans(text: str) -> list[tuple[int, int]]:
 
 
 def documents(file: TextFile, parser: Parser) -> Iterator[Lines]:
-    """Yield the elements of the array, or the objects, some at a time; each with the line that it begins on.
-
-    Raises:
-        SourceError: the text is no JSON, or an element is too long.
-    """
+    """Yield the elements of the array, or the objects, some at a time; each with the line that it begins on."""
     text, begun, records, size = _Text(file, parser.source), False, list[tuple[int, bytes]](), 0
     is_array = text.take("[")
     while not (text.take("]") if is_array else text.is_at_end()):

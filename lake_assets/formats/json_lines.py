@@ -48,7 +48,6 @@ class JsonText(Text):
     """JSON objects, as a rule one a line.
 
     Args:
-        source, schema, for_table, rescue: as of `Text`.
         unknown: what becomes of a record with a field that the schema lacks.
         omitted: such fields that are left out, in lower case.
         reserved: such fields that are refused in any case, in lower case.
@@ -155,11 +154,7 @@ class JsonText(Text):
         return found
 
     def _parsed(self, text: memoryview, ends: Positions) -> pa.Table:
-        """Return the rows by Arrow's reader, and whole numbers such as 10.0 for columns of these.
-
-        Raises:
-            ArrowInvalid: a value does not fit, or a whole number would be rounded.
-        """
+        """Return the rows by Arrow's reader, and whole numbers such as 10.0 for columns of these, none rounded."""
         try:
             rows = _parse_json(text, self._options)
         except pa.ArrowInvalid as error:
@@ -442,11 +437,7 @@ def _may_be(value: object, kind: pa.DataType) -> bool:
 
 
 def _of_values(field: pa.Field, values: Sequence[object], start: int, stop: int) -> pa.Array:
-    """Return some values of JSON as the type of a field.
-
-    Raises:
-        ArrowInvalid: one of them is not of the type.
-    """
+    """Return some values of JSON as the type of a field."""
     values = values[start:stop]
     if has_map(field.type):
         return _nested(field.type, values)
@@ -481,11 +472,7 @@ def _nested(kind: pa.DataType, values: Sequence[object]) -> pa.Array:
 
 
 def _object_of(line: bytes) -> dict[str, object]:
-    """Return a record of JSON.
-
-    Raises:
-        ArrowInvalid: it is no object, or has a field twice.
-    """
+    """Return a record of JSON. One that has a field twice is refused."""
 
     def unique(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
         if len(found := dict(pairs)) < len(pairs):

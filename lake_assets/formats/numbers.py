@@ -32,11 +32,7 @@ def is_checked(given: pa.DataType, wanted: pa.DataType) -> bool:
 
 
 def exact(values: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """Return numbers, or texts of numbers, as another type; `is_checked` holds of the types.
-
-    Raises:
-        ArrowInvalid: one of them is another number there, or none.
-    """
+    """Return numbers, or texts of numbers, as another type; `is_checked` holds of the types."""
     if t.is_integer(wanted):
         return _whole(values).cast(wanted)
     if t.is_decimal(wanted) and t.is_integer(values.type):
@@ -95,8 +91,7 @@ def rounded(value: object, data_type: pa.DataType) -> int | None:
 def _whole(texts: pa.Array) -> pa.Array:
     """Return texts of whole numbers without the zeros of their fraction, and their exponents.
 
-    Raises:
-        ArrowInvalid: one has hexadecimal digits: 0x1F is a code, and not 31.
+    Hexadecimal digits are refused: 0x1F is a code, and not 31.
     """
     place = pc.index(pc.match_substring_regex(texts, _HEX), value=True).as_py()
     if place >= 0:

@@ -25,7 +25,6 @@ class Ends(NamedTuple):
     """The ends of records, if a text begins within quotes or outside of them.
 
     Attributes:
-        positions: of the line breaks outside of quotes.
         is_sound: each quote is where one may be, so the text certainly begins as assumed.
     """
 
@@ -64,8 +63,6 @@ class Quotes:
     """How the values of a text are quoted.
 
     Args:
-        quote: around a value.
-        delimiter: between values.
         escape: before a quote that is part of a value, besides a second quote; None if there is none.
     """
 
@@ -90,11 +87,8 @@ class Quotes:
         """Return the ends of the records of a text that begins anywhere; None if it does not tell whether in quotes.
 
         They are known only if the text certainly begins outside of quotes, or has none: a quote within a value, such as
-        an inch sign, looks like one that ends a value.
-
-        Args:
-            text: its first byte is only what is before it.
-            is_long: no value is as long, or ends behind the text, so one without quotes is outside of them.
+        an inch sign, looks like one that ends a value. The first byte is only what is before the text. `is_long`: no
+        value is as long, or ends behind the text, so one without quotes is outside of them.
         """
         quotes = self._quotes(text)
         quotes = quotes[quotes > 0]

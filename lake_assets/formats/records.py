@@ -46,11 +46,7 @@ class Records(Protocol):
         """Return the one record of a row of `parse`, from 0."""
 
     def parse(self) -> pa.Table:
-        """Parse the rows.
-
-        Raises:
-            ArrowInvalid, ValueError: one of them cannot be read.
-        """
+        """Parse the rows."""
 
     def rejected(self, error: Exception) -> Rejected:
         """Return the one record with its error."""
@@ -60,7 +56,6 @@ class Parser(Protocol):
     """Parses the lines of one source.
 
     Attributes:
-        source: as in `Rejected`.
         blank: characters that are ignored at the ends of a record.
     """
 
@@ -85,7 +80,6 @@ class Block:
         text: the records, each with its line break; some may be blank.
         ends: the positions of these line breaks.
         first: the number of its first line in the source.
-        parser: of the source.
     """
 
     text: memoryview
@@ -137,7 +131,6 @@ class Lines:
 
     Args:
         lines: the number of a record's first line in its source and its text, without the line break at its end.
-        parser: of the source.
     """
 
     lines: Sequence[tuple[int, bytes]]
@@ -173,15 +166,9 @@ class Lines:
 
 
 def parsed(parser: Parser, text: memoryview, ends: Positions) -> pa.Table:
-    """Return the rows of a text.
+    """Return the rows of a text of records, each with its line break at one of the ends.
 
-    Args:
-        parser: of the source.
-        text: the records, each with its line break.
-        ends: the positions of these.
-
-    Raises:
-        ArrowInvalid, ValueError: a record cannot be read, is blank, is several, or is not UTF-8.
+    Raises ArrowInvalid or ValueError if a record cannot be read, is blank, is several, or is not UTF-8.
     """
     rows = parser.read(text, ends)
     if len(rows) != len(ends):
@@ -236,11 +223,8 @@ def validate(records: Records, admit: Callable[[Records, pa.Table], Admitted]) -
     """Yield the results of `admit` for the records that fit, and the rejected records, in their order.
 
     If a record does not fit, its part is halved and both halves are tried again. One bad record among n costs about two
-    more parses, and a source of bad records only about log n.
-
-    Args:
-        records: any number.
-        admit: is given records with their rows; raises ArrowInvalid, ValueError or LayoutError if one does not fit.
+    more parses, and a source of bad records only about log n. `admit` raises ArrowInvalid, ValueError or LayoutError if
+    one of its records does not fit.
     """
     if not len(records):
         return

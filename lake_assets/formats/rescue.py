@@ -20,10 +20,7 @@ NOTHING = object()
 def converted(count: int, convert: Callable[[int, int], pa.Array], kind: pa.DataType) -> tuple[pa.Array, list[int]]:
     """Convert the values that can be, and return the places of the others, which are NULL.
 
-    Args:
-        count: number of values.
-        convert: the values from a place up to another one, as this type; raises ArrowInvalid if one of them cannot be.
-        kind: the type.
+    `convert` takes the values from a place up to another one, and raises ArrowInvalid if one of them cannot be.
     """
     unfit: list[int] = []
 
@@ -47,8 +44,7 @@ def matched(
 ) -> tuple[dict[str, object], dict[str, object]]:
     """Return fields by the known names that are theirs in any case, and the others.
 
-    Raises:
-        ArrowInvalid: two fields are one, and not `keeps`, with which the second one is among the others.
+    Two fields that are one are an ArrowInvalid; with `keeps` the second one is among the others.
     """
     mine = {name.lower(): name for name in names}
     known: dict[str, object] = {}
@@ -64,11 +60,7 @@ def matched(
 
 
 def taken(value: object, kind: pa.DataType, *, keeps: bool = True) -> tuple[object, object]:
-    """Return what a type takes of a nested value of JSON or Arrow, and the rest: `NOTHING` if it takes all.
-
-    Raises:
-        ArrowInvalid: as of `matched`.
-    """
+    """Return what a type takes of a nested value of JSON or Arrow, and the rest: `NOTHING` if it takes all."""
     if isinstance(value, Mapping) and t.is_struct(kind):
         known, others = matched(value, kind.names, keeps=keeps)
         parts = {name: taken(one, kind.field(name).type, keeps=keeps) for name, one in known.items()}

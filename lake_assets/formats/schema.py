@@ -46,15 +46,12 @@ _LANDED_AS = {
 def inferred(sample: pa.Table, *, texts: bool, numbers: bool = False, nulls: bool = False) -> pa.Schema:
     """Return the schema of some first records.
 
-    A column without values becomes a string. Integers have 64 bits. A column of which a tenth of the values or fewer
-    are mistakes gets the type of the others, unless some of its values are codes.
+    A column without values becomes a string; with `nulls` it, a field or an element keeps no type, and neither has a
+    struct without fields. Integers have 64 bits. A column of which a tenth of the values or fewer are mistakes gets the
+    type of the others, unless some of its values are codes.
 
-    Args:
-        sample: the records.
-        texts: the records come from a text, which writes dates and timestamps as strings. A column whose strings are
-            dates, timestamps with a zone, or timestamps without one gets that type.
-        numbers: strings may be numbers too, because the text does not tell them from strings, as in CSV.
-        nulls: a column, field or element without values keeps no type, and neither has a struct without fields.
+    `texts`: strings that are dates, timestamps with a zone, or timestamps without one become these. `numbers`: strings
+    may be numbers too, because the text does not tell them from strings, as in CSV.
     """
     landed_as = _LANDED_AS | ({pa.null(): pa.null(), pa.struct([]): pa.null()} if nulls else {})
     kinds = [replaced(f.type, lambda kind: landed_as.get(kind, kind)) for f in sample.schema]
@@ -87,9 +84,7 @@ def wide_integers(texts: pa.ChunkedArray) -> Iterator[int]:
 def has_codes(texts: pa.ChunkedArray, *, long: bool) -> bool:
     """Return whether some texts are numbers that are codes, such as 007 or +49: a number's type would not keep them.
 
-    Args:
-        texts: of a column.
-        long: numbers of so many digits that their type does not keep them are codes too.
+    With `long`, numbers of so many digits that their type does not keep them are codes too.
     """
     texts = pc.utf8_trim(texts, BLANKS)
     numbers = texts.filter(pc.match_substring_regex(texts, _NUMBER))
@@ -184,9 +179,7 @@ def replaced(kind: pa.DataType, leaf: Callable[[pa.DataType], pa.DataType]) -> p
 def fit(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     """Return the rows in the schema's columns, order and types; a column that is missing is NULL.
 
-    Raises:
-        SchemaError: a column is not in the schema, is there twice, or has a type that never fits.
-        ArrowInvalid: a value does not fit its column without loss.
+    A value that does not fit without loss is an ArrowInvalid.
     """
     if rows.schema.equals(schema):
         return rows
@@ -217,9 +210,7 @@ def fit(rows: pa.Table, schema: pa.Schema) -> pa.Table:
 def _cast(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
     """Cast a column; refuse what Arrow's casts do silently: they drop zones, times of day and fields.
 
-    Raises:
-        ArrowTypeError: the types have different meanings.
-        ArrowInvalid: a value is not the same in that type.
+    A value that is not the same is an ArrowInvalid.
     """
     if _differ(column.type, kind):
         raise pa.ArrowTypeError(f"{column.type} is not {kind}")

@@ -21,7 +21,6 @@ class Text(ABC):
     """One source of text; parses its lines and knows its columns once these are fixed.
 
     Args:
-        source: its path, or `-`.
         schema: of the records, or how it is fixed, as of `read_records`.
         for_table: infer types for a table: none of columns without values, and decimals of numbers beyond 64 bits.
         rescue: the column that rows of `read` get with what does not fit, if there is any; None: it is an error.
@@ -78,12 +77,7 @@ class Text(ABC):
         return reason_of(error)
 
     def infer(self, records: Block | Lines) -> pa.Schema:
-        """Return the columns that records have, by the first of them that agree.
-
-        Raises:
-            LandingError: none of them fits.
-            SchemaError: a number is too large for each type that could be inferred.
-        """
+        """Return the columns that records have, by the first of them that agree."""
         schema, size, first = None, 0, list[bytes]()
         for _, record in (records if isinstance(records, Lines) else records.lines()).lines:
             first.append(record)

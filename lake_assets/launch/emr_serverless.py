@@ -35,13 +35,9 @@ _TRANSIENT = frozenset({"ThrottlingException", "InternalServerException", "Servi
 def start_parameters(
     config: LakeConfig, runs: EmrServerless, request: Request, variables: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Return the request StartJobRun; it has no secret.
+    """Return the request StartJobRun; it has no secret, because the Spark settings are validated to have none.
 
-    Args:
-        config: with the Spark settings, which are validated to have no secrets.
-        runs: the launcher.
-        request: its run and stream are in the name and the tags.
-        variables: more of the driver, such as Pipes' own, which have neither spaces nor secrets.
+    `variables` are more of the driver, such as Pipes' own, which have neither spaces nor secrets.
     """
     settings = {f"{DRIVER_VARIABLE}{key}": value for key, value in runs.environment.items()}
     if runs.archive:
@@ -75,9 +71,6 @@ class JobDriver:
     """A driver as one job run.
 
     Args:
-        config: with the Spark settings.
-        runs: the launcher.
-        request: for the driver.
         received: its log takes the id of the job run, and the driver's own output after its end, if `runs.logs` has it.
     """
 
@@ -108,23 +101,14 @@ class JobDriver:
         return POLL_SECONDS
 
     def start(self, variables: Mapping[str, str]) -> None:
-        """Start it, and the application if that is stopped.
-
-        Raises:
-            LauncherError: the application refuses it, or does not exist.
-            DriverLostError: the API does not answer; a retry may succeed.
-        """
+        """Start it, and the application if that is stopped."""
         parameters = start_parameters(self._config, self._runs, self._request, variables)
         answer = self._call("start a job run", lambda: self._client.start_job_run(**parameters))
         self._id = answer["jobRunId"]
         self._received.log("INFO", f"EMR Serverless {self.name} of application {answer['applicationId']}.")
 
     def cancel(self, look: Callable[[], None]) -> None:  # noqa: ARG002 - the launcher's form
-        """Cancel it, and wait until its driver has ended, which records what it had begun.
-
-        Raises:
-            LauncherError: the API refuses or does not answer.
-        """
+        """Cancel it, and wait until its driver has ended, which records what it had begun."""
         if self.has_ended():
             return
         self._call(
@@ -164,12 +148,7 @@ class JobDriver:
                 self._received.log("INFO", f"The driver's {name} is not in {folder}/ yet, or cannot be read: {error}")
 
     def has_ended(self) -> bool:
-        """Return whether it has ended, by one request.
-
-        Raises:
-            LauncherError: the API refuses.
-            DriverLostError: the API does not answer.
-        """
+        """Return whether it has ended, by one request."""
         application, job = self._runs.application_id, self.id
         self._answer = self._call(
             f"look at the {self.name}", lambda: self._client.get_job_run(applicationId=application, jobRunId=job)

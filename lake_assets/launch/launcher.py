@@ -21,18 +21,10 @@ class Messages(Protocol):
     """The way of the request to a driver, and of its messages back."""
 
     def opened(self, request: Request, received: Received) -> AbstractContextManager[dict[str, str]]:
-        """Put the request in its place, and yield Pipes' variables for the driver; the end of the block removes it.
-
-        Raises:
-            LauncherError: the place cannot be used.
-        """
+        """Put the request in its place, and yield Pipes' variables for the driver; the end of the block removes it."""
 
     def new(self) -> Iterable[str]:
-        """Return the lines since the last call; it may wait for more of them while the driver runs.
-
-        Raises:
-            LauncherError: the place cannot be used.
-        """
+        """Return the lines since the last call; it may wait for more of them while the driver runs."""
 
 
 class RemoteDriver(Protocol):
@@ -51,27 +43,15 @@ class RemoteDriver(Protocol):
         """Seconds between two looks at it."""
 
     def start(self, variables: Mapping[str, str]) -> None:
-        """Start it with Pipes' variables.
-
-        Raises:
-            LauncherError: it cannot be started.
-        """
+        """Start it with Pipes' variables."""
 
     def has_ended(self) -> bool:
-        """Return whether it has ended.
-
-        Raises:
-            LauncherError: it cannot be reached, or cannot start.
-        """
+        """Return whether it has ended."""
 
     def cancel(self, look: Callable[[], None]) -> None:
         """End it, after it has recorded what it had begun.
 
-        Args:
-            look: takes new messages; is called while the driver records.
-
-        Raises:
-            LauncherError: it could not be ended.
+        `look` takes new messages; it is called while the driver records.
         """
 
     def ended(self) -> Ended:
@@ -81,13 +61,8 @@ class RemoteDriver(Protocol):
 def launch(config: LakeConfig, runs: RemoteRuns, request: Request, received: Received) -> Ended:
     """Start a driver, take its messages while it runs, and wait for its end.
 
-    Raises:
-        MissingExtraError: the extra of the engine is not installed.
-        LauncherError: the settings do not fit the launcher, the driver cannot be started or reached, or its messages
-            cannot.
-        SparkUnavailableError: there is no usable Java.
-        BaseException: an interrupt, after the driver is cancelled and its last messages are taken. What then fails is
-            a warning.
+    An interrupt is raised again after the driver is cancelled and its last messages are taken; what then fails is a
+    warning.
     """
     driver = _driver_of(config, runs, request, received)
     with driver.messages.opened(request, received) as variables:

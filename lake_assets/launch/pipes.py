@@ -108,12 +108,7 @@ class BucketMessages:
     def opened(self, request: Request, received: Received) -> Iterator[dict[str, str]]:
         """Write the request, and yield Pipes' variables for the driver; the end of the block removes the request.
 
-        Args:
-            request: for the driver.
-            received: takes a warning if the request cannot be removed.
-
-        Raises:
-            LauncherError: the bucket cannot be reached, or refuses.
+        `received` takes a warning if the request cannot be removed.
         """
         place = {"Bucket": self._bucket, "Key": f"{self._prefix}/context.json"}
         body = json.dumps(context_of(request)).encode()
@@ -127,11 +122,7 @@ class BucketMessages:
                 self._call(lambda: self._client.delete_object(**place))
 
     def new(self) -> list[str]:
-        """Return the lines since the last call.
-
-        Raises:
-            LauncherError: the bucket cannot be reached, or refuses.
-        """
+        """Return the lines since the last call."""
         lines: list[str] = []
         while (text := self._call(self._read)) is not None:
             self._next += 1

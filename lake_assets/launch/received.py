@@ -64,11 +64,7 @@ class Received:
 
     @contextmanager
     def warning(self, consequence: str) -> Iterator[None]:
-        """Warn of a launcher's error in the block, where an interrupt or what the driver has reported counts more.
-
-        Args:
-            consequence: of the error.
-        """
+        """Warn of a launcher's error in the block, where an interrupt or what the driver has reported counts more."""
         try:
             yield
         except LauncherError as error:
@@ -90,8 +86,7 @@ class Received:
     def finish(self, ended: Ended) -> None:
         """Take the end of the driver's process: partitions without an outcome get an error.
 
-        Raises:
-            Exception: what ended the run in the driver, or what a message raised here.
+        Raises what ended the run in the driver, or what a message raised here.
         """
         if self._problem is not None:
             raise self._problem

@@ -39,14 +39,7 @@ class Submission:
 def submission(config: LakeConfig, runs: SparkSubmit, *, transforms: bool) -> Submission:
     """Return the command that starts a driver for the config's Spark settings.
 
-    Args:
-        config: with the Spark settings. They are validated to have no secrets, so they may be arguments.
-        runs: the launcher.
-        transforms: as in `spark_config`.
-
-    Raises:
-        LauncherError: the settings do not fit the launcher, or there is no `spark-submit`.
-        SparkUnavailableError: there is no usable Java.
+    Its settings have no secrets, so they may be arguments.
     """
     check_fit(config, runs)
     settings = config.spark.settings
@@ -65,11 +58,7 @@ def submission(config: LakeConfig, runs: SparkSubmit, *, transforms: bool) -> Su
 
 
 def check_fit(config: LakeConfig, runs: SparkSubmit) -> None:
-    """Refuse Spark settings that do not fit the launcher, also of the environment.
-
-    Raises:
-        LauncherError: they do not.
-    """
+    """Refuse Spark settings that do not fit the launcher, also of the environment."""
     settings = config.spark.settings
     remote = {REMOTE: url} if (url := remote_url(settings)) else {}
     if (reason := refusal(runs, settings | remote)) is not None:
@@ -77,11 +66,7 @@ def check_fit(config: LakeConfig, runs: SparkSubmit) -> None:
 
 
 def spark_submit(runs: SparkSubmit) -> str:
-    """Return the path of `spark-submit`: that of the config, of `SPARK_HOME`, or of pyspark.
-
-    Raises:
-        LauncherError: it does not exist, or cannot be executed.
-    """
+    """Return the path of `spark-submit`: that of the config, of `SPARK_HOME`, or of pyspark."""
     if runs.command:
         path, origin = Path(runs.command), "runs.command"
     elif home := os.environ.get("SPARK_HOME"):
@@ -99,12 +84,7 @@ def spark_submit(runs: SparkSubmit) -> str:
 
 
 class SubmittedDriver:
-    """A driver on this machine.
-
-    Raises:
-        LauncherError: as `submission`.
-        SparkUnavailableError: as `submission`.
-    """
+    """A driver on this machine."""
 
     name = "driver of the run"
     poll_seconds = _POLL_SECONDS

@@ -36,7 +36,6 @@ class AddedColumns:
     """The columns that are added to the rows of an object.
 
     Attributes:
-        template: the layout of the paths.
         of_path: the columns of the layout, besides partition columns.
         of_file: what the other columns hold, by their names.
         rescue: the column with what does not fit the others: NULL, or a JSON object.
@@ -71,15 +70,7 @@ class AddedColumns:
     def values(self, key: str, uri: str, schema: pa.Schema, facts: Facts = _NOTHING) -> Mapping[str, pa.Scalar]:
         """Return the values of an object by column; NULL of the column's type if a fact is unknown.
 
-        Args:
-            key: of the object.
-            uri: names it in errors.
-            schema: of its file. A column of the path that the file has too is the file's.
-            facts: about the object.
-
-        Raises:
-            SourceError: a folder's text is not a value of its column's type.
-            SchemaError: the file has a column of the name of one that is not of the path.
+        A column of the path that the file has too is the file's. One of another name is refused.
         """
         texts = self.template.match(key, file=True) or {}
         own = {name.lower() for name in schema.names}
@@ -114,11 +105,7 @@ def with_values(
 ) -> pa.RecordBatch:
     """Return the rows with the values appended, as far as they have no column of the name.
 
-    Args:
-        batch: rows of one object that follow each other.
-        values: the same in each row.
-        numbers: the columns among them with the number of the row instead, from 1.
-        first: the number of the first row, from 0.
+    The columns in `numbers` get the number of the row instead, from 1; `first` is that of the first row, from 0.
     """
     for name, value in values.items():
         if name in batch.schema.names:  # what the reader of the object has kept

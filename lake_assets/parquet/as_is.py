@@ -51,12 +51,7 @@ class Candidate:
     """A landed file that may become a data file.
 
     Args:
-        rows: the open file.
-        size: bytes of the file.
         footer: bytes of its footer, as the end of the file says.
-        job: the job, with its rules for copies.
-        partition: of the file.
-        origin: the file's name in errors.
 
     Attributes:
         unproved: the columns that the footer proves too little about.
@@ -90,10 +85,7 @@ class Candidate:
     def check_values(self, *, reads_pages: bool) -> None:
         """Read the columns that the footer proves too little about, or all columns.
 
-        Raises:
-            UnfitError: a floating-point column has statistics, and a NaN that they ignore.
-            SchemaError: a value does not fit its column, or a row belongs to another partition.
-            ArrowInvalid, OSError: a page is damaged.
+        Raises UnfitError if a floating-point column has statistics, and a NaN that they ignore.
         """
         source = self._rows.schema
         if not reads_pages:
@@ -159,8 +151,7 @@ class Candidate:
     def _is_proved(self, name: str) -> bool:
         """Return whether the statistics prove what is required of a column's values.
 
-        Raises:
-            UnfitError: the column has not the statistics that a data file has.
+        Raises UnfitError if the column has not the statistics that a data file has.
         """
         field = self._rows.schema.field(name)
         if self._job.schema.get_field_index(name) < 0:
@@ -214,9 +205,7 @@ class Candidate:
 def unknown_codec(footer: bytes, paths: Iterable[str]) -> str | None:
     """Return a column whose codec has no name in Parquet; Arrow 26 ends the process where one asks it for the name.
 
-    Args:
-        footer: Thrift's bytes, in which the codec follows the names of a column chunk's path.
-        paths: of the columns; names with a dot are not found.
+    In the footer, Thrift's bytes, the codec follows the names of a column chunk's path. Names with a dot are not found.
     """
     by_bytes = {footers.texts(path.split(".")): path for path in paths}
     chunks = re.finditer(b"(" + b"|".join(map(re.escape, by_bytes)) + rb")\x15(.)", footer, re.DOTALL)
@@ -234,8 +223,7 @@ def unread_form(physical_type: str, codec: str, encodings: Iterable[str]) -> str
 def _proves(statistics: pq.Statistics | None, path: str, given: pa.DataType, wanted: pa.DataType) -> bool:
     """Return whether the statistics of a column chunk prove that its values are right.
 
-    Raises:
-        UnfitError: the statistics lack what those of a data file have.
+    Raises UnfitError without such as a data file has.
     """
     if statistics is None or not statistics.has_null_count:
         raise UnfitError(f"column {path!r} has no statistics")
@@ -266,8 +254,7 @@ def _columns(schema: pq.ParquetSchema) -> Sequence[pq.ColumnSchema]:
 def _by_path(schema: pq.ParquetSchema, names: Sequence[str]) -> dict[tuple[str, str], pq.ColumnSchema]:
     """Return columns by the name of the one of Arrow that each is in, and its path, where a dot may be of a name.
 
-    Raises:
-        UnfitError: two have the same.
+    Two with the same are an UnfitError.
     """
     columns = {(name, column.path): column for name, column in zip(names, _columns(schema), strict=True)}
     if len(columns) < len(names):

@@ -13,11 +13,7 @@ from lake_assets.storage.store import Store
 
 
 def discard(storage: AnyStorage, uris: Iterable[str]) -> bool:
-    """Remove files, as far as the store allows.
-
-    Returns:
-        Whether the store can be reached.
-    """
+    """Remove files, as far as the store allows; False if it cannot be reached."""
     store = Store(storage)
     try:
         store.delete(tuple(uri.removeprefix(f"{store.root}/") for uri in uris))

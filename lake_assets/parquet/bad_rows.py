@@ -67,10 +67,7 @@ def python_values(values: pa.Array) -> list[object]:
 def misfitting(values: pa.Array, data_type: pa.DataType, convert: Convert = cast) -> list[int]:
     """Return the positions of the values that a type cannot hold, or that DuckDB cannot read.
 
-    Args:
-        values: of a type that `convert` converts.
-        data_type: to hold them.
-        convert: the values to the type; raises ArrowInvalid.
+    `convert` raises ArrowInvalid.
     """
     values = decoded(values)
     given = values.type

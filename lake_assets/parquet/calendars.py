@@ -71,8 +71,7 @@ class Calendar:
     def converted(self, values: pa.Array, column: str, *, is_int96: bool = False) -> pa.Array:
         """Return the values of a column by the calendar of all others; `column` names it in errors.
 
-        Raises:
-            SchemaError: a value is within another one, or is a time before 1900 in another zone than UTC.
+        A value within another one is refused, and so is a time before 1900 in another zone than UTC.
         """
         for leaf in leaves(values):
             first = self.first(leaf.type, is_int96=is_int96)

@@ -131,9 +131,7 @@ class Rules:
     def verdict(self, misfit: Misfit, *, by_value: bool = False) -> Verdict:
         """Return what becomes of a column, or a part of one, that is not as the table has it.
 
-        Args:
-            misfit: it.
-            by_value: numbers may have another type of numbers in the table.
+        With `by_value` numbers may have another type of numbers in the table.
         """
         given, known, evolves = misfit.given, misfit.known, self.policy == "evolve"
         if given is None:
@@ -164,18 +162,11 @@ class Rules:
     def accepted(
         self, given: pa.Schema, known: pa.Schema, origin: str, *, by_value: bool
     ) -> Mapping[Verdict, list[Misfit]]:
-        """Return the verdicts on columns of which the table takes each in some way.
+        """Return the verdicts on columns of which the table takes each in some way; see `verdict`.
 
-        Args:
-            given: the columns of an object or a result, without partition columns.
-            known: those of the table; columns, and parts, without a type yet are null.
-            origin: names the object or result in errors.
-            by_value: see `verdict`.
-
-        Raises:
-            SchemaDriftError: the table is to change before. If it cannot, that is refused then, before it has changed.
-            SchemaError: a column is missing, unknown, or of a type that does not fit the table; one that must have a
-                value is missing.
+        `given` are the columns of an object or result, which `origin` names, and `known` those of the table, without
+        partition columns. Columns, and parts, without a type yet are null. Raises SchemaDriftError if the table is to
+        change before; if it cannot, that is refused then, before it has changed.
         """
         verdicts = self.verdicts(given, known, by_value=by_value)
         for misfit in (*verdicts[Verdict.FILL], *verdicts[Verdict.REFUSE]):
@@ -198,16 +189,7 @@ class Rules:
         return all(self.verdict(misfit) is Verdict.CHANGE for misfit in misfits([given], [known]))
 
     def changed(self, table: pa.Schema, given: pa.Schema, origin: str) -> pa.Schema:
-        """Return the columns of the table with those changes that its rows of an object need.
-
-        Args:
-            table: its columns, as for `accepted`.
-            given: those of the object or result, as for `accepted`.
-            origin: names it in errors.
-
-        Raises:
-            SchemaError: the table cannot change so, and does not take the columns otherwise.
-        """
+        """Return the columns of the table with those changes that its rows of an object need; see `accepted`."""
         columns = {column.name.lower(): column for column in table}
         for column in given:  # a new one that is declared has that type
             if (kind := self.types.get(column.name.lower())) is not None:

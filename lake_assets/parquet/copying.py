@@ -84,13 +84,7 @@ def _files(job: Job, item: Bin, notes: _Notes) -> Iterator[DataFile]:
 
 
 def _copy(job: Job, item: Bin, share: Share) -> DataFile | Refusal | None:
-    """Copy one object.
-
-    Raises:
-        SourceError: it is damaged, has changed, or has a value that does not fit.
-        StorageUnreachableError: a store failed, also after its client's own retries.
-        StorageError: a store refuses, or is full.
-    """
+    """Copy one object."""
     assert job.copies is not None  # noqa: S101 - the caller copies
     source = Store(job.landed.storage)
     uri = source.uri(share.key)
@@ -131,11 +125,7 @@ def _footer(file: pa.NativeFile, size: int, length: int) -> bytes | None:
 
 
 def _opened(store: Store, share: Share) -> pa.NativeFile:
-    """Return the object for random access, only while it has the ETag of the listing.
-
-    Raises:
-        SourceChangedError: a file is gone, or has another ETag.
-    """
+    """Return the object for random access, only while it has the ETag of the listing."""
     if isinstance(store.storage, LocalStorage):
         found = store.find(share.key)
         if found is None or found.etag != share.etag:

@@ -90,8 +90,7 @@ class Declared:
     def renamed(self, schema: pa.Schema, origin: str) -> pa.Schema:
         """Return the columns of a landed object by their names in the table, without those that are left out.
 
-        Raises:
-            SchemaError: two of them get one name; `origin` names the object.
+        Two of one name are refused.
         """
         if not self.renames:
             return schema

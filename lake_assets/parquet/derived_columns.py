@@ -43,11 +43,7 @@ class Made:
     origin: str  # the object or result with the rows, for errors
 
     def has(self, batch: pa.RecordBatch) -> pa.Array:
-        """Return whether each row has the value.
-
-        Raises:
-            SchemaError: a row's text is not a time, so no value can be derived from it.
-        """
+        """Return whether each row has the value. A text that is no time is refused."""
         values = batch.column(self.name)
         texts = self._texts(values)
         no_time = pc.and_(pc.is_valid(values), pc.equal(texts, HIVE_NULL))
@@ -63,11 +59,7 @@ class Made:
         )
 
     def check(self, batch: pa.RecordBatch) -> None:
-        """Refuse rows of other partitions.
-
-        Raises:
-            SchemaError: a row belongs to another partition.
-        """
+        """Refuse rows of other partitions."""
         is_other = self.is_other(batch)
         if pc.any(is_other).as_py():
             values = batch.column(self.name)
@@ -85,19 +77,11 @@ class Made:
             )
 
     def is_other(self, batch: pa.RecordBatch) -> pa.Array:
-        """Return whether each row belongs to another partition.
-
-        Raises:
-            SchemaError: no value can be derived from a row.
-        """
+        """Return whether each row belongs to another partition."""
         return pc.not_equal(self._texts(batch.column(self.name)), self._text)
 
     def others(self, batch: pa.RecordBatch) -> list[int]:
-        """Return the positions of rows of other partitions, and of rows from which no value can be derived.
-
-        Raises:
-            SchemaError: no value can be derived from rows of this type.
-        """
+        """Return the positions of rows of other partitions, and of rows from which no value can be derived."""
         try:
             return positions(self.is_other(batch))
         except SchemaError:
@@ -114,14 +98,9 @@ class Made:
     def is_proved(
         self, least: str | None, greatest: str | None, nulls: int | None, values: int, kind: pa.DataType
     ) -> bool:
-        """Return whether the bounds of the rows' column prove that all rows have the value.
+        """Return whether the bounds of the rows' column, as texts, prove that all rows have the value.
 
-        Args:
-            least: the least value of the column, as a text.
-            greatest: the greatest value of the column, as a text.
-            nulls: the number of NULLs; None if unknown.
-            values: the number of values, including NULLs.
-            kind: the type of the column.
+        `values` counts NULLs too, and `nulls` is None if unknown.
         """
         if self.value is None:
             return nulls == values
@@ -175,11 +154,7 @@ def days_of(derived: Derived, column: PartitionColumn, span: Span) -> Span:
 
 
 def _days(value: object, is_utc: bool) -> tuple[dt.date, dt.date]:
-    """Return the first and the last day of a value, in UTC or in any time zone.
-
-    Raises:
-        OverflowError, ValueError: the value has no such day.
-    """
+    """Return the first and the last day of a value, in UTC or in any time zone."""
     if isinstance(value, str):
         day = dt.date.fromisoformat(value[:10])
         return day - 2 * _DAY, day + 2 * _DAY  # the text and the stream may have different offsets

@@ -29,10 +29,6 @@ def stage_files(batches: Iterable[pa.RecordBatch], job: Job, folder: str) -> Ite
 
     Each file is written, encrypted, to this machine's temporary folder, and then copied to the job's storage. Without
     rows no file is written. On an error all files are removed.
-
-    Raises:
-        StorageUnreachableError: the store failed, also after its client's own retries.
-        StorageError: the store refuses or is full, or this machine's temporary folder is full.
     """
     written: list[str] = []
     try:

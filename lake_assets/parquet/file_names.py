@@ -18,10 +18,7 @@ _FINGERPRINT = re.compile(r"-fp([0-9a-f]{64})\.parquet\Z")
 def new_name(prefix: str, fingerprint: str | None) -> str:
     """Return a name that no other attempt of a task can have.
 
-    Args:
-        prefix: the begin of the name.
-        fingerprint: of the landed objects, a SHA-256 in hexadecimal, or `MARK`; left out if it is None or the name is
-            too long.
+    The fingerprint of the landed objects, or `MARK`, is left out if it is None or the name is too long.
     """
     stem = f"{prefix}{secrets.token_hex(8)}"
     name = stem if fingerprint is None else f"{stem}-{MARK}" if fingerprint == MARK else f"{stem}-fp{fingerprint}"

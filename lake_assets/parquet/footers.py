@@ -73,13 +73,10 @@ def is_leaf(node: Struct) -> bool:
 
 
 def readable(footer: bytes) -> tuple[bytes, dict[str, str]]:
-    """Return a footer, as `of_bytes`, whose columns Arrow can read, and what is shown as the types of some, by names.
+    """Return a footer, as `of_bytes`, whose columns Arrow can read, and why it could not read some, by their names.
 
-    Arrow could not read these, which lose their annotations. A map whose keys are optional becomes a struct with
-    `ENTRIES`.
-
-    Raises:
-        LookupError, ValueError, TypeError: it is no footer.
+    Such a column loses its annotations. A map whose keys are optional becomes a struct with `ENTRIES`. Raises
+    LookupError, ValueError or TypeError if it is no footer.
     """
     root, *rest = schema = nodes(footer)
     types = {}

@@ -29,10 +29,8 @@ def with_foreign_types(
 ) -> pa.Schema:
     """Return the Arrow schema of a file without metadata, with the types of its annotations.
 
-    Args:
-        parquet: the open file.
-        footer: reads the footer again; called for a file with times and variants only.
-        unreadable: the columns of `footers.readable`.
+    `footer` reads the footer again; called for a file with times and variants only. `unreadable` is from
+    `footers.readable`.
     """
     schema: pa.Schema = parquet.schema_arrow.remove_metadata()
     foreign = _Foreign(parquet, footer)

@@ -40,14 +40,7 @@ SAMPLE = 16  # objects that have types
 
 @dataclass(frozen=True, slots=True)
 class Landed:
-    """The landing zone of a stream.
-
-    Args:
-        storage: of the objects.
-        form: their format.
-        added: the columns that are added to theirs.
-        declared: its columns.
-    """
+    """The landing zone of a stream."""
 
     storage: AnyStorage
     form: LandedFormat = PARQUET
@@ -65,11 +58,7 @@ class Landed:
         return not isinstance(self.form, TextFormat | AutoFormat)
 
     def form_of(self, key: str) -> OneFormat:
-        """Return the format of one object.
-
-        Raises:
-            SourceError: its name does not show its format.
-        """
+        """Return the format of one object."""
         if not isinstance(self.form, AutoFormat):
             return self.form
         if (found := format_by_name(key)) is None:
@@ -82,14 +71,7 @@ class Landed:
     def open(self, file: pa.NativeFile, form: OneFormat, origin: str, table: pa.Schema) -> LandedRows:
         """Open an object of another format than Parquet.
 
-        Args:
-            file: the object.
-            form: its format.
-            origin: names it in errors.
-            table: the columns of the table, as which a text is read, and aliases of Avro; none if there is no table.
-
-        Raises:
-            SourceError, SchemaError, pyarrow.ArrowInvalid, OSError: it is damaged, or cannot be read.
+        `table` has the columns as which a text is read, and aliases of Avro; none if there is no table.
         """
         if isinstance(form, OrcFormat):
             return LandedOrc(file, origin)
@@ -113,14 +95,8 @@ class Landed:
     def footer(self, key: str, known: pa.Schema = NOTHING, *, as_it_is: bool = False) -> tuple[int | None, pa.Schema]:
         """Return the number of rows of an object if it tells it, and its columns without those that are added.
 
-        Args:
-            key: of the object.
-            known: the columns whose types are known, for a format that has none.
-            as_it_is: the object becomes a lake file, so DuckLake must be able to read it.
-
-        Raises:
-            SourceError, SourceChangedError, StorageError: as `Reader.read`.
-            SchemaError: no column type can be inferred; with `as_it_is`, DuckLake cannot read a column.
+        `known` has columns whose types are known, for a format that has none. With `as_it_is` the object becomes a lake
+        file, so columns that DuckLake cannot read are refused.
         """
         store = ArrowStore(self.storage)
         origin, form = self.origin(key), self.form_of(key)
@@ -147,9 +123,6 @@ class Landed:
         """Return the columns of objects, with those that are added, and each object's name; they are read in parallel.
 
         An object without rows or columns is left out, unless all are such: what it says of them decides nothing.
-
-        Raises:
-            SourceError, SourceChangedError, StorageError, SchemaError: as `footer`.
         """
         with ThreadPoolExecutor(FOOTERS) as pool:
             counted = list(zip(keys, pool.map(partial(self._counted, known=known), keys), strict=True))
@@ -161,9 +134,6 @@ class Landed:
 
         With the policy `evolve` they are those of any object, else those of the first one, in types that hold the
         values of all. A field that an object of JSON lacks is NULL, so there they are those of any object, too.
-
-        Raises:
-            SourceError, SourceChangedError, StorageError, SchemaError: as `footer`.
         """
         count = self.form.sample if isinstance(self.form, TextFormat) else SAMPLE
         return self.of_all(self.schemas(keys[:count]))
@@ -182,12 +152,7 @@ class Landed:
         return pa.schema([columns.field(columns.get_field_index(name)) for name in first.names])
 
     def unreadable(self, keys: Sequence[str], known: pa.Schema = NOTHING) -> dict[str, str]:
-        """Return why the columns of objects cannot be read, by key; they are read in parallel.
-
-        Raises:
-            SourceChangedError: an object has vanished.
-            StorageError: the store failed or refuses.
-        """
+        """Return why the columns of objects cannot be read, by key; they are read in parallel."""
 
         def reason(key: str) -> str | None:
             try:
@@ -210,10 +175,8 @@ class Landed:
 def generalized(schemas: Sequence[tuple[str, pa.Schema]]) -> pa.Schema:
     """Return the columns of all texts, each with the first type that holds the values of all of them.
 
-    Whole numbers and others are doubles, dates and timestamps are timestamps, and what differs else are strings.
-
-    Args:
-        schemas: the inferred schemas, each with its origin.
+    Whole numbers and others are doubles, dates and timestamps are timestamps, and what differs else are strings. Each
+    schema has its origin.
     """
     columns: dict[str, pa.Field] = {}
     for _, schema in schemas:

@@ -33,8 +33,6 @@ class LandedAvro:
     """The rows of Avro, divided into shares by the blocks that begin in their bytes.
 
     Args:
-        file: the open object.
-        origin: names it in errors.
         known: the columns of the table, which may have those of the object by their aliases.
     """
 
@@ -98,11 +96,7 @@ class LandedAvro:
 
 @cache
 def _engine() -> "duckdb.DuckDBPyConnection":
-    """Return this process's engine.
-
-    Raises:
-        MissingExtraError: the extension is neither installed nor can it be downloaded.
-    """
+    """Return this process's engine. It may have to download an extension."""
     from lake_assets.duckdb_engine import open_engine  # noqa: PLC0415 - imports DuckDB, which few jobs need
 
     try:

@@ -77,16 +77,9 @@ class LandedRows(Protocol):
     ) -> Iterator[Rows | BadRows]:
         """Yield the rows of a share in order, in batches, and those that cannot be read as the schema's types.
 
-        Args:
-            share: of the object.
-            columns: names of the columns to read.
-            fitter: of the rows; those that it would drop may be left out.
-            numbered: the rows' numbers are needed.
-            splits: rows that cannot be read are left out by themselves, and those that do not fit later.
-
-        Raises:
-            SchemaError: a row cannot be read, and is not left out.
-            ArrowInvalid, OSError: the object is damaged.
+        Rows that `fitter` would drop may be left out. `numbered`: the rows' numbers are needed. `splits`: rows that
+        cannot be read are left out by themselves, and those that do not fit later; otherwise a row that cannot be read
+        is a SchemaError. A damaged object is an ArrowInvalid or an OSError.
         """
 
 
@@ -94,7 +87,6 @@ class LandedParquet:
     """The rows of a Parquet object, which is divided into shares by its row groups.
 
     Args:
-        rows: the open file.
         dictionaries: columns that it stores as dictionaries of texts may stay dictionaries.
     """
 

@@ -41,13 +41,7 @@ class LandedText(ABC):
     """The rows of a text, which is divided into shares by its bytes if it is stored as it is read.
 
     Args:
-        file: the open object.
-        form: its format.
-        origin: names it in errors.
         rules: of the stream, for columns that are not known, and values that do not fit.
-
-    Attributes:
-        schema: as of `LandedRows`.
     """
 
     schema: pa.Schema
@@ -242,7 +236,6 @@ class LandedCsv(LandedText):
     """The rows of CSV; its columns are those of its header, or of the format.
 
     Args:
-        file, form, origin, rules: as of `LandedText`.
         known: the columns whose types are known; none if the table is to be made.
     """
 
@@ -304,8 +297,6 @@ class LandedJson(LandedText):
     """The rows of JSON; a field that an object lacks is NULL.
 
     Args:
-        file, form, origin, rules: as of `LandedText`.
-        known: as of `LandedCsv`.
         omitted: fields that are left out, in lower case.
     """
 

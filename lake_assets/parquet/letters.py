@@ -29,11 +29,7 @@ Sink = Callable[[BadRows], None]
 
 
 def refuse_taken_names(schema: pa.Schema, origin: str) -> None:
-    """Refuse an object with a column that dead letters have too.
-
-    Raises:
-        SchemaError: it has one.
-    """
+    """Refuse an object with a column that dead letters have too."""
     taken = min({name.lower() for name in schema.names}.intersection(LETTER_COLUMNS), default=None)
     if taken is not None:
         raise SchemaError(
@@ -43,11 +39,7 @@ def refuse_taken_names(schema: pa.Schema, origin: str) -> None:
 
 
 class DeadLetterWriter:
-    """The rows of some shares of one partition that are left out, in a file for each share that has any.
-
-    Attributes:
-        files: the complete files.
-    """
+    """The rows of some shares of one partition that are left out, in a file for each share that has any."""
 
     def __init__(self, job: Job, partition: Partition) -> None:
         assert job.letters is not None  # noqa: S101 - the caller checks
@@ -59,12 +51,7 @@ class DeadLetterWriter:
 
     @contextmanager
     def of(self, landed: str) -> Iterator[Sink]:
-        """Take the bad rows of a share of one object, by its URI; the file is complete when the block ends.
-
-        Raises:
-            StorageUnreachableError: the store failed, also after its client's own retries.
-            StorageError: the store refuses, or is full.
-        """
+        """Take the bad rows of a share of one object, by its URI; the file is complete when the block ends."""
         letter = _Letter(self._job, self._store, self._job.letter_key(self._rules, self._partition), landed)
         try:
             yield letter.add

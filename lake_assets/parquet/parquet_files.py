@@ -82,16 +82,11 @@ class ParquetRows:
     """An open Parquet file.
 
     Args:
-        file: the open file, or its path.
-        origin: the name of the file in errors.
         pre_buffer: read the columns of a row group by few requests.
         checksums: compare the checksum of each page that has one.
         like: the columns of another file; if this one has the same, they are not worked out again.
 
     Attributes:
-        parquet: the file, for its footer.
-        columns: its columns.
-        schema: its Arrow schema, without metadata.
         int96: its columns that are INT96, or have such a part.
 
     Raises:
@@ -126,11 +121,7 @@ class ParquetRows:
         self.int96 = self.columns.int96
 
     def _make_readable(self, error: Exception) -> None:
-        """Let the file be opened by a footer that Arrow can read.
-
-        Raises:
-            ArrowNotImplementedError, ArrowInvalid, OSError: there is none.
-        """
+        """Let the file be opened by a footer that Arrow can read."""
         try:
             is_of_arrow = isinstance(error, pa.ArrowNotImplementedError)
             footer, self._unreadable = (without_wide_integers if is_of_arrow else readable)(self.footer())
@@ -175,18 +166,10 @@ class ParquetRows:
         nanos: Collection[str] = (),
         dictionaries: Sequence[str] = (),
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of one row group, in batches.
+        """Yield the rows of one row group, in batches of at most so many rows.
 
-        Args:
-            rows: the most rows of a batch.
-            group: the number of the row group.
-            columns: the names of the columns to read.
-            nanos: the columns that are read in nanoseconds if they are INT96.
-            dictionaries: the columns of texts or bytes that stay dictionaries.
-
-        Raises:
-            SchemaError: an INT96 column has a value that the column's new type cannot hold.
-            ArrowInvalid, OSError: the row group cannot be read, or not all of it: Arrow ends at an empty page of lists.
+        Columns of `nanos` are read in nanoseconds if they are INT96; texts or bytes of `dictionaries` stay such. Arrow
+        ends at an empty page of lists, so a group that is not read whole is an ArrowInvalid.
         """
         exact = self._checked(group, [name for name in columns if name in self.int96], nanos)
         start = 0
@@ -203,11 +186,7 @@ class ParquetRows:
             raise pa.ArrowInvalid(f"Arrow reads {start:,} of the {stored:,} rows of row group {group}")
 
     def refuse_misread(self) -> None:
-        """Refuse a file that is to become a lake file if it has a column of `misread`.
-
-        Raises:
-            SchemaError: the file has such a column.
-        """
+        """Refuse a file that is to become a lake file if it has a column of `misread`."""
         for name, problem, fix in self.misread():
             raise SchemaError(
                 f"column {name!r} of {self._origin} {problem}:", f"{fix}, or use mode: replace, which rewrites it."

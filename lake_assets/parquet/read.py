@@ -32,12 +32,7 @@ def read_schema(store: ArrowStore, key: str, *, as_it_is: bool = False) -> pa.Sc
 
 
 def read_footer(store: ArrowStore, key: str, *, as_it_is: bool = False) -> tuple[int, pa.Schema]:
-    """Return the number of rows of one object, and the Arrow schema of its columns, from its footer.
-
-    Raises:
-        SourceError, SourceChangedError, StorageError: as `Reader.read`.
-        SchemaError: as `read_schema`.
-    """
+    """Return the number of rows of one object, and the Arrow schema of its columns, from its footer."""
     with opened(store, key) as file:
         rows = ParquetRows(file, f"the object {visible_name(store.uri(key))}")
         if as_it_is:

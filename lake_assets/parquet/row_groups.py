@@ -20,7 +20,6 @@ class Span:
 
     Attributes:
         least: of one type with `greatest`; both are None if the bounds are unknown.
-        greatest: the greatest value.
         has_null: whether NULL may be among them.
     """
 
@@ -74,12 +73,7 @@ def miscounts(statistics: pq.Statistics) -> bool:
 def read_spans(file: pa.NativeFile, names: Sequence[str]) -> set[Box] | None:
     """Return the values of some columns in the row groups of an object, from its footer; None if it lacks a column.
 
-    Args:
-        file: the object.
-        names: of the columns, in lower case; columns of the object may have others of it.
-
-    Raises:
-        OSError, pyarrow.ArrowException: the object is not Parquet.
+    Names are in lower case; columns of the object may have others of it.
     """
     footer = ParquetRows(file, "").parquet.metadata
     paths = [footer.schema.column(index).path.lower() for index in range(len(footer.schema))]

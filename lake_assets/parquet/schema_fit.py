@@ -45,9 +45,6 @@ class Fitter:
     Args:
         source: the schema of the batches.
         target: the schema of a data file, without partition columns; columns, and parts, without a type yet are null.
-        partition: the partition of the rows.
-        origin: the object or result with the rows, for errors.
-        rules: of the target's columns.
         by_value: a number may have another type of numbers in the table; its values decide.
         selects: keep only the rows with the partition's values, by the partition columns in the rows.
         derived: the partition columns that are derived from another column of the rows. By the derived value, each row
@@ -55,8 +52,6 @@ class Fitter:
 
     Raises:
         SchemaDriftError: the policy is `evolve`, and the table lacks a column or a field, or has a narrower one.
-        SchemaError: a column is missing, unknown, or of a type that does not fit the table; one that must have a value
-            is missing.
     """
 
     def __init__(
@@ -145,11 +140,7 @@ class Fitter:
         return other
 
     def fit(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Convert a batch to the target's schema. A column in `unchanged` may be a dictionary, and stays one.
-
-        Raises:
-            SchemaError: a value does not fit its column, or a row belongs to another partition.
-        """
+        """Convert a batch to the target's schema. A column in `unchanged` may be a dictionary, and stays one."""
         batch = self._choose(batch)
         self._check_partition(batch)
         if self._same:
@@ -230,12 +221,8 @@ class Fitter:
     def split(self, batch: pa.RecordBatch, first: int) -> tuple[pa.RecordBatch, BadRows | None]:
         """Convert the rows of a batch that fit, as `fit` does, and give the others with their reasons.
 
-        Args:
-            batch: as of `fit`, without a column `_row`.
-            first: the number of its first row in the object.
-
-        Raises:
-            SchemaError: it cannot be told whether a row belongs to the partition.
+        `first` is the number of its first row in the object. If it cannot be told whether a row belongs to the
+        partition, that is a SchemaError.
         """
         try:
             return self.fit(batch), None

@@ -37,8 +37,6 @@ class Reader:
     """Reads the shares of one task, of any of its job's partitions.
 
     Args:
-        job: the job of the task.
-        schema: the schema of the batches.
         threads: small objects are decoded in so many threads. The rows are the same, in the same order.
         dictionaries: columns that an object stores as dictionaries of texts may stay dictionaries.
         checksums: compare the checksum of each page that has one.
@@ -227,12 +225,7 @@ class _Loaded:
         self._failure: Exception | None = None
 
     def batches(self, bad: Sink) -> Iterator[pa.RecordBatch]:
-        """Yield the share's rows, in batches; `bad` gets those that do not fit, if the job has dead letters.
-
-        Raises:
-            SchemaError: a value does not fit.
-            ArrowInvalid, OSError: a row group cannot be read.
-        """
+        """Yield the share's rows, in batches; `bad` gets those that do not fit, if the job has dead letters."""
         if self._failure is not None:
             raise self._failure
         if self._decoded is None:

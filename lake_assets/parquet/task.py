@@ -54,9 +54,7 @@ class Timing:
     """When and where a task was executed.
 
     Attributes:
-        host: of the worker.
         began: seconds since 1970, by the worker's clock.
-        seconds: that it took.
         files: complete ones.
         rows: of these files.
         size: of these files, in bytes.
@@ -94,15 +92,9 @@ Task = Callable[[Job, Iterator[Bin]], Iterator[Report]]
 
 
 def encode(job: Job, bins: Iterable[Bin], threads: int = 1) -> Iterator[Report]:
-    """Rewrite the rows of the bins as data files of the table.
+    """Rewrite the rows of the bins as data files of the table; a small object is decoded in so many threads.
 
-    Args:
-        job: the job of the task.
-        bins: what the task reads.
-        threads: small objects are decoded in so many threads.
-
-    Raises:
-        StorageUnreachableError: a storage failed; another try of the task may succeed.
+    Raises StorageUnreachableError if a storage failed; another try of the task may succeed.
     """
     pa.set_cpu_count(1)
     is_local = isinstance(job.landed.storage, LocalStorage) and isinstance(job.storage, LocalStorage)
@@ -161,8 +153,7 @@ def _discard_unreported(job: Job, reports: Iterable[Report]) -> None:
 def dead_letters(job: Job, bins: Iterable[Bin], schema: pa.Schema) -> Iterator[Report]:
     """Write the rows of the bins that do not fit a schema as dead letters, and nothing else.
 
-    Raises:
-        StorageUnreachableError: a storage failed; another try of the task may succeed.
+    Errors are as of `encode`.
     """
     pa.set_cpu_count(1)
     reader = Reader(job, schema)
@@ -176,14 +167,7 @@ def dead_letters(job: Job, bins: Iterable[Bin], schema: pa.Schema) -> Iterator[R
 def examine(job: Job, bins: Iterable[Bin], schema: pa.Schema, *, refuses_drift: bool) -> Iterator[Report]:
     """Read each share of the bins as the job does, and report the objects that are damaged or do not fit.
 
-    Args:
-        job: the job of the task.
-        bins: what the task reads.
-        schema: in which the rows are read.
-        refuses_drift: report objects whose columns the table does not have yet, too.
-
-    Raises:
-        StorageUnreachableError: a storage failed; another try of the task may succeed.
+    With `refuses_drift` it reports objects whose columns the table does not have yet, too. Errors are as of `encode`.
     """
     pa.set_cpu_count(1)
     reader = Reader(job, schema, checksums=job.copies is not None)

@@ -54,13 +54,7 @@ class Misfit:
 def refuse_places(schema: pa.Schema, known: Collection[str], origin: str) -> None:
     """Refuse columns that are named by their places, as Hive names those of ORC: others may be at these in each file.
 
-    Args:
-        schema: the columns of a landed object.
-        known: names of columns that may be called so.
-        origin: names the object in errors.
-
-    Raises:
-        SchemaError: the unknown columns are named so.
+    Columns in `known` may be called so.
     """
     lower = {name.lower() for name in known}
     names = [name for name in schema.names if name.lower() not in lower]
@@ -74,10 +68,7 @@ def refuse_places(schema: pa.Schema, known: Collection[str], origin: str) -> Non
 def misfits(given: Iterable[pa.Field], known: Iterable[pa.Field], path: tuple[str, ...] = ()) -> Iterator[Misfit]:
     """Yield the columns, or fields of a struct, that do not fit the known ones, in the order of these.
 
-    Args:
-        given: the columns of a file, or the fields of its struct.
-        known: those of the table.
-        path: the names of the columns around them.
+    `path` has the names of the columns around them.
     """
     by_name: dict[str, pa.Field] = {}
     for field in given:
@@ -121,13 +112,10 @@ def wider(
     """Return the type that holds the values of both, if DuckLake can widen a column of the known one to it.
 
     DuckLake widens integers, floats, and decimals of the same scale, adds fields to structs, and does both at any depth
-    of lists, maps and structs.
+    of lists, maps and structs. The known fields keep their names and their order.
 
-    Args:
-        known: the type of the column; its fields keep their names and their order.
-        other: the type to hold too.
-        with_empty: add fields that are NULL in all rows of a file, so that their type is unknown.
-        keeps: a type, or a part of it, that cannot be widened stays as it is.
+    `with_empty` adds fields that are NULL in all rows of a file, so that their type is unknown. With `keeps`, a type,
+    or a part of it, that cannot be widened stays as it is.
     """
     further = partial(wider, with_empty=with_empty, keeps=keeps)
     other = _plain(other, known)
@@ -163,14 +151,7 @@ def wider(
 
 
 def united(schemas: Sequence[tuple[str, pa.Schema]]) -> pa.Schema:
-    """Return one schema with the columns of all, in the order in which they first occur.
-
-    Args:
-        schemas: the schemas, each with its origin for errors.
-
-    Raises:
-        SchemaError: two schemas have the same column, and neither type holds the values of the other.
-    """
+    """Return one schema with the columns of all, in the order in which they first occur; each schema has its origin."""
     columns: dict[str, pa.Field] = {}
     for origin, schema in schemas:
         for field in schema:

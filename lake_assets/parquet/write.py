@@ -26,10 +26,6 @@ def write_files(batches: Iterable[pa.RecordBatch], job: Job, folder: str) -> Ite
     """Write batches to new files below a folder (a key prefix with a slash at its end); yields each complete file.
 
     Without rows no file is written. On an error all files are removed, because they will never be registered.
-
-    Raises:
-        StorageUnreachableError: the store failed, also after its client's own retries.
-        StorageError: the store refuses, is full, or does not allow such a name.
     """
     store = ArrowStore(job.storage)
     groups = _Groups(row_groups(in_order(batches, job.landed.declared.rules.order)))

@@ -23,18 +23,11 @@ _UI_PORT = "4040"  # Spark's default
 
 @contextmanager
 def awaiting_executors(spark: SparkSession, at_most: float | None = None) -> Iterator[None]:
-    """End the session's jobs in the block if the session has no executor for `WAIT_SECONDS`.
+    """End the jobs in the block if the session has no executor for `WAIT_SECONDS`, or after `at_most` seconds.
 
     Spark itself waits for ever, for example after the master of a standalone cluster has forgotten the application. A
     job that waits for others on busy executors goes on. Whether a Spark Connect server has executors is on its page; if
-    this process cannot read the page, the job goes on too.
-
-    Args:
-        spark: the session.
-        at_most: seconds after which the jobs are ended in any case; None for no such limit.
-
-    Raises:
-        SparkUnreachableError: it had none, or the time is over.
+    this process cannot read the page, the job goes on too. Jobs that are ended raise SparkUnreachableError.
     """
     ended, over = threading.Event(), threading.Event()
     watching = threading.Thread(target=_watch, args=(spark, ended, over, at_most), daemon=True)

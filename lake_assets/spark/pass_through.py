@@ -17,22 +17,13 @@ from lake_assets.spark.tasks import run_tasks, spark_cores
 
 
 def pass_through(spark: SparkSession, job: Job, *, cores: int | None = None) -> list[JobResult]:
-    """Write the objects of all partitions as data files of the table, in one Spark job.
+    """Write the objects of all partitions as data files of the table, in one Spark job; a result for each, in order.
 
-    By the job's rules, objects that can be data files as they are are copied. Only a task reads their footers, so if
-    it refuses objects, a second Spark job encodes these.
+    By the job's rules, objects that can be data files as they are are copied. Only a task reads their footers, so if it
+    refuses objects, a second Spark job encodes these. A partition that fails does not affect the others.
 
-    Args:
-        spark: the session.
-        job: the partitions and the storages.
-        cores: the number of tasks for a partition that fits into fewer files; all cores of the session when None.
-
-    Returns:
-        A result for each partition of the job, in order. A partition that fails does not affect the others.
-
-    Raises:
-        StorageUnreachableError: a storage failed at each attempt of a task.
-        LakeAssetsError: as `spark_errors`.
+    `cores` is the number of tasks for a partition that fits into fewer files; all cores of the session when None.
+    Raises StorageUnreachableError if a storage failed at each attempt of a task.
     """
     with spark_errors():
         all_cores = spark_cores(spark)
@@ -55,17 +46,7 @@ def pass_through(spark: SparkSession, job: Job, *, cores: int | None = None) -> 
 def bad_objects(spark: SparkSession, job: Job, schema: pa.Schema, *, refuses_drift: bool) -> JobResult:
     """Find the objects of a job's one partition that are damaged or do not fit, by reading all of them.
 
-    Args:
-        spark: the session.
-        job: whose tasks read the objects.
-        schema: in which the rows are read.
-        refuses_drift: columns that the table does not have yet do not fit.
-
-    Returns:
-        Why, by key, in `refused`.
-
-    Raises:
-        LakeAssetsError: as `pass_through`.
+    Returns why, by key, in `refused`. With `refuses_drift`, columns that the table does not have yet do not fit.
     """
     with spark_errors():
         bins, tasks = _divided(replace(job, copies=None), spark_cores(spark))
@@ -74,11 +55,7 @@ def bad_objects(spark: SparkSession, job: Job, schema: pa.Schema, *, refuses_dri
 
 
 def dead_letters_of(spark: SparkSession, job: Job, schema: pa.Schema) -> JobResult:
-    """Write the rows of a job's one partition that do not fit a schema as dead letters; its objects are read for it.
-
-    Raises:
-        LakeAssetsError: as `pass_through`.
-    """
+    """Write the rows of a job's one partition that do not fit a schema as dead letters; its objects are read for it."""
     with spark_errors():
         bins, tasks = _divided(replace(job, copies=None), spark_cores(spark))
         return run_tasks(spark, job, partial(dead_letters, schema=schema), bins, tasks)[0]

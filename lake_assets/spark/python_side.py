@@ -42,10 +42,7 @@ def start_jvm(conf: Mapping[str, str]) -> None:
     """Start the JVM of this process's classic sessions, unless it has one.
 
     What it writes to standard error goes to that of this process, without the warning of a module that Spark's own
-    options ask for.
-
-    Raises:
-        PySparkRuntimeError: the JVM ended while it started; its notes are the last lines that it wrote.
+    options ask for. If it ends while it starts, the notes of the PySparkRuntimeError are the last lines that it wrote.
     """
     with SparkContext._lock:  # noqa: SLF001 - not public
         if SparkContext._gateway is None:  # noqa: SLF001

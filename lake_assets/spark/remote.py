@@ -37,9 +37,7 @@ def is_local(url: str) -> bool:
 def check_client(url: str) -> None:
     """Check that this process can be a client of the server.
 
-    Raises:
-        SparkUnreachableError: no server answers at the URL.
-        SparkUnavailableError: packages of the client are missing, the URL is none, or its host does not exist.
+    Raises SparkUnreachableError if nothing listens at the URL, and SparkUnavailableError for what no retry mends.
     """
     try:
         importlib.import_module("pyspark.sql.connect.session")
@@ -166,15 +164,7 @@ def kept(sessions: Callable[[], SparkSession]) -> Callable[[], SparkSession]:
 
 
 def in_a_session(sessions: Callable[[], SparkSession], work: Callable[[SparkSession], Result]) -> Result:
-    """Return the result of some work; if a server has lost its session, it is repeated once in a new one.
-
-    Args:
-        sessions: returns the session, and another one if that has ended.
-        work: takes the session.
-
-    Raises:
-        SparkUnavailableError: Spark is not available.
-    """
+    """Return the result of some work; if a server has lost its session, it is repeated once in a new one."""
     try:
         return work(sessions())
     except SessionLostError as error:

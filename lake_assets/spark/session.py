@@ -66,12 +66,9 @@ def spark_config(
     Without `spark.master` the session is local, and tries a failing task `spark.task.maxFailures` times, by default
     twice. A Spark Connect server, by `spark.remote` or the environment variable `SPARK_REMOTE`, has its own master.
 
-    Args:
-        cores: the number of tasks that a local session runs in parallel; all cores of the machine when None.
-        app_name: the name of the session.
-        settings: the user's Spark settings, which override those of this function.
-        transforms: whether streams may have a transform. Without one no row enters the JVM, and a local session's JVM
-            compiles with its quick compiler only, which halves the processor time of its start.
+    `cores` is the number of tasks that a local session runs in parallel; all cores of the machine when None. Without
+    `transforms` no row enters the JVM, and a local session's JVM compiles with its quick compiler only, which halves
+    the processor time of its start.
     """
     if remote_url(settings or {}):
         return SQL_SETTINGS | dict(settings or {})  # a client sets nothing else of a server
@@ -122,13 +119,8 @@ def prepare_environment(conf: Mapping[str, str] | None = None) -> Java | None:
     """Set the environment variables of this process for a Spark session: JAVA_HOME and pyspark's two for Python.
 
     A JAVA_HOME that cannot be used is replaced, with a warning. `start_session` calls this function. Call it before
-    other code starts the session, such as Dagster's resource. It may be called again.
-
-    Returns:
-        The Java that will run the driver; None if the driver's JVM, or a Spark Connect server, runs already.
-
-    Raises:
-        SparkUnavailableError: there is no usable Java.
+    other code starts the session, such as Dagster's resource. It may be called again. Returns the Java that will run
+    the driver; None if the driver's JVM, or a Spark Connect server, runs already.
     """
     conf = conf or {}
     # A worker with another Python than the driver's lacks packages, or refuses to run.
@@ -155,10 +147,6 @@ def start_session(conf: Mapping[str, str]) -> SparkSession:
 
     A session whose JVM has ended is replaced. With the log level OFF, pyspark does not log the errors that it raises.
     The start takes about 6 s, and 4 s with a class archive (see `class_sharing`).
-
-    Raises:
-        SparkUnavailableError: there is no usable Java, the JVM ended while it started, or no Spark Connect server
-            answers.
     """
     clear_ended()
     remote = remote_url(conf)

@@ -33,13 +33,9 @@ _REPORT = "report"  # the column with the reports of tasks that gave rows of a D
 
 
 def run_tasks(spark: SparkSession, job: Job, task: Task, bins: Sequence[Bin], tasks: int) -> list[JobResult]:
-    """Run the task over all bins, in one Spark job; files that will not be committed are removed.
+    """Run the task over all bins, in one Spark job, and return a result for each partition of the job, in order.
 
-    Returns:
-        A result for each partition of the job, in order.
-
-    Raises:
-        PySparkException, Py4JError: the job failed, or Spark ended.
+    Files that will not be committed are removed. Errors are Spark's own: PySparkException, Py4JError.
     """
     if isinstance(spark, SparkSession):
         numbered = spark.sparkContext.parallelize(bins, tasks)
@@ -63,11 +59,7 @@ def run_on_rows(frame: DataFrame, job: Job, task: RowTask) -> list[JobResult]:
 
 
 def spark_cores(spark: SparkSession) -> int:
-    """Return the tasks that the session runs in parallel, as far as Spark knows; the first call checks the workers.
-
-    Raises:
-        WorkerError: as `prepare`.
-    """
+    """Return the tasks that the session runs in parallel, as far as Spark knows; the first call checks the workers."""
     prepare(spark)
     if isinstance(spark, SparkSession):
         # Without `spark.conf`, which would start the part of the session that runs SQL.

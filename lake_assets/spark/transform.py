@@ -43,12 +43,7 @@ _UTC: Mapping[str, Any] = {"timezone": "UTC"} if "timezone" in signature(to_arro
 
 
 def transformed(job: Job, frame: DataFrame, transform: Transform) -> JobResult:
-    """Write the rows of a transform's result as data files of the job's one partition.
-
-    Raises:
-        TransformError: the SQL or a function of the transform failed.
-        LakeAssetsError: as `spark_errors`.
-    """
+    """Write the rows of a transform's result as data files of the job's one partition."""
     partition = job.partitions[0]
     schema = result_schema(frame)
 
@@ -75,9 +70,7 @@ def source_frame(spark: SparkSession, job: Job, file_schema: pa.Schema) -> DataF
     """Return the rows of the job's one partition as a DataFrame, partition columns typed and last.
 
     The schema of the job is not used, because the table may not exist yet. That of the files has no partition columns.
-
-    Raises:
-        SchemaError: a column has a type that Spark does not have.
+    A type that Spark does not have is a SchemaError.
     """
     partition = job.partitions[0]
     bins = [tuple(share) for share in shares(partition.objects, job.target_file_size, spark_cores(spark))]
@@ -100,21 +93,12 @@ def source_frame(spark: SparkSession, job: Job, file_schema: pa.Schema) -> DataF
 
 
 def read_as(file_schema: pa.Schema) -> pa.Schema:
-    """Return the schema in which the tasks of a transform read the objects' rows.
-
-    Raises:
-        SchemaError: as `source_frame`.
-    """
+    """Return the schema in which the tasks of a transform read the objects' rows."""
     return pa.schema([(f.name, _spark_type(f)) for f in file_schema])
 
 
 def apply_transform(spark: SparkSession, transform: Transform, frame: DataFrame) -> DataFrame:
-    """Apply the stream's transform to the rows.
-
-    Raises:
-        TransformError: the transform cannot be loaded, fails, is refused by Spark, or does not return a DataFrame.
-        SparkUnavailableError: Spark ended during the transform.
-    """
+    """Apply the stream's transform to the rows."""
     if transform.function is not None:
         function = _function(transform.function)
         try:
@@ -136,12 +120,7 @@ def apply_transform(spark: SparkSession, transform: Transform, frame: DataFrame)
 
 
 def result_schema(frame: DataFrame) -> pa.Schema:
-    """Return the Arrow schema in which the writing tasks receive a DataFrame's rows.
-
-    Raises:
-        TransformError: Arrow or DuckLake does not have the type of a column.
-        SparkUnavailableError: Spark ended during the call.
-    """
+    """Return the Arrow schema in which the writing tasks receive a DataFrame's rows."""
     fields: list[pa.Field] = []
     name = None
     try:

@@ -42,7 +42,6 @@ class Worker:
     """What a worker reports.
 
     Attributes:
-        host: of the worker.
         version: of this package there; None if it lacks the package.
         error: why the code of the tasks cannot be imported there; None if it can.
         tries: of the task before the one that reports.
@@ -88,16 +87,9 @@ def portable_work(work: Callable[[Iterator[In]], Iterator[Out]]) -> Callable[[It
 def prepare(spark: SparkSession, at_most: float | None = None) -> None:
     """Check the workers of a session once, and send them this package if they lack it.
 
-    A local session's workers are those of this process.
-
-    Args:
-        spark: the session.
-        at_most: seconds for the job of this check; None for as long as there are executors.
-
-    Raises:
-        SparkUnreachableError: as `awaiting_executors`.
-        WorkerError: a worker has another version of this package, or lacks a package that it needs.
-        PySparkException, Py4JError: the job of this check failed, or Spark ended.
+    A local session's workers are those of this process. `at_most` is seconds for the job of this check; None for as
+    long as there are executors. Raises WorkerError if a worker has another version of this package, or lacks a package
+    that it needs.
     """
     if spark in _cores:
         return
