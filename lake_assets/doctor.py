@@ -19,7 +19,6 @@ from threading import Thread
 from typing import Literal, ParamSpec
 
 import duckdb
-import platformdirs
 from packaging.requirements import Requirement
 
 from lake_assets.config.catalogs import FileCatalog, MotherDuckCatalog
@@ -40,6 +39,7 @@ from lake_assets.lake.failures import catalog_location
 from lake_assets.lake.locks import commit_lock
 from lake_assets.lake.session import LakeSession
 from lake_assets.layout.texts import count
+from lake_assets.machine import cache_folder
 from lake_assets.spark.java import CORRECT_JAVA_HOME, find_java
 from lake_assets.spark.remote import remote_url
 from lake_assets.spark.session import own_session, spark_config
@@ -217,14 +217,10 @@ def _loads(name: str) -> str:
 
 
 def _cache() -> str:
-    folder = platformdirs.user_cache_path(DISTRIBUTION)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            return f"{folder} can be written to"
-    except OSError as error:
-        hint = "set XDG_CACHE_HOME to a folder that can be written to; Spark then starts faster."
-        raise _WarningError(f"{folder}: {error.strerror}:", hint) from error
+    if (folder := cache_folder()).is_relative_to(tempfile.gettempdir()):
+        hint = "set XDG_CACHE_HOME to a folder that can be written to and that stays."
+        raise _WarningError(f"this user has no cache folder that can be written to, and {folder} is used:", hint)
+    return f"{folder} can be written to"
 
 
 def _disk(folder: Path) -> str:

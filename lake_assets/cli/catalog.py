@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lake_assets.cli.common import Options, stream_argument, user
+from lake_assets.cli.common import Options, stream_argument
 from lake_assets.cli.output import Form, collected, form_option
 from lake_assets.cli.terminal import echo, info
 from lake_assets.layout.texts import count, first_lines, size
+from lake_assets.machine import user_name
 
 if TYPE_CHECKING:
     from lake_assets.config.storages import LocalStorage
@@ -180,7 +181,7 @@ def rebuild(ctx: click.Context, stream: str | None, *, adopt: bool, form: Form) 
     opened = options.stream(stream)
     failed, again = False, list[str]()
     with collected(form) as documents:
-        for lost in rebuild_stream(opened, IngestOptions(requested_by=user()), adopt=adopt):
+        for lost in rebuild_stream(opened, IngestOptions(requested_by=user_name()), adopt=adopt):
             documents.append(lost)
             failed |= adopt and lost.action == "adopt" and lost.error is not None
             if lost.action == "ingest":

@@ -2,7 +2,6 @@
 
 # ruff: noqa: PLC0415 - imports inside functions keep `--help` quick
 
-import getpass
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -93,14 +92,6 @@ def _chosen(kind: Literal["stream", "lake"], known: Collection[str], name: str |
 
     with usage_errors(ConfigError):
         return chosen(kind, known, name)
-
-
-def user() -> str | None:
-    """Return the name of the user of this process, for the ledger; None if the system does not know it."""
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError):  # no name for the process's number, as in some containers
-        return None
 
 
 def partition_option(help: str, *, required: bool = False) -> Callable[[Command], Command]:  # noqa: A002 - click's word

@@ -12,7 +12,6 @@ from lake_assets.cli.common import (
     partition_option,
     partitions_or_only,
     stream_argument,
-    user,
 )
 from lake_assets.cli.failure import Failures
 from lake_assets.cli.output import (
@@ -31,6 +30,7 @@ from lake_assets.cli.terminal import echo, exported_text, info, style
 from lake_assets.errors import LakeAssetsError
 from lake_assets.escapes import visible_name
 from lake_assets.layout.texts import count
+from lake_assets.machine import user_name
 from lake_assets.progress import counted
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ def _restore(
     from lake_assets.history.restore import restore as restore_partition
     from lake_assets.ingest.options import IngestOptions
 
-    options = IngestOptions(requested_by=user())
+    options = IngestOptions(requested_by=user_name())
     if snapshot is None:
         row = release(stream, partition, options)
         line = f"{style('released', fg='green')}   {partition}  snapshot {row.snapshot_id}"

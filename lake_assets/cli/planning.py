@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lake_assets.cli.common import stream_argument, user
+from lake_assets.cli.common import stream_argument
 from lake_assets.cli.output import Form, form_option, json_of, print_left_out, print_table, table_of
 from lake_assets.cli.partitions import CliRun, launcher_option, starting_now
 from lake_assets.cli.selecting import confirm, run_options, selected, selection_options, yes_option
@@ -22,6 +22,7 @@ from lake_assets.errors import ConfigError
 from lake_assets.escapes import visible_name
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.layout.texts import age, count, first_lines, several, size
+from lake_assets.machine import user_name
 
 if TYPE_CHECKING:
     from lake_assets.ingest.dry_run import Plan, StreamPlan
@@ -146,7 +147,9 @@ def apply(ctx: click.Context, file: str, *, yes: bool, launcher: str | None, for
         return
     if not confirm(opened, Selection(tuple(work), len(work), is_named=False), "Ingest", yes=yes or file == "-"):
         ctx.exit(1)
-    options = IngestOptions(force=document["force"], outside=document["outside"], planned=planned, requested_by=user())
+    options = IngestOptions(
+        force=document["force"], outside=document["outside"], planned=planned, requested_by=user_name()
+    )
     if not CliRun(ctx.obj, opened, work, starting_now(options, opened, is_named=False), launcher, form).execute():
         ctx.exit(1)
 

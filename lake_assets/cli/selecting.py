@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from lake_assets.cli.common import outside_option, the_only_partition, usage_error, usage_errors, user
+from lake_assets.cli.common import outside_option, the_only_partition, usage_error, usage_errors
 from lake_assets.cli.completing import selections
 from lake_assets.cli.terminal import echo, info
 from lake_assets.errors import LayoutError, OutsidePartitionError, PartitionError
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.layout.texts import count
+from lake_assets.machine import user_name
 
 if TYPE_CHECKING:
     from lake_assets.selection.select import Selection, Wanted
@@ -57,7 +58,7 @@ def run_options(*names: Literal["force", "outside"]) -> Callable[[Command], Comm
 
 
 def _run_options(*, outside: bool, force: bool = False) -> IngestOptions:
-    return IngestOptions(force=force, outside=outside, requested_by=user())
+    return IngestOptions(force=force, outside=outside, requested_by=user_name())
 
 
 def selection_options(default: str) -> Callable[[Command], Command]:

@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 from typing import Self
 
-import platformdirs
 from pydantic import Field, PrivateAttr, field_validator, model_validator
 
 from lake_assets.config.attach_options import METADATA_SCHEMA, OptionValue, check_attach_options
@@ -12,6 +11,7 @@ from lake_assets.config.fields import Identifier
 from lake_assets.config.model import Model
 from lake_assets.config.schedules import Cron, TimeZone
 from lake_assets.config.storages import AnyStorage, GcsStorage, LocalStorage, S3Storage, Storage
+from lake_assets.machine import cache_folder
 
 
 class Maintenance(Model):
@@ -169,8 +169,7 @@ class Lake(Model):
     @property
     def staging_storage(self) -> AnyStorage:
         """The storage of staged files: `staging`, the lake's storage, or this user's cache folder."""
-        cache = platformdirs.user_cache_path("lake-assets") / "staging"
-        return self.staging or self.storage or LocalStorage(path=str(cache))
+        return self.staging or self.storage or LocalStorage(path=str(cache_folder() / "staging"))
 
     @property
     def storages(self) -> tuple[AnyStorage, ...]:

@@ -22,9 +22,9 @@ from hashlib import sha256
 from multiprocessing.util import Finalize
 from pathlib import Path
 
-import platformdirs
 import pyspark
 
+from lake_assets.machine import cache_folder
 from lake_assets.spark.java import Java
 
 OFF = "LAKE_ASSETS_NO_CDS"
@@ -92,7 +92,7 @@ def class_archive(java: Java) -> ClassArchive:
     digest = sha256(text.encode()).hexdigest()[:8]
     name = f"java-{java.build}-pyspark-{pyspark.__version__}-{digest}.jsa"
     return ClassArchive(
-        platformdirs.user_cache_path("lake-assets") / "class-data-sharing" / name,
+        cache_folder() / "class-data-sharing" / name,
         os.pathsep.join(map(os.fspath, jars)),
     )
 

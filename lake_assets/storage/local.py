@@ -1,12 +1,12 @@
 """Folders as stores: files are written whole under free names; errors of the system name the path and the fix."""
 
 import errno
-import getpass
 import os
 import secrets
 from pathlib import Path
 
 from lake_assets.errors import StorageError
+from lake_assets.machine import user_name
 from lake_assets.storage.vendor_errors import Meaning, file_and_number, find
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL
@@ -56,18 +56,11 @@ def refusal(error: Exception) -> StorageError | None:
     if number in (errno.EACCES, errno.EPERM):
         return StorageError(
             f"{path} refuses access: {os.strerror(number)}:",
-            f"give the user {_user()} rights to it (chmod, chown): to read a file, to read and enter a folder, to "
-            "write where it writes.",
+            f"give the user {user_name() or os.geteuid()} rights to it (chmod, chown): to read a file, to read and "
+            "enter a folder, to write where it writes.",
         )
     return _loop(path) if number == errno.ELOOP else None
 
 
 def _loop(path: str) -> StorageError:
     return StorageError(f"{path} is a symbolic link that leads back to itself:", "remove or correct the link.")
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # a number without a name, as in a container
-        return str(os.geteuid())

@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner
 
 from lake_assets.cli import main
-from lake_assets.cli.common import user
 from lake_assets.launch.spark_submit import ENTRY
+from lake_assets.machine import user_name
 from lake_assets_tests.orchestration.checks.check_runs import PARTITIONS
 from lake_assets_tests.orchestration.in_process import failure_of
 from lake_assets_tests.orchestration.launched_runs import (
@@ -133,7 +133,7 @@ def test_a_plan_is_applied_by_the_driver_and_refused_where_the_landing_zone_move
     assert f"committed  {NW.replace(',', '/')}  1 row" in result.stdout
     assert f"the landing zone of partition {SW.replace(',', '/')} has changed since the plan" in result.stderr
     assert [(row.load_partition, row.status) for row in local_world.ledger()] == [(NW.replace(",", "/"), "committed")]
-    assert {row.requested_by for row in local_world.ledger()} == {user()}
+    assert {row.requested_by for row in local_world.ledger()} == {user_name()}
 
 
 @pytest.mark.soak
