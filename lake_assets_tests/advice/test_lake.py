@@ -512,7 +512,7 @@ def a_constraint_of_today_is_dropped_or_other_rows_are_taken(local_world: World)
     yield partial(back, first), "or take rows that have a value there"
     back(second)
     assert local_world.totals() == [2]
-    yield partial(back, first), "nothing was changed. Drop the constraint by `ALTER TABLE … ALTER "
+    yield partial(back, first), "nothing was changed. Drop the constraint by `ALTER TABLE "
     change(local_world, 'ALTER TABLE main.sales ALTER "total" DROP NOT NULL')
     back(first)
     assert local_world.totals() == [None]

@@ -32,9 +32,7 @@ class Transaction:
         mappings: those of the tables that the commit changes, as far as they are known, by the tables' ids.
     """
 
-    def __init__(
-        self, database: CatalogDatabase, engine: duckdb.DuckDBPyConnection, description: Description | None = None
-    ) -> None:
+    def __init__(self, database: CatalogDatabase, engine: duckdb.DuckDBPyConnection, description: Description) -> None:
         """Read the newest snapshot, and the statistics of the described tables.
 
         Raises:
@@ -43,8 +41,9 @@ class Transaction:
         """
         self.database = database
         self._engine = engine
-        ids = [] if description is None else [table.table_id for table in description.tables.values()]
-        asked = ask_state(database, None if description is None else description.state.snapshot_id)
+        ids = [table.table_id for table in description.tables.values()]
+        seen = description.state
+        asked = ask_state(database, seen.snapshot_id)
         among = f"WHERE table_id IN ({', '.join('?' for _ in ids)})"
         sizes = database.ask(f"SELECT {', '.join(_TABLE_STATISTICS)} FROM {spec.TABLE_STATS} {among}", ids)
         columns = database.ask(
@@ -54,13 +53,11 @@ class Transaction:
         )
         inlined = ask_tables(database, ids)
         state, self._next_catalog_id, self._next_file_id, moment = read_state(asked)
-        if description is not None:
-            seen = description.state
-            if (state.version, state.schema_version, moment) != (seen.version, seen.schema_version, seen.moment):
-                raise duckdb.TransactionException(OVERTAKEN)
+        if (state.version, state.schema_version, moment) != (seen.version, seen.schema_version, seen.moment):
+            raise duckdb.TransactionException(OVERTAKEN)
         self.snapshot_id = state.snapshot_id + 1
         self.inlined = read_tables(inlined)
-        self.mappings: dict[int, Mappings] = {} if description is None else dict(description.mappings)
+        self.mappings: dict[int, Mappings] = dict(description.mappings)
         self._description = description
         self._version = spec.VERSIONS[state.version]
         self._schema_version = state.schema_version
@@ -77,9 +74,8 @@ class Transaction:
     def read_mappings(self, table: Table) -> Mappings:
         """Return the mappings of a table that the commit changes, as they are now, with those that it has added."""
         self.mappings[table.table_id] = found = read_mappings(self.database, table.table_id)
-        if self._description is not None:
-            others = {number: columns for number, columns in found.items() if number < self._first_file_id}
-            self._description.mappings[table.table_id] = others
+        others = {number: columns for number, columns in found.items() if number < self._first_file_id}
+        self._description.mappings[table.table_id] = others
         return found
 
     def end_files(self, table: Table, file_ids: Sequence[int]) -> None:
@@ -258,8 +254,7 @@ class Transaction:
                 continue
             self._new_columns[table.table_id, column_id] = (has_null, None, after[column_id])
 
-    @staticmethod
-    def _refuse_nulls(table: Table, added: Mapping[int, Sequence[ColumnFacts]]) -> None:
+    def _refuse_nulls(self, table: Table, added: Mapping[int, Sequence[ColumnFacts]]) -> None:
         """Refuse NULL in a column that is NOT NULL, as of an earlier snapshot, or if it became so while rows were read.
 
         Raises:
@@ -268,10 +263,11 @@ class Transaction:
         for column_id, of_column in added.items():
             column = table.columns[column_id]
             if not column.is_nullable and any(column.has_null for column in of_column):
+                name = next(name for name, known in self._description.tables.items() if known == table)
                 raise SchemaError(
-                    f"column {column.name!r} of the table is NOT NULL, and the new rows have NULL in it:",
-                    f"nothing was changed. Drop the constraint by `ALTER TABLE … ALTER {identifier(column.name)} DROP "
-                    "NOT NULL`, or take rows that have a value there.",
+                    f"column {column.name!r} of table {name} is NOT NULL, and the new rows have NULL in it:",
+                    f"nothing was changed. Drop the constraint by `ALTER TABLE {name} ALTER {identifier(column.name)} "
+                    "DROP NOT NULL`, or take rows that have a value there.",
                 )
 
     def _statistics(self, table: Table, column_id: int) -> "_ColumnStatistics | None":

@@ -9,6 +9,7 @@ from lake_assets.checks.result import Scope
 from lake_assets.errors import CatalogError, SpecificationError
 from lake_assets.lake.catalog import spec
 from lake_assets.lake.catalog.database import NotDirectError, catalog_transaction
+from lake_assets.lake.catalog.described import describe
 from lake_assets.lake.catalog.transaction import Transaction
 from lake_assets.maintenance.maintenance_run import maintain
 from lake_assets_tests.world import NW, SW, World, sales
@@ -52,10 +53,11 @@ def test_a_check_that_needs_the_tables_fails_with_the_reason(unknown: World) -> 
 def test_a_migration_while_the_lake_is_open_is_detected(local_world: World) -> None:
     local_world.commit(NW, 1)
     with local_world.stream.lake.open() as lake:
+        described = describe(lake, [local_world.stream.table])
         lake.rows(f"UPDATE {lake.metadata}.{spec.METADATA} SET value = '9.9' WHERE key = 'version'")
         assert lake.unknown_specification is None  # as it was when the lake was opened
         with pytest.raises(NotDirectError, match=r"version 9\.9"), catalog_transaction(lake) as database:
-            Transaction(database, lake.connection)
+            Transaction(database, lake.connection, described)
 
 
 def test_a_refused_version_is_reported_with_the_option_to_migrate(local_world: World) -> None:
