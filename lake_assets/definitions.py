@@ -13,11 +13,7 @@ from lake_assets.orchestration.build import build_definitions
 
 @dg.definitions
 def defs() -> dg.Definitions:
-    """Return the definitions of the config.
-
-    Raises:
-        LakeAssetsError: the config cannot be read or is not valid; the UI shows its text as the location's error.
-    """
+    """Return the definitions of the config."""
     try:
         return build_definitions(load_config())
     except LakeAssetsError as error:

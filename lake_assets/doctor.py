@@ -97,11 +97,7 @@ class Findings(Documented):
 
 
 def examine(config_file: str | os.PathLike[str] | None = None) -> Iterator[Finding]:
-    """Run all checks, and yield each finding as soon as it is known.
-
-    Args:
-        config_file: the config; when None, the config that `load_config` finds.
-    """
+    """Run all checks of a config, as of `load_config`, and yield each finding as soon as it is known."""
     yield _checked("Python", _python)
     yield _checked("Java", _java)
     yield from _packages()

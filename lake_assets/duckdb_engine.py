@@ -59,10 +59,7 @@ def find_extension(name: str) -> Extension:
     """Return the extension for the running version of DuckDB.
 
     It is the file of the wheel `duckdb-extension-…`, if that is of this version; else the file in DuckDB's own folder;
-    else DuckDB downloads it there.
-
-    Raises:
-        CatalogError: there is no such file, and DuckDB cannot download it.
+    else DuckDB downloads it there. Otherwise a CatalogError.
     """
     if (file := _wheel_file(name)) is not None:
         return Extension(file, "its wheel")
@@ -144,9 +141,6 @@ def open_engine(
 
     DuckDB verifies the signature of an extension at each `LOAD`, which takes 0.1 s of processor time a file. Here each
     file is verified once a process, and again if it has changed.
-
-    Raises:
-        CatalogError: an extension is not found or does not load.
     """
     files = {name: find_extension(name).file for name in extensions}
     # DuckDB refuses a connection to an engine that was opened with other settings.
@@ -213,9 +207,7 @@ def measure(connection: duckdb.DuckDBPyConnection) -> None:
 def followed(connection: duckdb.DuckDBPyConnection, title: str) -> Iterator[None]:
     """Count how many percent of the statement that the block executes are done, if counts are shown.
 
-    Args:
-        connection: of the statement. If its settings are locked, it needs `measure` before that.
-        title: of the count.
+    A connection whose settings are locked needs `measure` before that.
     """
     if not is_watched():
         yield

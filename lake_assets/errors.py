@@ -64,7 +64,6 @@ class OutsidePartitionError(PartitionError):
     """The config of the stream does not have this partition.
 
     Args:
-        problem, hint: as of any error.
         reason: one word for programs; None for several partitions with different reasons.
     """
 
@@ -157,7 +156,6 @@ class SchemaDriftError(SchemaError):
     """Landed columns that the table lacks, or that its types cannot hold; the stream lets the table evolve.
 
     Args:
-        problem, hint: as of any error; users see them only if the table cannot evolve.
         schemas: the objects with such columns and their schemas, each schema once.
     """
 

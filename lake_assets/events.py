@@ -136,8 +136,7 @@ def pass_on(event: Event) -> None:
 def step(name: str, **fields: Any) -> Iterator[dict[str, Any]]:  # noqa: ANN401 - fields of an event
     """Report a step at its end with its duration, and with the kind of its error if it fails.
 
-    Yields:
-        Further fields of the event, to be filled in by the block.
+    The block may fill further fields of the event into what it gets.
     """
     found: dict[str, Any] = dict(fields)
     start = time.perf_counter()

@@ -76,15 +76,8 @@ def set_gauges(values: Iterable["Value"]) -> None:
 def lineage(stream: "OpenStream", run: tuple[str, str] | None = None) -> Iterator[None]:
     """Send the lineage of the stream's partitions that end within the block, if the environment says so.
 
-    The driver of a launched run sends none: its launcher has the same events.
-
-    Args:
-        stream: of the partitions.
-        run: Dagster's run, its id and the name of its job; None outside Dagster.
-
-    Raises:
-        MissingExtraError: the environment asks for it, and the package is not installed.
-        ConfigError: the client's config is not valid, or names no receiver.
+    The driver of a launched run sends none: its launcher has the same events. `run` is the id of Dagster's run and the
+    name of its job; None outside Dagster.
     """
     if not wants_lineage():
         yield

@@ -37,14 +37,7 @@ def line(event: Event) -> str:
 
 
 def write_json(stream: TextIO | None = None) -> logging.Handler:
-    """Write each event, and warnings and errors of other loggers, as JSON lines from now on.
-
-    Args:
-        stream: standard error when None.
-
-    Returns:
-        The handler of Python's root logger that does it.
-    """
+    """Write each event, and other loggers' warnings and errors, as JSON lines from now on; returns the handler."""
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonFormatter())
     logging.getLogger().addHandler(handler)

@@ -70,18 +70,8 @@ def retry(
 ) -> Result:
     """Call `work` until it returns; retry it after each transient error. Each retry is an event.
 
-    Args:
-        work: the function to call.
-        transient: the errors after which it is retried.
-        limit: how often, or for how long; it may depend on the last error.
-        pause: between two calls.
-        kind: a word for an error, in the event. Its text is not in the event: it may have a secret.
-
-    Returns:
-        The result of `work`.
-
-    Raises:
-        Exception: the last error of `work`, if it is not retried or the limit is reached.
+    The limit says how often, or for how long; it may depend on the last error, which is raised when it is reached.
+    `kind` is a word for an error in the event. Its text is not in the event: it may have a secret.
     """
 
     def is_enough(state: RetryCallState) -> bool:
@@ -109,16 +99,9 @@ def poll(
     limit: Limit = Limit(),
     stopped: threading.Event | None = None,
 ) -> bool:
-    """Call `is_done` until it returns True.
+    """Call `is_done` until it returns True; False if the limit is reached or `stopped` is set first.
 
-    Args:
-        is_done: the function to call.
-        pause: between two calls.
-        limit: how often, or for how long.
-        stopped: when set, the pause ends at once and no further call is made.
-
-    Returns:
-        Whether `is_done` returned True within the limit and before `stopped` was set.
+    When `stopped` is set, the pause ends at once and no further call is made.
     """
     event = stopped or threading.Event()
     return tenacity.Retrying(

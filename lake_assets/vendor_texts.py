@@ -15,7 +15,6 @@ class Text(Generic[Meaning]):
     """A text of a vendor.
 
     Attributes:
-        pattern: a regular expression that finds it.
         means: what it says.
         when: the vendor says it.
         is_provoked: whether a test provokes it.
@@ -33,7 +32,6 @@ class Texts(Generic[Meaning]):
     """The texts of some vendors.
 
     Args:
-        vendors: the table of each vendor, by its name.
         ignoring_case: the meanings in whose texts upper and lower case do not count.
     """
 

@@ -113,9 +113,6 @@ class CheckRun:
     The storages are asked after that, so that other writers need not queue for a catalog that one process can open.
 
     Args:
-        stream: the stream of the table.
-        names: of `checks_of`.
-        scope: which partitions.
         by_partition: whether `by_partition` is called too.
     """
 
@@ -127,20 +124,13 @@ class CheckRun:
         self._prepared: dict[str, PreparedCheck | Exception] = {}
 
     def result(self, name: str) -> CheckResult:
-        """Return the result of one check.
-
-        Raises:
-            LakeAssetsError: the landing zone or the lake cannot be read, or the check's SQL is wrong.
-        """
+        """Return the result of one check; a LakeAssetsError if its SQL is wrong."""
         return self._of(name).whole()
 
     def by_partition(self, name: str) -> Mapping[Partition, CheckResult]:
         """Return the results of one check by partition: of each partition of a run, or of those of the whole table.
 
         Of the whole table, `indexed_objects` and a query have results only of partitions that fail.
-
-        Raises:
-            LakeAssetsError: as `result`.
         """
         of_each = self._of(name).by_partition
         assert of_each is not None  # noqa: S101 - the caller has called is_by_partition
@@ -175,11 +165,7 @@ def _prepare(facts: Facts, name: str) -> PreparedCheck:
 
 
 def run_check(stream: OpenStream, name: str, scope: Scope) -> CheckResult:
-    """Run one check; several in one scope share a `CheckRun`.
-
-    Raises:
-        LakeAssetsError: the landing zone or the lake cannot be read, or the check's SQL is wrong.
-    """
+    """Run one check; several in one scope share a `CheckRun`."""
     return CheckRun(stream, [name], scope).result(name)
 
 
@@ -208,13 +194,7 @@ def covered(name: str, partitions: Iterable[Partition]) -> set[Key]:
 def scope_of_run(stream: OpenStream, run_id: str, since: dt.datetime | None = None) -> Scope:
     """Return the partitions that a run committed or found unchanged, and those that failed; empty for an unknown run.
 
-    Args:
-        stream: of the partitions.
-        run_id: of the run.
-        since: when the run began, if that is known, with a time zone; then older rows of the ledger are not read.
-
-    Raises:
-        CatalogError: the lake cannot be read.
+    Older rows of the ledger than `since`, when the run began, are not read.
     """
     with stream.lake.open_if_exists() as lake:
         rows = [] if lake is None else rows_of_run(lake, stream.name, run_id, since)

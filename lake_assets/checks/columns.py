@@ -13,11 +13,7 @@ from lake_assets.lake.ledger.tables import LEDGER
 
 
 def schema(facts: Facts) -> PreparedCheck:
-    """The table has the columns that it had after the previous run.
-
-    Raises:
-        CatalogError: the lake cannot be read.
-    """
+    """The table has the columns that it had after the previous run."""
     result = _of_run(facts) if _is_of_run(facts) else _compared(facts, _previous_by_ledger(facts))
     return PreparedCheck(lambda: result)
 

@@ -42,36 +42,21 @@ class Landed:
         self._all: tuple[dict[Partition, Manifest], LeftOut] | None = None
 
     def of(self, partitions: Iterable[Partition]) -> dict[Partition, Manifest]:
-        """Return the objects of some partitions.
-
-        Raises:
-            StorageError: the landing zone cannot be listed.
-        """
+        """Return the objects of some partitions."""
         wanted = list(partitions)
         if missing := [partition for partition in wanted if partition not in self._listed]:
             self._listed |= list_landed_in(self._stream, missing)
         return {partition: self._listed[partition] for partition in wanted}
 
     def again(self, partitions: Iterable[Partition]) -> bool:
-        """List those of the partitions again that the ingest has listed, before they are called wrong.
-
-        Returns:
-            Whether there was one.
-
-        Raises:
-            StorageError: the landing zone cannot be listed.
-        """
+        """List those of the partitions again that the ingest has listed, before they are wrong; False if none."""
         outdated = [partition for partition in partitions if partition in self._handed_on]
         self._handed_on.difference_update(outdated)
         self._listed |= list_landed_in(self._stream, outdated)
         return bool(outdated)
 
     def all(self, known: Iterable[Partition]) -> tuple[dict[Partition, Manifest], LeftOut]:
-        """Return the whole landing zone, as `list_landed` returns it; the first call lists it.
-
-        Raises:
-            StorageError: the landing zone cannot be listed.
-        """
+        """Return the whole landing zone, as `list_landed` returns it; the first call lists it."""
         if self._all is None:
             self._all = list_landed(self._stream, known)
             self._listed |= dict.fromkeys(known, Manifest(())) | self._all[0]
@@ -82,8 +67,6 @@ class Facts:
     """The facts of one scope, while the lake is open.
 
     Args:
-        stream: the stream of the table.
-        scope: the partitions that are checked.
         session: the open lake; None if there is none yet.
         by_partition: whether the results of single partitions are wanted too.
     """
@@ -133,9 +116,6 @@ class Facts:
         """Return what `left_out` returns, without objects that have vanished since, which mode append does not note.
 
         It may list the landing zone, but does not ask the lake.
-
-        Raises:
-            StorageError: the landing zone cannot be listed.
         """
         if not self.left_out or self.stream.config.mode != "append":
             return self.left_out
@@ -148,11 +128,7 @@ class Facts:
         return self.stream.dead_letters(self._session, self.scope.tried)
 
     def past(self, since: int = LIVE) -> PastTable:
-        """Return the files of the scope's partitions, live and ended; `since` is as of `past_table`.
-
-        Raises:
-            CatalogError: the catalog cannot be read.
-        """
+        """Return the files of the scope's partitions, live and ended; `since` is as of `past_table`."""
         if since not in self._past:
             columns = self.stream.config.columns
             self._past[since] = past_table(self.lake, self.stream.table, columns, self.scope.tried, since)
@@ -160,10 +136,6 @@ class Facts:
 
 
 def state_of_all(facts: Facts) -> StreamState:
-    """Return the state of every partition of the stream, by the facts of the whole table.
-
-    Raises:
-        StorageError: the landing zone cannot be listed.
-    """
+    """Return the state of every partition of the stream, by the facts of the whole table."""
     runs = facts.runs
     return state_by(facts.stream, runs, *facts.landed.all(runs), dt.datetime.now(dt.UTC))

@@ -24,9 +24,6 @@ def freshness(facts: Facts) -> PreparedCheck:
     """The newest partition with rows ended recently enough, for each value of the columns beside the time.
 
     A value of the config without rows is late, and one that the config does not have is left out.
-
-    Raises:
-        CatalogError: the catalog cannot be read.
     """
     config = facts.stream.config.freshness
     limit = None if config is None else config.newest_partition_hours

@@ -260,11 +260,7 @@ def _of_appended(comparisons: Mapping[Partition, Comparison]) -> CheckResult:
 
 
 def dead_letters(facts: Facts) -> PreparedCheck:
-    """No landed row is a dead letter.
-
-    Raises:
-        CatalogError: ledger or manifest cannot be read.
-    """
+    """No landed row is a dead letter."""
     letters = facts.dead_letters
     return PreparedCheck(lambda: _of_letters(letters), lambda: _each_partition(facts, letters, _of_letters))
 
@@ -286,11 +282,7 @@ def _of_letters(letters: Mapping[Partition, Sequence[LetterFile]]) -> CheckResul
 
 
 def quarantine(facts: Facts) -> PreparedCheck:
-    """No landed file is quarantined.
-
-    Raises:
-        CatalogError: ledger or manifest cannot be read.
-    """
+    """No landed file is quarantined."""
     _ = facts.left_out, facts.runs
     return PreparedCheck(
         lambda: _of_objects(facts.still_landed()), lambda: _each_partition(facts, facts.still_landed(), _of_objects)

@@ -48,8 +48,6 @@ class CheckResult:
     """The result of a check.
 
     Attributes:
-        name: of the check.
-        passed: whether the check passed.
         description: one sentence that says what is wrong and how to fix it.
         numbers: figures by name.
         named: the first findings.

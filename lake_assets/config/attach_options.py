@@ -76,11 +76,7 @@ _REFUSED_PARAMETERS: Mapping[str, str] = {
 
 
 def check_attach_options(options: Mapping[str, OptionValue]) -> dict[str, OptionValue]:
-    """Return the options by their names in lower case.
-
-    Raises:
-        ValueError: DuckLake does not have an option, a value has another type, or an option is not for users.
-    """
+    """Return the options by their names in lower case."""
     checked: dict[str, OptionValue] = {}
     for name, value in options.items():
         option = name.lower()

@@ -44,11 +44,7 @@ class AzureAccess:
 
 
 def check_key(key: str, name: str) -> None:
-    """Refuse a key of an account that is not base64, which no client can use.
-
-    Raises:
-        ValueError: it is not; the error does not repeat it.
-    """
+    """Refuse a key of an account that is not base64, which no client can use. The error does not repeat it."""
     try:
         base64.b64decode(key, validate=True)
     except ValueError as error:
@@ -58,22 +54,13 @@ def check_key(key: str, name: str) -> None:
 
 
 def check_sas(sas: str, name: str) -> None:
-    """Refuse a shared access signature that is not of the form `name=value&…`.
-
-    Raises:
-        ValueError: it is not; the error does not repeat it.
-    """
+    """Refuse a shared access signature that is not of the form `name=value&…`. The error does not repeat it."""
     if not all("=" in part for part in sas.split("&") if part):
         raise ValueError(f"{name} is not of the form name=value&name=value: copy the token, as the portal gives it")
 
 
 def parse_connection_string(text: str) -> AzureAccess:
-    """Return the account and credential in a connection string.
-
-    Raises:
-        ValueError: the text is not of the form `Name=value;…`, or has no account or credential; the error does not
-            repeat the text.
-    """
+    """Return the account and credential in a connection string. The error does not repeat the text."""
     parts = {}
     for part in text.strip().rstrip(";").split(";"):
         name, equals, value = part.partition("=")

@@ -18,13 +18,7 @@ _TIME = dt.datetime(2026, 2, 11, 13, 45, tzinfo=dt.UTC)
 
 
 def clash(template: Template, partitions: Mapping[str, PartitionField], schema: pa.Schema) -> tuple[str, str] | None:
-    """Return the problem of records with these columns and how to fix it; None if their types show no problem.
-
-    Args:
-        template: the layout of the stream.
-        partitions: the stream's partition columns.
-        schema: the records' columns.
-    """
+    """Return the problem of records with these columns and how to fix it; None if their types show no problem."""
     fields = {field.name.lower(): field for field in schema}
     for name, partition in partitions.items():
         field = fields.get(name.lower())
@@ -47,13 +41,7 @@ def clash(template: Template, partitions: Mapping[str, PartitionField], schema: 
 
 
 def misfit(template: Template, columns: Iterable[PartitionColumn], schema: pa.Schema) -> tuple[str, str] | None:
-    """Return why columns of records can never make a path of the layout, and how to fix it; None if they may.
-
-    Args:
-        template: the layout of the stream.
-        columns: the stream's columns of the path.
-        schema: the records' columns.
-    """
+    """Return why columns of records can never make a path of the layout, and how to fix it; None if they may."""
     examples = {field.name: _example(field.type) for field in schema}
     try:
         template.render_row(dict.fromkeys(examples), now=_TIME)

@@ -128,11 +128,7 @@ _NUMBER_FORMAT = re.compile(
 
 
 def number_format(text: str) -> NumberFormat:
-    """Return the format that a pattern shows: `#,##0.00`, `#.##0,00 €`, `0,0`.
-
-    Raises:
-        ValueError: it is no pattern of numbers.
-    """
+    """Return the format that a pattern shows: `#,##0.00`, `#.##0,00 €`, `0,0`."""
     match = _NUMBER_FORMAT.fullmatch(text)
     if match is None or match["thousands"] == (match["decimal"] or "."):
         raise ValueError(f"{text!r} is no format of numbers: write one such as '#,##0.00' or '#.##0,00 EUR'")
@@ -154,11 +150,7 @@ _DAYS = ("%d", "%e", "%F", "%D")
 
 
 def time_format(text: str, kind: pa.DataType) -> list[str]:
-    """Return the directives of a format of times, and the texts between them.
-
-    Raises:
-        ValueError: it has none, another one, or one twice; or an offset from UTC where the type has none.
-    """
+    """Return the directives of a format of times, and the texts between them."""
     parts = re.findall(r"%.?|[^%]+", text)
     directives = [part for part in parts if part.startswith("%")]
     if not set(directives) - {"%f", "%z", "%%"}:

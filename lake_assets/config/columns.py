@@ -68,11 +68,7 @@ class Column(Model):
 
 
 def default_value(value: JsonValue, kind: pa.DataType) -> pa.Scalar:
-    """Return the value of a config as a type; a text may be a number or a time.
-
-    Raises:
-        ValueError: it is not of the type.
-    """
+    """Return the value of a config as a type; a text may be a number or a time. Another one is a ValueError."""
     try:
         if isinstance(value, list | dict) or t.is_nested(kind):
             return pa.scalar(value, kind)
@@ -108,13 +104,8 @@ def column_problems(
 ) -> Iterator[str]:
     """Yield what is wrong with the declared columns of a stream.
 
-    Args:
-        columns: by their names in the table.
-        others: the columns of the table whose values are not those of the landed files, each with the key of the
-            config that it is of; in lower case.
-        sources: the landed columns that values of partitions come from, in lower case.
-        form: of the landed files.
-        mode: of the stream.
+    `others` are the columns of the table whose values are not those of the landed files, each with the key of the
+    config that it is of, and `sources` the landed columns that values of partitions come from; in lower case.
     """
     names: dict[str, str] = {}
     landed: dict[str, str] = {}

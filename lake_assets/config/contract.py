@@ -70,18 +70,10 @@ class Contract:
 
 
 def read_contract(path: Path, schema: str, table: str, others: Collection[str]) -> Contract:
-    """Return what a contract says of a table. Rules of other tools' engines are named in the log.
+    """Return what a contract, a YAML file, says of a table. Rules of other tools' engines are named in the log.
 
-    Args:
-        path: of the YAML file.
-        schema: of the table.
-        table: that is one of the contract's, or is filled by its only one.
-        others: columns that the landed files do not decide, in lower case; they get a description only.
-
-    Raises:
-        ConfigError: the file cannot be read, is no contract, or has no such table; a column has no type that a lake
-            has; a rule cannot be a check.
-        MissingExtraError: the extra `contracts` is not installed.
+    The table is one of the contract's, or is filled by its only one. `others` are columns that the landed files do not
+    decide, in lower case; they get a description only.
     """
     try:
         from open_data_contract_standard.model import OpenDataContractStandard  # noqa: PLC0415 - few configs need it

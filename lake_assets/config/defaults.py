@@ -25,10 +25,8 @@ def with_defaults(data: object) -> object:
     """Return the values of a config whose streams have the keys of `defaults`; without `defaults`, as it is.
 
     A key of the stream replaces that of the defaults. Two mappings are merged, key by key and at any depth, unless
-    their `type` differs. A key that is null removes the one of the defaults.
-
-    Raises:
-        LocatedError: `defaults` is not a mapping, or the streams have too many values with it.
+    their `type` differs. A key that is null removes the one of the defaults. Too many values with them are a
+    LocatedError.
     """
     if not isinstance(data, dict) or "defaults" not in data:
         return data
@@ -98,11 +96,7 @@ def schema_with_defaults(schema: Mapping[str, Any], stream: Mapping[str, Any]) -
     """Return the JSON Schema of a config whose streams need not have what `defaults` may have.
 
     Without `defaults`, or with null there, it is as strict as the given one. With it, a stream has no required key at
-    any depth, and any may be null.
-
-    Args:
-        schema: of a config without defaults.
-        stream: of a stream, with the references `OF_DEFAULTS`.
+    any depth, and any may be null. `stream` is the schema of a stream, with the references `OF_DEFAULTS`.
     """
     shared = {"Stream": stream, **stream["$defs"]}
     properties, streams = schema["properties"], schema["properties"]["streams"]

@@ -75,8 +75,7 @@ class Document:
 def read_document(text: str, environment: Mapping[str, str]) -> Document:
     """Return the values of a text, with `${NAME}` and `${NAME:-default}` replaced from the environment.
 
-    Raises:
-        ConfigSyntaxError: the text is not YAML, or has more than `MAX_VALUES` values.
+    Raises ConfigSyntaxError if the text is not YAML.
     """
     document = Document()
     node = compose(text)

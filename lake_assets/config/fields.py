@@ -22,11 +22,7 @@ TEMPLATE = "{{"
 
 
 def check_identifier(value: str) -> str:
-    """Return the value, if it is an identifier.
-
-    Raises:
-        ValueError: it is not of the form `^[A-Za-z_][A-Za-z0-9_]*$`.
-    """
+    """Return the value, if it is an identifier. Otherwise a ValueError."""
     if not _IDENTIFIER.fullmatch(value):
         raise ValueError(
             f"{value!r} is not an identifier: use letters, digits and underscores, not beginning with a digit"
@@ -47,14 +43,9 @@ def short_for(key: str) -> Callable[[object], object]:
 
 
 def below(folder: Path | None, environment: Mapping[str, str] = os.environ) -> Mapping[str, Any]:
-    """Return the validation context of a config.
+    """Return the validation context of a config; without a folder, relative paths are refused.
 
-    Args:
-        folder: the base of relative paths; None refuses them.
-        environment: the variables that complete a bucket.
-
-    Raises:
-        ConfigError: the folder's name is not UTF-8.
+    The environment has the variables that complete a bucket.
     """
     if folder is not None and not is_unicode(str(folder)):
         raise ConfigError(
@@ -106,11 +97,7 @@ def _split(value: object) -> object:
 
 
 def check_key_prefix(parts: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the parts, if Dagster accepts them in an asset key.
-
-    Raises:
-        ValueError: a part is empty, or has a character that asset keys do not have.
-    """
+    """Return the parts, if Dagster accepts them in an asset key."""
     for part in parts:
         if not re.fullmatch(_PART, part):
             raise ValueError(

@@ -29,9 +29,7 @@ def folder_globs(template: Template) -> list[str]:
 def split_glob(glob: str, folders: Sequence[str]) -> tuple[str, str] | None:
     """Return the source's folder and the pattern of file names; None if the glob has other folders.
 
-    Args:
-        glob: a URI or path. It has each folder as in `folders` or as `*`, or one `**` for all of them.
-        folders: returned by `folder_globs`.
+    The glob has each folder as in `folders`, which `folder_globs` returns, or as `*`, or one `**` for all of them.
     """
     if not folders:
         return _split_anywhere(glob)

@@ -93,8 +93,7 @@ def loaded(config: ConfigSource) -> LakeConfig:
 def chosen(kind: Literal["stream", "lake"], known: Collection[str], name: str | None) -> str:
     """Return the name of a stream or lake of a config: the given one, or that of the only one.
 
-    Raises:
-        ConfigError: there is no such one, or there are several and none is named.
+    Without a clear answer, a ConfigError.
     """
     names = ", ".join(known)
     if name is None and len(known) > 1:
@@ -105,12 +104,7 @@ def chosen(kind: Literal["stream", "lake"], known: Collection[str], name: str | 
 
 
 def _object(uri: str, environment: Mapping[str, str]) -> bytes:
-    """Return the bytes of a config in a bucket.
-
-    Raises:
-        ConfigError: the URI names no object of a bucket, or there is none.
-        StorageError: the bucket is unreachable, or refuses.
-    """
+    """Return the bytes of a config in a bucket."""
     from lake_assets.storage.store import Store  # noqa: PLC0415 - a config of a file needs no client
 
     folder, _, key = uri.rpartition("/")
@@ -151,11 +145,7 @@ def _decoded(written: bytes, path: Path | str) -> str:
 
 
 def parse_config(text: str, path: Path | str, environment: Mapping[str, str]) -> LakeConfig:
-    """Validate the text of a config; its path, or its URI as a text, is for messages and for relative paths.
-
-    Raises:
-        ConfigError: as `load_config`.
-    """
+    """Validate the text of a config; its path, or its URI as a text, is for messages and for relative paths."""
     try:
         document = read_document(text, environment)
     except ConfigSyntaxError as error:

@@ -57,10 +57,9 @@ _TRUE, _FALSE = frozenset({"1", "true", "t", "yes", "y", "on"}), frozenset({"0",
 
 
 def is_true(environment: Mapping[str, str], name: str, *, default: bool) -> bool:
-    """Return whether a variable says yes, in any case and with blanks around it; the default if it is absent or empty.
+    """Return whether a variable says yes, in any case and with blanks around it; the default if it is empty.
 
-    Raises:
-        ConfigError: it says neither yes nor no.
+    Neither yes nor no is a ConfigError.
     """
     value = environment.get(name, "").strip().lower()
     if not value:

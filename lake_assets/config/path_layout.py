@@ -37,17 +37,11 @@ def stream_template(
     time_zone: str,
     files: str = "",
 ) -> Template:
-    """Return the template of the layout, with the table's column names.
+    """Return the template of the layout, with the table's column names; Hive's folders without one.
 
-    Args:
-        layout: the config's; Hive's folders when None.
-        partitions: the stream's partition columns.
-        path_columns: the stream's.
-        time_zone: of the dates in Hive's folders.
-        files: the pattern of file names; if it has columns, Hive's folders are of the others.
-
-    Raises:
-        LayoutError: `from` names a column that the layout does not have, or two columns get one name.
+    If `files`, the pattern of file names, has columns, Hive's folders are of the others. `time_zone` is of the dates in
+    Hive's folders. Raises LayoutError if `from` names a column that the layout does not have, or two columns get one
+    name.
     """
     in_path = {name: field for name, field in partitions.items() if field.where == "path"}
     names_values = has_values(files)
@@ -115,11 +109,7 @@ def derived_columns(template: Template, partitions: Mapping[str, PartitionField]
     """Yield the partition columns that are derived from another column of the rows.
 
     A whole value in OLake's paths is not: it may be equal to the text of NULL, and end where another value begins.
-
-    Args:
-        template: returned by `stream_template`.
-        partitions: the stream's partition columns.
-        time_zone: of the dates of columns with `in: rows`.
+    `time_zone` is of the dates of columns with `in: rows`.
     """
     for name, field in partitions.items():
         if field.where == "rows" and field.source is not None:

@@ -28,11 +28,7 @@ def _check_cron(text: str) -> str:
 
 
 def check_time_zone(name: str) -> str:
-    """Return the name, if it is a time zone's.
-
-    Raises:
-        ValueError: there is no such time zone.
-    """
+    """Return the name, if it is a time zone's. Otherwise a ValueError."""
     try:
         pendulum.timezone(name)
     except (ValueError, KeyError, OSError) as error:

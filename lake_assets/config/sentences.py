@@ -108,9 +108,7 @@ _CLOSE = 0.72  # as similar as `endpoint_url` and `endpoint`; `description` is n
 def advice(root: type[Model], location: Sequence[str | int]) -> str:
     """Return how to fix an unknown key: the key that is meant, or those of its place; begins with a colon.
 
-    Args:
-        root: the model of the whole file.
-        location: pydantic's location, whose last part is the key.
+    The last part of pydantic's location is the key.
     """
     key = str(location[-1])
     model = _model(root, location[:-1])

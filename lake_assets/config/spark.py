@@ -23,11 +23,7 @@ _MAX_LENGTH = 10_000
 
 
 def refuse_secrets(settings: Mapping[str, str]) -> None:
-    """Refuse settings with a secret, and very long ones.
-
-    Raises:
-        ValueError: a setting has a secret, or is too long.
-    """
+    """Refuse settings with a secret, and very long ones."""
     for name, value in settings.items():
         if len(value) > _MAX_LENGTH:
             raise ValueError(f"{name} has more than {_MAX_LENGTH} characters: write it in spark-defaults.conf")

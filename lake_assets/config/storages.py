@@ -142,11 +142,7 @@ class S3ProtocolStorage(KeyedStorage, TemporaryKeys):
 
 
 def _aws_settings(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return region and endpoint of AWS's own variables, in the order of boto3.
-
-    Raises:
-        ConfigError: the endpoint is malformed.
-    """
+    """Return region and endpoint of AWS's own variables, in the order of boto3."""
     region = environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION")
     settings = {"region": region} if region else {}
     for name in ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"):
@@ -399,16 +395,9 @@ Source = Annotated[
 
 
 def storage_at(place: str, environment: Mapping[str, str], folder: Path = Path()) -> LakeStorage:
-    """Return the storage of a path or URI.
+    """Return the storage of a path, or of a URI such as `s3://bucket/prefix`; pydantic's ValidationError if it is none.
 
-    Args:
-        place: a path, or a URI such as `s3://bucket/prefix`.
-        environment: the variables that complete a bucket, and `AWS_SKIP_SIGNATURE`.
-        folder: the base of a relative path.
-
-    Raises:
-        ValidationError: it names no storage.
-        ConfigError: `AWS_SKIP_SIGNATURE` says neither yes nor no, or a variable's endpoint is malformed.
+    The environment has the variables that complete a bucket, and `AWS_SKIP_SIGNATURE`.
     """
     adapter = TypeAdapter[LakeStorage](Storage)
     storage: LakeStorage = adapter.validate_python(place, context=below(folder, environment))

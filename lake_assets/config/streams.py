@@ -645,11 +645,7 @@ class Stream(Model):
         return any(column.in_rows for column in self.columns)
 
     def partition(self, text: str) -> Partition:
-        """Return the partition that `region=NW,date=2026-02-11` names.
-
-        Raises:
-            PartitionError: the text does not fit the stream's partition columns.
-        """
+        """Return the partition that `region=NW,date=2026-02-11` names."""
         return Partition.parse(self.columns, text)
 
     def partition_at(self, path: str) -> Partition | None:

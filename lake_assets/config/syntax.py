@@ -60,11 +60,7 @@ class Problem:
 
 
 class ConfigSyntaxError(Exception):
-    """A text that cannot be read as YAML, or not as a config.
-
-    Args:
-        problem: the first one.
-    """
+    """A text that cannot be read as YAML, or not as a config."""
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem.text)
@@ -100,9 +96,7 @@ def position(text: str, offset: int) -> tuple[int, int]:
 def implicit_tag(value: str, implicit: tuple[bool, bool] = (True, False)) -> str:
     """Return the tag that YAML gives a text without a tag.
 
-    Args:
-        value: the text.
-        implicit: whether it is written without quotes, and whether with them.
+    `implicit`: whether it is written without quotes, and whether with them.
     """
     return str(_RESOLVER.resolve(yaml.ScalarNode, value, implicit))
 

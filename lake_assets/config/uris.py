@@ -18,11 +18,7 @@ def is_uri(text: str) -> bool:
 
 
 def bucket_and_key(uri: str) -> tuple[str, str]:
-    """Return the bucket and the key of an S3 URI; the key has no slash at its ends.
-
-    Raises:
-        ValueError: it is not an S3 URI.
-    """
+    """Return the bucket and the key of an S3 URI; the key has no slash at its ends."""
     match = _S3.fullmatch(uri)
     if match is None or ".." in (match[2] or "").split("/"):
         raise ValueError("not of the form s3://bucket/key: write the bucket's name, and no '..'")

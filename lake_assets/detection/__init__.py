@@ -1,1 +1,4 @@
-"""What has landed since the last scan, from listings or from notifications."""
+"""What has landed since the last scan, from listings or from notifications.
+
+Functions that list raise StorageError if the store cannot be listed.
+"""

@@ -110,13 +110,8 @@ def classify(
     A message with a deferred event stays in the queue, which delivers it again, so that the event is not lost with the
     cursor. A message stays too if it is not a notification, or is of another bucket or prefix.
 
-    Args:
-        stream: a stream with a sensor of type `sqs`.
-        messages: the messages of the queue.
-        cursor: of the tick before, without the receipts that were used.
-        sharing: as of `RunPlan`.
-        is_queued: as of `RunPlan.targets`.
-        now: the present, with time zone; the clock's when None.
+    The cursor is that of the tick before, without the receipts that were used. `sharing` and `is_queued` are as of
+    `RunPlan`.
     """
     return _Sorting(stream, cursor, sharing, now or dt.datetime.now(dt.UTC)).run(messages, is_queued)
 
@@ -236,11 +231,7 @@ class _Sorting:
 def parse(body: str) -> tuple[Event, ...]:
     """Return the events of a message; none for S3's test message, and for events that change no object, such as tags.
 
-    Args:
-        body: the message of S3, directly or inside one of SNS, or of EventBridge.
-
-    Raises:
-        NotificationError: the message has none of these forms.
+    A message is that of S3, directly or inside one of SNS, or of EventBridge; others are a NotificationError.
     """
     try:
         message = json.loads(body)

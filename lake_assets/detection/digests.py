@@ -75,7 +75,6 @@ class DigestRanges:
     Each folder has its own range, up to `MOST` ranges. Above that, neighbours are joined.
 
     Args:
-        ranges: in any order.
         tree: the store lists folder by folder.
     """
 

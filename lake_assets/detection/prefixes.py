@@ -28,7 +28,6 @@ class TimePrefix:
     """The folders of a layout before and from the first time.
 
     Attributes:
-        template: the layout.
         depth: of the folders that have a digest of their own; a partition has one or several of them. If the layout has
             the names of files, the stems of these have digests; see `Template.stem`.
         leads: the folders before the first that begins with a time, such as `region={region}`.
@@ -66,8 +65,7 @@ class TimePrefix:
     def prefixes(self, listing: Listing) -> list[str]:
         """Return the folders above those of times, each with a slash at its end, and `begin`; the root is empty.
 
-        Raises:
-            StorageError: the store cannot be listed, or there are too many folders.
+        Too many folders are a StorageError.
         """
         prefixes = [""]
         for lead in self.leads:

@@ -145,14 +145,8 @@ class Reader:
     ) -> Reading:
         """Read the keys from a position on.
 
-        Args:
-            start: the position to begin at.
-            since: Unix time in seconds; older objects also have a digest of their own, `Folder.older`.
-            most: the number of objects after which to stop between two folders.
-            may_stop: whether it may stop between these two folders.
-
-        Raises:
-            StorageError: the store cannot be listed.
+        Objects older than `since`, Unix time in seconds, also have a digest of their own, `Folder.older`. After `most`
+        objects it stops between two folders, if `may_stop` says so of these.
         """
         reading = Reading(start, self.tree)
         folder = Folder(start.folder, start.digest, partitions={self.locator.at(path): [] for path in start.partitions})

@@ -76,7 +76,6 @@ class RunPlan:
     """The changed partitions of one scan, as many as fit into `max_runs` runs.
 
     Args:
-        columns: of the stream; partitions that differ only in the first time column may share a run.
         max_runs: the number of runs that a scan may request.
         sharing: of the targets, which are grouped behind the scan; None if they are not.
         noun: what a partition is called: a key, where a key of Dagster's has several.
@@ -160,10 +159,9 @@ class RunPlan:
     def targets(self, scan: int, is_queued: IsQueued) -> tuple[RunTarget, ...]:
         """Return the runs: one for each partition, or, if these are too many, one for each range of times in a group.
 
-        Args:
-            scan: the number of the scan, which is part of `RunTarget.state`. Dagster ignores a run key that it has
-                seen, and a folder may return to an earlier state. A repeated scan has the same number.
-            is_queued: of partitions that are in no run of the result. A range ends before such a partition.
+        The number of the scan is part of `RunTarget.state`. Dagster ignores a run key that it has seen, and a folder
+        may return to an earlier state. A repeated scan has the same number. `is_queued` is asked of partitions that are
+        in no run of the result; a range ends before such a partition.
         """
         changed = [partition for partition in self._changed if not is_queued(partition)]
         self._queued = len(self._changed) - len(changed)
@@ -258,16 +256,11 @@ class _Segments:
 def grouped(
     targets: Iterable[RunTarget], columns: Sequence[PartitionColumn], position: Position, most: int
 ) -> tuple[RunTarget, ...]:
-    """Join targets that are neighbours in one column and equal in the others.
+    """Join targets that are neighbours in one column and equal in the others, of `most` partitions or fewer.
 
     A group has no partition that is in none of its targets. So no run is launched for an unchanged partition, which
-    Dagster would show as failed if that run failed.
-
-    Args:
-        targets: of one scan; those of more than `MOST_BYTES` stay alone.
-        columns: of the stream.
-        position: of the values of the other columns; times are numbered by the calendar.
-        most: the number of partitions that a group may have.
+    Dagster would show as failed if that run failed. Targets of more than `MOST_BYTES` stay alone. `position` is of the
+    values of the other columns; times are numbered by the calendar.
     """
     boxes = [_box(target, columns, position) for target in targets]
     # Times first: a group of days for each region, then a group of the regions that have the same days. Or the other

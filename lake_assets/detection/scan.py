@@ -261,13 +261,10 @@ class _Scan:
         return self.cursor.since - _MARGIN
 
     def _reconcile(self, reading: Reading) -> ScanPosition | None:
-        """Add changed older folders to the run plan, and update their digests.
+        """Add changed older folders to the run plan, and update their digests; None at the end of the range of keys.
 
         A removed object is not a change here, although it is one in the active partitions: landing zones are cleaned by
-        age, and the lake must keep the rows.
-
-        Returns:
-            The position to continue from; None at the end of the range of keys.
+        age, and the lake must keep the rows. Returns the position to continue from.
         """
         cursor = self.cursor
         before = list(cursor.ranges)

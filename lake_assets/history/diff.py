@@ -188,8 +188,7 @@ class _Comparison:
     def _checked(self, keys: Sequence[str]) -> list[str]:
         """Return the keys as the columns are called.
 
-        Raises:
-            CatalogError: one is not a column of both snapshots, or two rows have the same values in all of them.
+        Raises CatalogError if one is not a column of both snapshots, or two rows have the same values in all of them.
         """
         known = {name.lower(): name for name in self.common}
         for key in keys:

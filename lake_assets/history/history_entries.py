@@ -54,14 +54,6 @@ def history(
     The catalog returns the entries' snapshots, and the files that their partitions have had since the oldest of these.
     Commits of runs are known as long as the ledger has their rows, and those of other clients until their snapshots
     expire. In a lake that MotherDuck manages, only commits of runs are known.
-
-    Args:
-        stream: of the table.
-        partitions: the snapshots of this one, or of these, only.
-        limit: this many at most.
-
-    Raises:
-        CatalogError: the lake has no such table, or cannot be read.
     """
     with stream.lake.open(read_only=True) as session:
         if not session.exists(stream.table):

@@ -19,7 +19,6 @@ class PastState:
     """A partition in a snapshot.
 
     Attributes:
-        rows: their number.
         past: the partition in all snapshots.
         columns: as of `past_columns`.
         was_there: a snapshot up to this one had rows of the partition.
@@ -32,11 +31,7 @@ class PastState:
 
 
 def require_snapshot(session: LakeSession, stream: OpenStream, number: int) -> None:
-    """Refuse a snapshot that does not exist, or in which the stream's table did not exist.
-
-    Raises:
-        CatalogError: it is unknown, has expired, or is older than the table; or the lake has no such table.
-    """
+    """Refuse a snapshot that does not exist, or in which the stream's table did not exist."""
     if not session.exists(stream.table):
         raise CatalogError(f"the lake has no table {stream.table} yet:", f"ingest a partition of {stream.name} first.")
     oldest, newest, exists = _span(session, number)
@@ -64,11 +59,7 @@ def _span(session: LakeSession, number: int) -> tuple[int, int, bool]:
 
 
 def past_state(session: LakeSession, stream: OpenStream, partition: Partition, number: int) -> PastState:
-    """Return the partition in a snapshot that exists.
-
-    Raises:
-        CatalogError: the catalog cannot be read.
-    """
+    """Return the partition in a snapshot that exists."""
     past = past_table(session, stream.table, partition.columns, [partition]).of(partition)
     try:
         with catalog_reading(session) as database:
@@ -96,11 +87,7 @@ def _columns_by_name(session: LakeSession, stream: OpenStream, number: int) -> P
 
 
 def types_at(session: LakeSession, table: TableName, number: int | None = None) -> dict[str, str]:
-    """Return the types of a table's columns in a snapshot, by name, as DuckDB has them; today's when None.
-
-    Raises:
-        CatalogError: the table cannot be read.
-    """
+    """Return the types of a table's columns in a snapshot, by name, as DuckDB has them; today's when None."""
     at, parameters = ("", []) if number is None else (" AT (VERSION => ?)", [number])
     rows = session.rows(f"DESCRIBE SELECT * FROM {table.sql}{at}", parameters)  # noqa: S608 - a quoted name
     return {name: kind for name, kind, *_ in rows}

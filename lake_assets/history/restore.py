@@ -63,12 +63,8 @@ def next_refresh(
 ) -> str:
     """Return what the next refresh does with a restored partition, in a sentence or two.
 
-    Args:
-        stream: of the partition.
-        partition: the partition.
-        fingerprint: of the landed objects that its rows were made of; None if they are unknown.
-        restored: the objects that its rows were made of, as they were then.
-        is_held: refreshes skip it.
+    `fingerprint` is of the landed objects that its rows were made of; None if they are unknown. `restored` are these,
+    as they were then.
     """
     text = partition.option
     appends = stream.config.mode == "append"
@@ -124,16 +120,11 @@ class Restored:
     """The result of a restore, or of its dry run.
 
     Attributes:
-        partition: the partition.
-        snapshot: the snapshot whose rows are restored.
-        rows: its number of rows.
-        rows_before: the number of rows that they replace.
         files: that are copied; None if DuckLake reads and writes the rows instead.
         differences: of the table's columns since the snapshot, for people.
         row: the ledger row; None in a dry run, or if the partition has these rows already.
         is_unchanged: the partition has these rows already and is not held, so nothing was done.
         is_held: refreshes skip the partition from now on.
-        next: what the next refresh of the partition does, in a sentence.
         deltas: the exported changes of the commit; None if the stream exports none, or nothing was committed.
     """
 
@@ -319,10 +310,8 @@ def _files(stream: OpenStream, past: PastPartition, snapshot: int) -> Sequence[C
 def _copy(stream: OpenStream, files: Sequence[CatalogFile], run_id: str, *, is_held: bool) -> list[Copy]:
     """Copy data files beside the originals, where no reader sees them yet.
 
-    The names of a held partition's files say it, so that a run looks its last commit up in the ledger.
-
-    Raises:
-        StorageError: a file is gone or cannot be copied; no copy is left, as far as the store allows.
+    The names of a held partition's files say it, so that a run looks its last commit up in the ledger. On an error no
+    copy is left, as far as the store allows.
     """
     if not files:
         return []
@@ -360,12 +349,7 @@ def _copy(stream: OpenStream, files: Sequence[CatalogFile], run_id: str, *, is_h
 def release(stream: OpenStream, partition: Partition, options: IngestOptions | None = None) -> LedgerRow:
     """End the hold of a partition: refreshes read it again. Its rows stay as they are.
 
-    Returns:
-        The ledger row.
-
-    Raises:
-        PartitionError: the partition is not held.
-        CatalogError: the catalog refuses; nothing has changed.
+    Raises PartitionError if it is not held.
     """
     options = options or IngestOptions()
     with stream.lake.open() as session:

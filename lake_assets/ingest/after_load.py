@@ -97,9 +97,6 @@ def left_behind(stream: OpenStream, now: dt.datetime) -> list[LandedObject]:
     """Return the landed objects that the rows of their partitions were made of, and that `after_load` is to take.
 
     Partitions that a restore holds, or whose newest commit is one, are left out: their rows may be of other objects.
-
-    Raises:
-        LakeAssetsError: the landing zone cannot be listed, or the lake cannot be read.
     """
     if stream.config.after_load == "keep":
         return []

@@ -110,22 +110,14 @@ def needs_rows(stream: OpenStream, adds_to: Comparison | None) -> bool:
 def compare(
     lake: LakeSession | None, stream: OpenStream, landed: Mapping[Partition, Manifest]
 ) -> dict[Partition, Comparison]:
-    """Compare the landed objects of some partitions with those that the lake knows.
-
-    Raises:
-        CatalogError: the ledger or the manifest cannot be read.
-    """
+    """Compare the landed objects of some partitions with those that the lake knows."""
     noted = read_noted(lake, stream, list(landed)) if landed else {}
     quarantines = stream.config.on_bad_object == "quarantine"
     return {p: compared(stream, noted.get(p.path, {}), m, quarantines=quarantines) for p, m in landed.items()}
 
 
 def note_again(lake: LakeSession, stream: OpenStream, comparisons: Mapping[Partition, Comparison]) -> None:
-    """Note other versions of the same content, so that no later run reads it to find that out.
-
-    Raises:
-        CatalogError: the catalog refuses, after some tries.
-    """
+    """Note other versions of the same content, so that no later run reads it to find that out."""
     values: list[Values] = []
     pairs = [(p, obj, one.known_as(obj)) for p, one in comparisons.items() for obj in one.again]
     for partition, obj, known in pairs:
@@ -143,9 +135,6 @@ def read_noted(
     """Return the objects that the rows of some partitions, or of all, were made of: by partition's path, then by key.
 
     Those that were left out have a reason.
-
-    Raises:
-        CatalogError: the ledger or the manifest cannot be read.
     """
     if lake is None or not (lake.exists(stream.table) and lake.exists(MANIFEST.name(lake.config))):
         return {}
@@ -156,19 +145,12 @@ def read_noted(
 def compared(
     stream: OpenStream, noted: Mapping[str, KnownObject], landed: Manifest, *, quarantines: bool
 ) -> Comparison:
-    """Return the noted objects of a partition compared with those that have landed.
+    """Return the noted objects of a partition, as of `read_noted`, compared with those that have landed.
 
     This is the one place that says whether a landed object is a known one. It is known by its key, or its URI. It is
-    the same if version and size are, or if the size is and the content, which is read then.
-
-    Args:
-        stream: of the objects.
-        noted: as of `read_noted`.
-        landed: all objects of the partition, with those that this run leaves out.
-        quarantines: whether an object that was left out is left alone until it changes. Otherwise it is new.
-
-    Raises:
-        StorageError: an object of which the content is in doubt cannot be read.
+    the same if version and size are, or if the size is and the content, which is read then. `landed` has those that
+    this run leaves out too. With `quarantines` an object that was left out is left alone until it changes; otherwise it
+    is new.
     """
     comparison = Comparison(noted, {**{obj.uri: obj for obj in noted.values()}, **noted})
     pairs = [(obj, comparison.known_as(obj)) for obj in landed.objects]

@@ -103,9 +103,6 @@ class StreamPlan:
     """What an ingest of several partitions would do now.
 
     Attributes:
-        stream: its name.
-        table: the destination.
-        partitions: in the given order.
         force: whether unchanged partitions would be read too.
         pace: of the stream's last runs; None if there is none.
     """
@@ -216,11 +213,7 @@ _NOTHING: Mapping[str, Any] = {
 def _plan_landed(
     stream: OpenStream, lake: LakeSession | None, landed: Mapping[Partition, Manifest], planner: Planner
 ) -> list[PartitionPlan]:
-    """Return the plans of partitions in mode replace or append, each with its objects compared with the known ones.
-
-    Raises:
-        CatalogError: the catalog, the ledger or the manifest cannot be read.
-    """
+    """Return the plans of partitions in mode replace or append, each with its objects compared with the known ones."""
     landed = {partition: stream.without_empty(manifest) for partition, manifest in landed.items()}
     return planner.plan(lake, landed, compare(lake, stream, landed))
 
@@ -236,11 +229,7 @@ class _InLake:
 
     @classmethod
     def of(cls, lake: LakeSession | None, stream: OpenStream, plans: Sequence[PartitionPlan]) -> "_InLake":
-        """Read it for all partitions together.
-
-        Raises:
-            CatalogError: the catalog or the ledger cannot be read.
-        """
+        """Read it for all partitions together."""
         partitions = [plan.partition for plan in plans]
         letters = stream.dead_letters(lake, partitions)
         if lake is None or not lake.exists(stream.table):

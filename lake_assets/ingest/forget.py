@@ -29,18 +29,9 @@ class Forgotten(Documented):
 def forget(stream: OpenStream, partitions: Iterable[Partition], *, dry_run: bool = False) -> list[Forgotten]:
     """Delete all rows of the stream's partitions from ledger and manifest, in one transaction.
 
-    A partition with rows in the lake or with landed objects exists and is refused, and so is one that a restore holds.
-    If a partition column is in the rows, landed objects do not prove that. Dagster keeps its dynamic partitions.
-
-    Args:
-        stream: the stream of the partitions.
-        partitions: the partitions to remove.
-        dry_run: check the partitions and delete nothing.
-
-    Raises:
-        PartitionError: a partition exists or is held, or the ledger has no row of it; nothing was deleted.
-        StorageError: the landing zone cannot be listed.
-        CatalogError: the lake cannot be read, or the catalog refuses.
+    A partition with rows in the lake or with landed objects exists and is refused, and so is one that a restore holds;
+    nothing is deleted then. If a partition column is in the rows, landed objects do not prove that. Dagster keeps its
+    dynamic partitions.
     """
     wanted = list(dict.fromkeys(partitions))
     landed = {} if stream.config.selects_rows else list_landed_in(stream, wanted)

@@ -39,7 +39,6 @@ class Footers:
     Nothing is read for a stream with a transform, whose rows and columns the footers do not tell.
 
     Args:
-        stream: of the objects.
         reads: the objects of each partition; of one with more than `MOST`, none is read.
         known: the columns of the table, if there is one, for formats that have no types.
     """
@@ -74,9 +73,6 @@ class Footers:
         """Return the Arrow schemas of a partition's objects, with their paths' columns, each with the object's name.
 
         An object without rows is left out: what it says of them decides nothing.
-
-        Raises:
-            LakeAssetsError: as `read_schema`.
         """
         filled = [landed for landed in reads.read if self._footer(landed.key)[0] != 0]
         return [(f"the object {visible_name(landed.uri)}", self._schema(landed.key)) for landed in filled]
@@ -121,15 +117,8 @@ class Columns:
     ) -> "Columns":
         """Return the columns of the table, and in mode index what it refuses.
 
-        Args:
-            lake: None if there is none yet.
-            stream: of the objects.
-            footers: of the objects that the ingest reads.
-            new: these objects, which mode index inspects as its run does.
-            table: as `OpenStream.table_columns`.
-
-        Raises:
-            LakeAssetsError: the lake or the landing zone cannot be read.
+        `new` are the objects that the ingest reads, which mode index inspects as its run does; `table` is as
+        `OpenStream.table_columns`.
         """
         if stream.config.mode == "index":
             refused = Registrar(stream, {}, {}).refusals(lake, new) if new else {}
@@ -234,9 +223,6 @@ def inferred_columns(stream: OpenStream) -> Mapping[str, Mapping[str, Any]]:
 
     They are those of the table, or, if it has never had rows, those that the objects of the landing zone would give
     it. A column without a value in any object has no type.
-
-    Raises:
-        LakeAssetsError: the lake or the landing zone cannot be read, or nothing has landed.
     """
     config, landed, schema = stream.config, stream.landed, None
     with stream.lake.open_if_exists() as lake:

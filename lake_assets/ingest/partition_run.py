@@ -117,8 +117,7 @@ class PartitionRun:
     def fail_with(self, of_new: Sequence[LakeAssetsError] = ()) -> None:
         """Fail the partition with one error, which joins those of its new objects and those of its plan.
 
-        Args:
-            of_new: of objects that were to be registered; others of the partition may be.
+        It may have others than the new objects `of_new`.
         """
         planned = self.plan.decision.errors
         if planned:
@@ -229,8 +228,7 @@ class PartitionRun:
     def quarantine(self, reasons: Mapping[str, str]) -> None:
         """Let the next try leave these objects out, unless none would be left and the stream says `on_empty: fail`.
 
-        Args:
-            reasons: why, by key; without one the error stays.
+        `reasons` are by key; without one the error stays.
         """
         self._examinations += 1
         read = {landed.key: landed for landed in self.reads.read}
@@ -252,10 +250,8 @@ class PartitionRun:
     def refuse_moved_source(self) -> None:
         """Refuse rows that were read from objects that have changed since the listing.
 
-        Objects that have landed since then do no harm to an addition: the next run adds them.
-
-        Raises:
-            SourceChangedError: an object has changed.
+        Objects that have landed since then do no harm to an addition: the next run adds them. Raises SourceChangedError
+        for one that has changed.
         """
         now = self.stream.manifest(self.partition)
         if self.adds:

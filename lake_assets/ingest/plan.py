@@ -83,14 +83,10 @@ class PartitionPlan:
     """What becomes of one partition, and what the decision is based on.
 
     Attributes:
-        partition: which one.
-        landed: its objects.
-        decision: what to do with it, and why.
         last: its last commit; None if it has none, or if the decision needs none.
         compared: its objects compared with the known ones; of nothing in mode replace.
         live: the URIs of changed objects that are files of the table, in mode index.
         table_exists: whether the lake has the table, if the decision needs that.
-        is_unchanged: whether the objects are those of the last commit.
         rows: that were read; None before the Spark job.
     """
 
@@ -153,15 +149,8 @@ class Planner:
     ) -> list[PartitionPlan]:
         """Decide what becomes of some partitions, which are looked up in the lake together.
 
-        Args:
-            lake: None if there is none yet.
-            landed: the objects of each partition.
-            compared: the objects of each partition compared with the known ones. In mode index it is needed; when None,
-                those that have changed are compared in mode append, and none in mode replace.
-            live: as of `PartitionPlan`.
-
-        Raises:
-            CatalogError: the catalog, the ledger or the manifest cannot be read.
+        `compared` is needed in mode index; when None, those that have changed are compared in mode append, and none in
+        mode replace. `live` is as of `PartitionPlan`.
         """
         stream, mode, comparisons = self._stream, self._stream.config.mode, compared or {}
         refused = {p: decision for p, m in landed.items() if (decision := self._refusal(p, m)) is not None}
@@ -203,11 +192,7 @@ class Planner:
         return replace(plan, last=last, table_exists=table_exists, is_unchanged=is_unchanged)
 
     def decide(self, plan: PartitionPlan, lake: LakeSession | None) -> Decision:
-        """Decide what to do with a partition, also once its rows are read; `lake` is None if there is no lake yet.
-
-        Raises:
-            CatalogError: the ledger or the table cannot be read.
-        """
+        """Decide what to do with a partition, also once its rows are read; `lake` is None if there is no lake yet."""
         mode = self._stream.config.mode
         if plan.is_held and not self._force and not (mode == "index" and plan.is_registered):
             text = plan.partition.option

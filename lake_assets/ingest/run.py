@@ -42,11 +42,7 @@ class Run(ABC):
 
     @abstractmethod
     def execute(self, runs: Sequence[PartitionRun]) -> Generator[Sequence[PartitionRun], None, None]:
-        """Do what the plans of those of the partitions say that are still open.
-
-        Yields:
-            Partitions that may have ended.
-        """
+        """Do what the plans of those partitions say that are still open; yields partitions that may have ended."""
 
     def groups(self, runs: Sequence[PartitionRun]) -> Iterator[Sequence[PartitionRun]]:
         """Return the partitions that are planned together."""
@@ -238,16 +234,8 @@ def _finish_committed(lake: LakeSession, runs: Sequence[PartitionRun]) -> None:
 def skip(lake: LakeSession | None, stream: OpenStream, runs: Sequence[PartitionRun]) -> None:
     """End partitions of which nothing is committed, and write their ledger rows in one snapshot.
 
-    With `record_skipped: false`, a partition has no row if its newest row says the same: it committed these objects,
-    or found nothing to do with them. After a failure it gets a row, because reports show the newest one.
-
-    Args:
-        lake: None if there is none yet, and no partition is to have a row.
-        stream: of the partitions.
-        runs: the partitions.
-
-    Raises:
-        CatalogError: the catalog refuses, after some tries.
+    With `record_skipped: false`, a partition has no row if its newest row says the same: it committed these objects, or
+    found nothing to do with them. After a failure it gets a row, because reports show the newest one.
     """
     for run in runs:
         run.update(status="skipped", finished_at=dt.datetime.now(dt.UTC))

@@ -23,7 +23,6 @@ class Viewer:
     """Views the partitions of a run, the first ones with a preview.
 
     Args:
-        stream: of the partitions.
         warn: is called with a text if a partition cannot be read. Its commit is done, with or without a preview.
     """
 
@@ -87,19 +86,9 @@ class Viewer:
 def view_partition(
     session: LakeSession, table: TableName, partition: Partition, rows: int | None = None
 ) -> PartitionView | None:
-    """Read the columns, the number of rows and a preview of a partition.
+    """Read the columns, the number of rows and a preview of a partition; None if the table does not exist.
 
-    Args:
-        session: an open lake.
-        table: the stream's destination.
-        partition: of the table.
-        rows: its number of rows, if that is known from its commit; they are counted otherwise.
-
-    Returns:
-        The view; None if the table does not exist.
-
-    Raises:
-        CatalogError: the lake cannot be read.
+    `rows` is its number of rows, if that is known from its commit; they are counted otherwise.
     """
     seen = view_of_files(session, table, partition)
     if seen is not None and rows is not None:

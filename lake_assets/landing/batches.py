@@ -31,7 +31,6 @@ class OpenBatches:
     the memory.
 
     Args:
-        limits: when a batch is complete.
         memory: bytes of Arrow memory for all of them. Above it, the oldest batches are closed early.
         clock: monotonic seconds.
     """

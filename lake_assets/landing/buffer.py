@@ -52,11 +52,7 @@ class Buffer:
     """One stream's buffer; its folder is made if it does not exist.
 
     Args:
-        root: its folder.
         retention: seconds for which a batch that has arrived is kept.
-
-    Raises:
-        LandingError: the folder cannot be made.
     """
 
     def __init__(self, root: Path, retention: float) -> None:
@@ -69,8 +65,7 @@ class Buffer:
     def put(self, key: str, body: pa.Buffer | bytes, outputs: Collection[str]) -> None:
         """Store a batch for these outputs. When this returns, it survives a loss of power.
 
-        Raises:
-            LandingError: the disk is full, or the folder cannot be written; nothing is left of the batch.
+        A LandingError leaves nothing of the batch.
         """
         writing = self.root / "writing" / uuid.uuid4().hex
         kept = self.root / "kept" / key
@@ -97,9 +92,6 @@ class Buffer:
         """Make batches pending for these outputs if a crash interrupted their `put` when they were whole in `kept`.
 
         An output that has such a batch already keeps it when it is uploaded again.
-
-        Raises:
-            LandingError: the folder cannot be written.
         """
         before = time.time() - _BROKEN_OFF
         with self._errors():
@@ -135,11 +127,7 @@ class Buffer:
         return sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
 
     def arrived(self, batch: Pending) -> None:
-        """Record that a batch has reached its output; another process may have recorded it already.
-
-        Raises:
-            LandingError: the folder cannot be written.
-        """
+        """Record that a batch has reached its output; another process may have recorded it already."""
         with self._errors():
             batch.path.unlink(missing_ok=True)
 
@@ -148,11 +136,7 @@ class Buffer:
         return batch.age > self.retention
 
     def expire(self) -> int:
-        """Delete the batches that have arrived at all outputs and whose retention has ended; returns how many.
-
-        Raises:
-            LandingError: the folder cannot be written.
-        """
+        """Delete the batches that have arrived at all outputs and whose retention has ended; returns how many."""
         before = time.time() - self.retention
         deleted = 0
         with self._errors():
@@ -179,11 +163,7 @@ class Buffer:
         return self.root / "schema.arrow"
 
     def schema(self) -> pa.Schema | None:
-        """Return the schema that was fixed here; None if none was.
-
-        Raises:
-            LandingError: the folder cannot be read.
-        """
+        """Return the schema that was fixed here; None if none was."""
         with self._errors():
             try:
                 return pa.ipc.read_schema(pa.BufferReader(self.schema_file.read_bytes()))
@@ -191,11 +171,7 @@ class Buffer:
                 return None
 
     def fix_schema(self, schema: pa.Schema) -> pa.Schema:
-        """Fix the schema of all later records, unless another process has; returns the one that is fixed.
-
-        Raises:
-            LandingError: the folder cannot be written.
-        """
+        """Fix the schema of all later records, unless another process has; returns the one that is fixed."""
         writing = self.root / "writing" / uuid.uuid4().hex
         with self._errors():
             try:

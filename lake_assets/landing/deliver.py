@@ -27,12 +27,8 @@ The second argument is its size in bytes.
 class Delivery:
     """Encodes batches in the background, and uploads them or puts them into the buffer.
 
-    A batch that fails does not stop the others; the next call raises the first error.
-
-    Args:
-        outputs: each gets every batch.
-        files: the pattern of the names of all batches.
-        buffer: batches are safe here at once, and are uploaded from here; None to upload them from memory.
+    A batch that fails does not stop the others; the next call raises the first error. In the buffer batches are safe at
+    once, and are uploaded from there; without one, from memory.
     """
 
     def __init__(self, outputs: Sequence[Output], files: str, buffer: Buffer | None = None) -> None:
@@ -53,33 +49,19 @@ class Delivery:
     def send(self, key: str, encode: Encode, on_arrival: OnArrival) -> None:
         """Send a batch. The call blocks while too many batches are in progress.
 
-        Args:
-            key: its name at every output.
-            encode: makes its bytes.
-            on_arrival: see `OnArrival`; not called if no output has it.
-
-        Raises:
-            LakeAssetsError: an earlier batch did not arrive.
+        Raises the error of an earlier batch that did not arrive. `on_arrival` is not called if no output has the batch.
         """
         self.check()
         self._slots.acquire()
         self._encoders.submit(self._deliver, key, encode, on_arrival)
 
     def check(self) -> None:
-        """Raise the error of an earlier batch.
-
-        Raises:
-            LakeAssetsError: it did not arrive.
-        """
+        """Raise the error of an earlier batch."""
         if self._error is not None:
             raise self._error
 
     def flush(self) -> None:
-        """Block until every batch has arrived, or is in the buffer.
-
-        Raises:
-            LakeAssetsError: one did not.
-        """
+        """Block until every batch has arrived, or is in the buffer. Raises the error of one that did not."""
         # Two threads that each held some of the slots would block each other.
         with self._flushing:
             for _ in range(_IN_PROGRESS):
@@ -91,8 +73,7 @@ class Delivery:
     def close(self) -> None:
         """Flush; then try once more to empty the buffer, and end all threads.
 
-        Raises:
-            LakeAssetsError: a batch did not arrive.
+        Raises the error of a batch that did not arrive.
         """
         self._encoders.shutdown()
         try:

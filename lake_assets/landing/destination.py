@@ -35,10 +35,6 @@ class RefusedRows(NamedTuple):
 class Destination:
     """Splits rows of one schema by the stream's layout.
 
-    Args:
-        stream: its config.
-        schema: of the rows.
-
     Raises:
         LayoutError: the layout needs a column that the schema lacks, or cannot name its type.
         SchemaError: the rows have partition columns only, or a column of theirs clashes with one of the layout.
@@ -107,12 +103,7 @@ class Destination:
         return self._kept.values(f"{path}/file", path, pa.schema([]))
 
     def refused_rows(self, rows: pa.Table, paths: pa.DictionaryArray) -> RefusedRows | None:
-        """Return the rows whose own partition column has another value than their path; None if there are none.
-
-        Args:
-            rows: with the columns of the schema.
-            paths: of the rows, each of a partition of the stream.
-        """
+        """Return the rows whose own partition column has another value than their path; None if there are none."""
         codes = paths.indices.to_numpy()
         # The paths of rows that were rejected before are still in the dictionary.
         paths_of = {code: str(paths.dictionary[code]) for code in np.unique(codes).tolist()}
@@ -143,11 +134,7 @@ class Destination:
         return None
 
     def paths(self, rows: pa.Table, now: dt.datetime) -> pa.DictionaryArray:
-        """Return the path of each row.
-
-        Raises:
-            LayoutError: a row's time lies outside the years 1 to 9999.
-        """
+        """Return the path of each row. A time outside the years 1 to 9999 is a LayoutError."""
         return self._layout.render(rows, now=now)
 
     def faults(self, paths: pa.DictionaryArray) -> Sequence[LakeAssetsError | None]:

@@ -36,11 +36,7 @@ class Drained:
 
 
 def open_buffer(name: str, options: Landing) -> Buffer:
-    """Return the stream's buffer.
-
-    Raises:
-        LandingError: the stream has none, or its folder cannot be made.
-    """
+    """Return the stream's buffer. Without one, a LandingError."""
     if options.buffer is None:
         raise LandingError(f"the stream {name} has no buffer:", f"give streams.{name}.landing.buffer a path.")
     return Buffer(Path(options.buffer.path) / name, options.buffer.retention_days * _DAY)
@@ -51,9 +47,6 @@ def drain(name: str, stream: Stream) -> Drained:
 
     Each batch arrives once: its name never changes, and an upload writes only if the name is free. So a drain may be
     interrupted and repeated, and may run beside writers and other drains.
-
-    Raises:
-        LandingError: the stream has no buffer, or it cannot be written.
     """
     options = stream.landing or Landing()
     buffer = open_buffer(name, options)
@@ -102,15 +95,9 @@ def drain_output(
 ) -> tuple[int, list[LakeAssetsError]]:
     """Upload the pending batches of one output, until none is left, the output is away, or `stop` returns True.
 
-    Args:
-        buffer: has the batches.
-        output: gets them.
-        retries: of an upload; as the storage's config says when None.
-        stop: asked before each batch.
-        on_arrival: called after each upload, with the number of batches that arrived by it.
-
-    Returns:
-        How many batches arrived, and the errors of the others.
+    `stop` is asked before each batch. `on_arrival` is called after each upload, with the number of batches that arrived
+    by it. `retries` is as the storage's config says when None. Returns how many batches arrived, and the errors of the
+    others.
     """
     uploaded = 0
     errors: list[LakeAssetsError] = []

@@ -21,9 +21,6 @@ class Encoder:
     makes it no smaller; a column of many distinct values gains nothing from a dictionary. So each column gets one of
     the two. This takes a third less time than both for all columns, and no more bytes.
 
-    Args:
-        schema: of the tables.
-
     Raises:
         SchemaError: Parquet cannot hold a column.
     """

@@ -17,15 +17,7 @@ _PAUSE = pause_from(0.2, 10.0)
 
 
 class Output:
-    """One store that gets every batch.
-
-    Args:
-        store: the store; the folder of a local one is made.
-        options: the stream's.
-
-    Raises:
-        LandingError: a local folder cannot be made.
-    """
+    """One store that gets every batch."""
 
     def __init__(self, store: Store, options: Landing) -> None:
         self.store = store
@@ -73,8 +65,7 @@ class Output:
 def open_outputs(stream: Stream, options: Landing) -> Sequence[Output]:
     """Return the stream's outputs in the order of the config. Nothing is connected yet.
 
-    Raises:
-        LandingError: a local folder cannot be made, or the source is a web server.
+    A web server is a LandingError.
     """
     if isinstance(stream.source, WebStorage):
         raise LandingError(

@@ -47,11 +47,7 @@ _SUFFIXES: dict[str, Form] = {
 
 
 def form_of(path: str) -> Form:
-    """Return the form of a file by its name; standard input, `-`, is JSON lines.
-
-    Raises:
-        LandingError: the name does not show the form.
-    """
+    """Return the form of a file by its name; standard input, `-`, is JSON lines."""
     if path == "-":
         return "jsonl"
     suffixes = [suffix.lower() for suffix in Path(path).suffixes if suffix.lower() not in COMPRESSED]
@@ -72,18 +68,10 @@ def read_records(
 ) -> Iterator[Records]:
     """Yield the records of a file or pipe in its order, not parsed yet.
 
-    Args:
-        file: an open pipe; None to open `path`, which may be compressed if it is a text.
-        path: the file's path; `-` for a pipe.
-        form: of its content.
-        schema: takes a function that infers a schema from the first records, and returns the schema to use.
-        gather_seconds: seconds for which the first records of a pipe are gathered, to infer columns from more of them.
-        advance: for progress; not called for a pipe.
-        integers: columns of CSV whose numbers with leading zeros are whole numbers; those of others are texts.
-
-    Raises:
-        LandingError: the file cannot be read, or is not of that form.
-        SchemaError: no schema can be inferred.
+    `file` is an open pipe; None to open `path`, which may be compressed if it is a text. `schema` takes a function that
+    infers a schema from the first records, and returns the schema to use. The first records of a pipe are gathered for
+    `gather_seconds`, to infer columns from more of them. `integers` are columns of CSV whose numbers with leading zeros
+    are whole numbers; those of others are texts. `advance` is not called for a pipe.
     """
     if not is_unicode(path):  # Arrow opens no such file
         raise LandingError(
@@ -118,12 +106,7 @@ def read_records(
 
 
 def size_of(path: str, file: IO[bytes]) -> int | None:
-    """Return the bytes of a file that are to be read, for progress; None if that is not known, as for a pipe.
-
-    Args:
-        path: of the file; `-` for an open one.
-        file: the open one.
-    """
+    """Return the bytes of a file that are to be read, for progress; None if that is not known, as for a pipe."""
     try:
         if path != "-":
             return Path(path).stat().st_size if Path(path).is_file() else None

@@ -55,10 +55,6 @@ class Retail:
 
     Args:
         stores: their number, spread evenly over the regions.
-        regions: their names.
-        days: number of days with transactions.
-        seed: of the random numbers.
-        start: the first day.
         per_store: transactions of a store on a day.
     """
 

@@ -94,15 +94,9 @@ class Cleaned:
 
 
 def expire_snapshots(session: LakeSession, before: dt.datetime, *, dry_run: bool = False) -> tuple[int, ...]:
-    """Expire the snapshots from before that time; the newest snapshot always remains.
+    """Expire the snapshots from before that time, and return their ids; the newest snapshot always remains.
 
     If the clocks of writers differ, a snapshot expires only together with all snapshots before it.
-
-    Returns:
-        The snapshots' ids.
-
-    Raises:
-        CatalogError: the catalog refuses.
     """
 
     def expire() -> list[int]:
@@ -128,11 +122,8 @@ def clean_up(session: LakeSession, roots: Roots, before: dt.datetime, *, dry_run
     """Delete the files whose last snapshot expired before that time.
 
     A file that a snapshot names again is kept. So is a file in a landing zone, unless the lake owns the landing zone
-    and the file is still the one that was registered. The catalog forgets that a kept file was scheduled.
-
-    Raises:
-        StorageError: the store is unreachable or refuses; files that were not deleted remain scheduled.
-        CatalogError: the catalog refuses.
+    and the file is still the one that was registered. The catalog forgets that a kept file was scheduled. If the store
+    fails, files that were not deleted remain scheduled.
     """
     cleaned = Cleaned()
     for files in _chunks([file for file in scheduled_files(session) if file.scheduled_at < before], "clean up"):
@@ -168,18 +159,8 @@ def delete_orphans(
     """Delete old data files in the folders of the lake's tables that no snapshot names.
 
     Such files remain after a run was killed or its commit failed. A run writes its files before it commits, so `before`
-    must be earlier than the start of any active run.
-
-    Args:
-        session: an open lake.
-        roots: the owners of files.
-        objects: a listing of the lake's storage from before this call.
-        before: only files last modified before this time.
-        dry_run: delete nothing.
-
-    Raises:
-        StorageError: the store is unreachable or refuses.
-        CatalogError: the catalog cannot be read.
+    must be earlier than the start of any active run. `objects` is a listing of the lake's storage from before this
+    call.
     """
     store = Store(session.config.own_storage)
     folders = tuple(table_folders(session))

@@ -95,9 +95,6 @@ def candidates(stream: OpenStream, session: LakeSession, at_least: int) -> list[
 
     Partitions are left out if a file was written under other columns than the table has now, or lies outside the lake's
     storage, and all if the table is partitioned by other columns than the stream.
-
-    Raises:
-        CatalogError: the catalog cannot be read.
     """
     if stream.lake_config.is_managed:
         return []  # MotherDuck compacts its lakes
@@ -140,17 +137,8 @@ def compact(
 
     Each partition is a Spark job and a commit, or only a commit if DuckDB rewrites it. A partition that another writer
     commits meanwhile, or that cannot be rewritten, is unchanged, and its result says why. If Spark or the lake's
-    storage is unreachable, the remaining partitions get the same error without a try.
-
-    Args:
-        stream: the stream of the partitions.
-        at_least: files of a partition.
-        sessions: gives the Spark session; called only if there is a partition to rewrite.
-        checkpoint: called between partitions; an exception that it raises ends the run.
-
-    Raises:
-        SparkUnavailableError: Spark does not start.
-        CatalogError: the catalog cannot be read.
+    storage is unreachable, the remaining partitions get the same error without a try. An exception of `checkpoint`,
+    which is called between partitions, ends the run.
     """
     with stream.lake.open() as session:
         chosen = candidates(stream, session, at_least)

@@ -62,16 +62,9 @@ class LostPartition(Documented):
 def rebuild(stream: OpenStream, options: IngestOptions, *, adopt: bool = False) -> Iterator[LostPartition]:
     """Yield the partitions with files that the catalog lacks, in the order of their paths.
 
-    Args:
-        stream: whose table it is.
-        options: name the run in the ledger.
-        adopt: make the files of a partition without landed objects its rows, instead of those that it has; each
-            partition is a commit. It is not known whether the job that wrote them had committed, or wrote more files.
-
-    Raises:
-        ConfigError: the names of the stream's files do not say what they have.
-        StorageError: lake or landing zone cannot be listed.
-        CatalogError: the catalog cannot be read, or there is no table.
+    With `adopt` the files of a partition without landed objects become its rows, instead of those that it has; each
+    partition is a commit. It is not known whether the job that wrote them had committed, or wrote more files. Raises
+    ConfigError if the names of the stream's files do not say what they have.
     """
     if stream.config.mode != "replace" or stream.lake_config.inserts_only:
         raise ConfigError(

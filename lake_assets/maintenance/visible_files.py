@@ -36,25 +36,11 @@ def clean_deltas(
     *,
     dry_run: bool = False,
 ) -> tuple[DeletedDelta, ...]:
-    """Delete a stream's exported files that are too old, and those that no commit made visible.
+    """Delete a stream's exported files that are too old, and those that no commit made visible; a dry run returns them.
 
     The rows of the manifest are deleted before the files, so no consumer finds a row without its file. If the process
-    is killed in between, a later call deletes the files.
-
-    Args:
-        session: an open lake.
-        stream: with `deltas`.
-        expired_before: files of commits before this time are deleted; None: no visible file is.
-        orphans_before: files that are not visible are deleted if they were written before this time. It must be earlier
-            than the start of any active run.
-        dry_run: delete nothing.
-
-    Returns:
-        The deleted files; of a dry run, those that would be deleted.
-
-    Raises:
-        StorageError: the export's storage is unreachable or refuses; the next call continues.
-        CatalogError: the catalog is unreachable or refuses.
+    is killed in between, or the storage fails, a later call deletes the files. Without `expired_before` no visible file
+    is deleted. `orphans_before` must be earlier than the start of any active run.
     """
     export, table = stream.export, DELTAS.name(session.config)
     if export is None or not session.exists(table):
@@ -92,20 +78,9 @@ def _expire(session: LakeSession, stream: str, before: dt.datetime, *, dry_run: 
 def clean_letters(
     session: LakeSession, stream: OpenStream, before: dt.datetime, *, dry_run: bool = False
 ) -> tuple[LandedObject, ...]:
-    """Delete a stream's files of dead letters that no commit made visible. Visible ones are never deleted.
+    """Delete a stream's files of dead letters that no commit made visible; a dry run returns them.
 
-    Args:
-        session: an open lake.
-        stream: of the files.
-        before: files that were written later stay. It must be earlier than the start of any active run.
-        dry_run: delete nothing.
-
-    Returns:
-        The deleted files; of a dry run, those that would be deleted.
-
-    Raises:
-        StorageError: their storage is unreachable or refuses; the next call continues.
-        CatalogError: the catalog is unreachable or refuses.
+    Visible ones are never deleted. `before` must be earlier than the start of any active run.
     """
     rules = stream.letters
     if rules is None or not session.exists(LETTERS.name(session.config)):

@@ -12,12 +12,7 @@ ATTEMPTS = 10
 
 
 def client(service: str, region: str | None = None) -> Any:  # noqa: ANN401 - boto3 has no types
-    """Return a client with the credentials of the environment.
-
-    Args:
-        service: its name in boto3.
-        region: that of the environment when None.
-    """
+    """Return a client with the credentials of the environment."""
     retries = {"mode": "standard", "total_max_attempts": ATTEMPTS}
     return boto3.client(service, region_name=region, config=Config(retries=retries))
 
@@ -28,11 +23,7 @@ def bucket_client() -> Any:  # noqa: ANN401 - boto3 has no types
 
 
 def read_text(client: Any, bucket: str, key: str) -> str | None:  # noqa: ANN401 - boto3 has no types
-    """Return the text of an object; None if it does not exist.
-
-    Raises:
-        ClientError, BotoCoreError: the bucket cannot be reached, or refuses.
-    """
+    """Return the text of an object; None if it does not exist. Other errors are boto3's."""
     try:
         answer = client.get_object(Bucket=bucket, Key=key)
     except client.exceptions.NoSuchKey:

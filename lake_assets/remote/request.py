@@ -25,11 +25,7 @@ class Request:
     Attributes:
         config: path or URI of the config for the driver.
         launcher_config: path or URI of the launcher's config, for messages.
-        launcher: its name.
-        stream: its name.
         facts: those of the stream in the launcher's config.
-        partitions: their paths.
-        options: of the run.
         version: of the package that made the request.
     """
 
@@ -53,8 +49,7 @@ class Request:
     ) -> Self:
         """Return the request for these partitions of a stream.
 
-        Raises:
-            LauncherError: the config is not that of a file, or the driver's place of it is not known.
+        Raises LauncherError if the config is not that of a file, or the driver's place of it is not known.
         """
         return cls(
             config=_for_driver(config, runs),
@@ -68,11 +63,7 @@ class Request:
 
     @classmethod
     def of_extras(cls, extras: Mapping[str, Any]) -> Self:
-        """Return the request that a launcher sent.
-
-        Raises:
-            LauncherError: a launcher of another version of this package sent it.
-        """
+        """Return the request that a launcher sent. One of another version of this package is refused."""
         if (theirs := extras.get("version")) != VERSION:
             raise LauncherError(
                 f"the driver has lake-assets {VERSION}, and the run's launcher has {theirs}:",
@@ -84,9 +75,6 @@ class Request:
         """Refuse the driver's config if its stream is another one than the launcher's.
 
         Credentials, and the address of a catalog, may differ: the driver can have others for the same places.
-
-        Raises:
-            LauncherError: the config lacks the stream, or a fact differs.
         """
         if self.stream not in config.streams:
             raise LauncherError(
@@ -124,11 +112,7 @@ def _for_driver(config: LakeConfig, runs: AnyRuns) -> str:
 
 
 def facts_of(config: LakeConfig, stream: str) -> dict[str, str]:
-    """Return the facts of a stream and its lake by their keys, without secrets.
-
-    Raises:
-        KeyError: the config has no such stream.
-    """
+    """Return the facts of a stream and its lake by their keys, without secrets."""
     lake = config.lake_name(stream)
     of_lake = config.lakes[lake]
     found = dict(_facts(config.streams[stream], f"streams.{stream}"))

@@ -30,7 +30,6 @@ class Line:
     """A partition that has landed, or is in the ledger.
 
     Attributes:
-        partition: its state.
         age: of its newest commit; empty without one.
         preview: the first rows; None if they were not read.
         unread: why they could not be read; empty otherwise.
@@ -95,11 +94,7 @@ class Section:
 
 
 def section(stream: OpenStream, state: StreamState) -> Section:
-    """Return the page's part for a stream.
-
-    Raises:
-        CatalogError: the ledger cannot be read.
-    """
+    """Return the page's part for a stream."""
     summaries = summarize(state)
     names = [(summary.partitions or "all", summary) for summary in summaries]
     if len(summaries) > 1:

@@ -121,12 +121,7 @@ class Value(Documented):
 def gauges(config: LakeConfig, now: dt.datetime | None = None) -> Iterator[Value]:
     """Yield all gauges, by one listing of each landing zone and one query of each ledger.
 
-    Args:
-        config: of the lakes and streams.
-        now: the moment from which ages are counted, with a time zone; the present when None.
-
-    Raises:
-        LakeAssetsError: a landing zone cannot be listed, or a lake cannot be read.
+    Ages are counted from `now`, with a time zone; the present when None.
     """
     now = now or dt.datetime.now(dt.UTC)
     streams = open_streams(config).values()

@@ -48,9 +48,6 @@ def file_entries(stream: OpenStream, partitions: Iterable[Partition] | None = No
     """Return the landed objects of some partitions, or of the whole landing zone, and loaded ones that are gone.
 
     They are sorted by partition and URI. An object with rows of several partitions has an entry for each.
-
-    Raises:
-        LakeAssetsError: the landing zone cannot be listed, or the lake cannot be read.
     """
     wanted = None if partitions is None else list(partitions)
     landed, left_out = list_scope(stream, wanted)

@@ -116,15 +116,8 @@ def counts_of(partitions: Sequence[PartitionState]) -> dict[State, int]:
 def read_state(stream: OpenStream, now: dt.datetime | None = None) -> StreamState:
     """Return the state of every partition of a stream, by one listing of its source and one query of its ledger.
 
-    A partition of the config that has neither landed objects nor ledger rows is `absent`.
-
-    Args:
-        stream: of the partitions.
-        now: the moment up to which the config's dates reach, with a time zone; the present when None.
-
-    Raises:
-        StorageError: the landing zone cannot be listed.
-        CatalogError: the lake cannot be read; one that does not exist yet is not an error.
+    A partition of the config that has neither landed objects nor ledger rows is `absent`. The config's dates reach up
+    to `now`, with a time zone; the present when None. A lake that does not exist yet is not an error.
     """
     now = now or dt.datetime.now(dt.UTC)
     with stream.lake.open_if_exists() as lake:
@@ -164,10 +157,8 @@ def _live_rows(stream: OpenStream, lake: LakeSession, ledger: Mapping[Partition,
 def only(state: StreamState, wanted: Wanted, is_wanted: Callable[[Partition], bool]) -> StreamState:
     """Return the state of the selected partitions; objects in no partition are left out.
 
-    Args:
-        state: of all partitions.
-        wanted: the states that are selected, if not all, and the number of partitions.
-        is_wanted: whether a partition is selected by its values.
+    `wanted` has the states that are selected, if not all, and the number of partitions; `is_wanted` says whether a
+    partition is selected by its values.
     """
     partitions = [partition for partition in state.partitions if is_wanted(partition.partition)]
     if wanted.waiting or wanted.failed:

@@ -42,11 +42,7 @@ class Wanted:
     most: int | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a selection of everything that selects something else too.
-
-        Raises:
-            PartitionError: `every` has company.
-        """
+        """Refuse a selection of everything that selects something else too."""
         if self.every and (self.texts or self.waiting or self.failed):
             raise PartitionError("--all is every partition:", "give it without --partition, --waiting and --failed.")
 
@@ -72,7 +68,6 @@ class Selection:
     """The partitions that a person selected.
 
     Attributes:
-        partitions: those named by their values in the order of the texts; then the others, sorted by values.
         found: their number before `most` was applied.
         nothing_landed: the number of partitions of the config that were described, and left out because nothing of
             them has landed or is in the lake.
@@ -149,13 +144,7 @@ def select(stream: OpenStream, wanted: Wanted, *, outside: bool = False, now: dt
 
 
 def narrowed(stream: OpenStream, partitions: Sequence[Partition], wanted: Wanted) -> list[Partition]:
-    """Return those of some partitions that a person selected, in their order.
-
-    Raises:
-        PartitionError: a text is not of the selection grammar; the error names the column.
-        StorageError: the landing zone cannot be listed.
-        CatalogError: the lake cannot be read.
-    """
+    """Return those of some partitions that a person selected, in their order."""
     is_wanted = matching(stream, wanted.texts)
     kept = [partition for partition in partitions if is_wanted(partition)]
     if (wanted.waiting or wanted.failed) and kept:
@@ -179,11 +168,7 @@ def matcher(selectors: Sequence[Selector]) -> Callable[[Partition], bool]:
 
 
 def matching(stream: OpenStream, texts: Iterable[str], now: dt.datetime | None = None) -> Callable[[Partition], bool]:
-    """Return whether texts of the selection grammar select a partition; without texts, every one is selected.
-
-    Raises:
-        PartitionError: a text is not of the selection grammar; the error names the column.
-    """
+    """Return whether texts of the selection grammar select a partition; without texts, every one is selected."""
     calendar = Calendar(stream.config, now)
     return matcher([parse(stream.config, text, calendar) for text in texts])
 

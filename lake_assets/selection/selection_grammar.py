@@ -138,17 +138,7 @@ class Selector:
 
 
 def parse(stream: Stream, text: str, calendar: Calendar) -> Selector:
-    """Read a selection.
-
-    Args:
-        stream: the config, with the partition columns.
-        text: such as `region=NW|NE,date=last:7`.
-        calendar: of the stream; `last:7` ends with its last value.
-
-    Raises:
-        PartitionError: the text is not of the grammar, names a column that the stream does not have, or has a value
-            that is not of its column's type. The error names the column.
-    """
+    """Read a selection such as `region=NW|NE,date=last:7`, where `last:7` ends with the calendar's last value."""
     if text == WHOLE and not stream.columns:
         return Selector((), ())
     texts: dict[str, str] = {}
@@ -197,11 +187,7 @@ def _alternative(column: PartitionColumn, text: str, calendar: Calendar) -> Alte
 
 
 def _value(column: PartitionColumn, text: str) -> PartitionValue:
-    """Return the value that a text names.
-
-    Raises:
-        PartitionError: it is none of the column's type, or not written as its folder.
-    """
+    """Return the value that a text names."""
     (value,) = Partition.parse((column,), f"{column.name}={text}").values
     return value
 

@@ -40,7 +40,6 @@ class Calendar:
     UTC, up to the present one.
 
     Args:
-        stream: the config.
         now: the moment, with a time zone; the present when None.
     """
 
@@ -143,11 +142,7 @@ def configured_values(column: PartitionColumn, values: Iterable[str]) -> list[Pa
 
 
 def refuse_outside(stream: Stream, partitions: Iterable[Partition]) -> None:
-    """Refuse partitions that the config does not have by now, in one error.
-
-    Raises:
-        OutsidePartitionError: some partitions are outside the config.
-    """
+    """Refuse partitions that the config does not have by now, in one error."""
     calendar = Calendar(stream)
     errors = [error for partition in partitions if (error := calendar.outside(partition)) is not None]
     if not errors:
@@ -174,16 +169,9 @@ def sort_key(partition: Partition) -> tuple[tuple[bool, bool, PartitionValue], .
 def recent_texts(stream: Stream, at: dt.datetime, lookback: int) -> dict[str, tuple[str, str] | None]:
     """Return the first and the last value of each time column in the window that ends at a moment.
 
-    Years, months and days are in the stream's time zone, and hours in UTC, where no hour occurs twice.
-
-    Args:
-        stream: the config.
-        at: the moment, with a time zone.
-        lookback: the number of partitions before the current one in the window.
-
-    Returns:
-        The two values as a path has them, by the column's name, within the column's start and end; None if the window
-        is outside of these.
+    Years, months and days are in the stream's time zone, and hours in UTC, where no hour occurs twice. The window has
+    so many partitions before the current one. The two values are as a path has them, within the column's start and end;
+    None if the window is outside of these.
     """
     return {
         name: _window(TIME_TYPES[stream.partitions[name].type], span, lookback)

@@ -32,11 +32,7 @@ class JointColumn(PartitionColumn):
         return cls(_JOINT.join(part.name for part in parts) or "partition", "string", parts=tuple(parts))
 
     def values(self, text: str) -> tuple[PartitionValue, ...]:
-        """Return the value of each part.
-
-        Raises:
-            PartitionError: a value is missing, or not of its column's type.
-        """
+        """Return the value of each part."""
         if text == WHOLE and not self.parts:
             return ()
         names, texts = [part.name for part in self.parts], text.split(_JOINT)
@@ -45,11 +41,7 @@ class JointColumn(PartitionColumn):
 
     @lru_cache(_REMEMBERED)  # noqa: B019 - as of the class above
     def parse(self, text: str) -> PartitionValue:
-        """Return the joined text as `text` returns it.
-
-        Raises:
-            PartitionError: as of `values`.
-        """
+        """Return the joined text as `text` returns it."""
         return _JOINT.join(part.text(value) for part, value in zip(self.parts, self.values(text), strict=True)) or WHOLE
 
     @lru_cache(_REMEMBERED)  # noqa: B019

@@ -43,9 +43,6 @@ class Holdings:
 
     An object may hold rows of every partition if it is not Parquet, if its footer cannot be read, if it lacks the
     column, or if it is another one than in the listing. The run that reads it reports what is wrong.
-
-    Args:
-        config: of a stream with a partition column in the rows.
     """
 
     def __init__(self, config: Stream) -> None:
@@ -61,11 +58,7 @@ class Holdings:
         self._unknown: tuple[Box, ...] = ((Span(),) * len(self._columns),)
 
     def of(self, landed: Manifest, partitions: Iterable[Partition]) -> dict[Partition, Manifest]:
-        """Return for each of some partitions those of the landed objects that may hold rows of it.
-
-        Raises:
-            StorageError: the storage of the objects cannot be reached.
-        """
+        """Return for each of some partitions those of the landed objects that may hold rows of it."""
         keys = {partition: self._key(partition) for partition in partitions}
         if not keys:
             return {}
@@ -81,11 +74,7 @@ class Holdings:
         return {partition: manifests[key] for partition, key in keys.items()}
 
     def boxes(self, landed: Manifest) -> Iterator[tuple[LandedObject, list[dict[str, Span]]]]:
-        """Yield each of some objects with the values that it may have, by the names of the partition columns.
-
-        Raises:
-            StorageError: the storage of the objects cannot be reached.
-        """
+        """Yield each of some objects with the values that it may have, by the names of the partition columns."""
         names = [column.name for _, column, _ in self._columns]
         for obj, boxes in self._boxes(landed.objects):
             yield obj, [dict(zip(names, box, strict=True)) for box in boxes]
@@ -127,12 +116,7 @@ class Holdings:
         return boxes
 
     def _spans(self, landed: LandedObject) -> Iterable[Box]:
-        """Read the values in each row group of an object.
-
-        Raises:
-            SourceChangedError: the object is another one than that of the listing.
-            SourceError, StorageError: as `Reader.read`.
-        """
+        """Read the values in each row group of an object. Errors are as of `Reader.read`."""
         if not landed.size or not self._has_statistics:
             return self._unknown
         storage = self._store.storage

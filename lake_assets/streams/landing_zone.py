@@ -25,17 +25,10 @@ def list_landed(
     Objects of a partition outside the config are in both: by their partition, and left out.
 
     A web server cannot be listed, so it gets a request for each partition that the config expects. If a partition
-    column is in the rows, the path does not have it: of the partitions that the config expects by now, each then has
-    the objects of its `Partition.path_part` that may hold its rows, by the statistics in their footers; the manifest is
-    empty if that has none of them, but others.
-
-    Args:
-        stream: the stream of the objects.
-        known: other partitions that may have objects of their path parts.
-        now: the moment up to which the config expects dates, with a time zone; the present when None.
-
-    Raises:
-        StorageError: the landing zone cannot be listed, or is a table of another format; see `refuse_tables`.
+    column is in the rows, the path does not have it: of the partitions that the config expects by `now`, and of the
+    `known` ones, each then has the objects of its `Partition.path_part` that may hold its rows, by the statistics in
+    their footers; the manifest is empty if that has none of them, but others. A table of another format is refused; see
+    `refuse_tables`.
     """
     calendar, known = Calendar(stream.config, now), tuple(known)
     if not stream.source.is_listable:
@@ -57,11 +50,7 @@ def list_landed(
 
 
 def list_landed_in(stream: OpenStream, partitions: Iterable[Partition]) -> dict[Partition, Manifest]:
-    """Return the objects of some partitions, as `OpenStream.manifest`; each `Partition.path_part` is listed once.
-
-    Raises:
-        StorageError: the landing zone cannot be listed.
-    """
+    """Return the objects of some partitions, as `OpenStream.manifest`; each `Partition.path_part` is listed once."""
     wanted = list(partitions)
     path_parts: dict[Partition, list[Partition]] = {}
     for partition in wanted:
@@ -77,11 +66,7 @@ def list_landed_in(stream: OpenStream, partitions: Iterable[Partition]) -> dict[
 def list_scope(
     stream: OpenStream, partitions: Iterable[Partition] | None
 ) -> tuple[dict[Partition, Manifest], LeftOut | None]:
-    """List the objects of some partitions, by `list_landed_in`; when None, all, as `list_landed` returns them.
-
-    Raises:
-        StorageError: the landing zone cannot be listed.
-    """
+    """List the objects of some partitions, by `list_landed_in`; when None, all, as `list_landed` returns them."""
     return list_landed(stream) if partitions is None else (list_landed_in(stream, partitions), None)
 
 

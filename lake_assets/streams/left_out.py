@@ -37,13 +37,7 @@ _CLASSES: dict[LeftOutClass, tuple[type[LakeAssetsError], str]] = {
 def refuse_tables(root: str, read: Iterable[str], others: Iterable[str]) -> None:
     """Refuse to read in the folder of a table of Delta, Hudi or Iceberg: its log may have removed some of the files.
 
-    Args:
-        root: URI of the source.
-        read: keys of objects to read, or their folders.
-        others: keys of other objects, with those of logs.
-
-    Raises:
-        StorageError: an object to read lies below the folder of such a table.
+    `read` are keys of objects to read, or their folders, and `others` those of other objects, with those of logs.
     """
     tables = dict(table for key in others if (table := table_of(key)) is not None)
     for folder, kind in tables.items():
@@ -117,7 +111,6 @@ class LeftOut:
     """What one listing of a whole source found that no refresh reads: each object once, in one class.
 
     Attributes:
-        objects: those objects, sorted by key.
         listed: the number of all objects; the others are in partitions of the config.
     """
 

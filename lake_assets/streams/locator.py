@@ -86,11 +86,7 @@ class PartitionLocator:
         self._in_folder = lru_cache(_REMEMBERED)(self._partition_or_error)
 
     def at(self, path: str) -> Partition:
-        """Return the partition with this path; see `Partition.at`.
-
-        Raises:
-            PartitionError: the path does not have the stream's columns.
-        """
+        """Return the partition with this path; see `Partition.at`."""
         return Partition.at(self._stream_columns, path)
 
     def find(self, key: str) -> Partition | LakeAssetsError:

@@ -18,12 +18,8 @@ def is_pending(stream: OpenStream, landed: Manifest, last: LastRuns | None) -> b
     """Return whether a refresh would change the partition; none reads the objects of a held partition.
 
     A partition whose objects have all vanished is not pending: `on_empty` decides on it. It is pending if its folder
-    still has objects, none of which may hold its rows, and the lake has rows of it.
-
-    Args:
-        stream: of the partition.
-        landed: its objects now.
-        last: its newest runs, with holds; None if it was never run.
+    still has objects, none of which may hold its rows, and the lake has rows of it. `last` has its newest runs, with
+    holds; None if it was never run.
     """
     if last is None or not (landed.objects or landed.folder):
         return bool(landed.objects)
@@ -40,11 +36,7 @@ def pending_in(
 
 
 def not_pending(stream: OpenStream, landed: Mapping[Partition, Manifest]) -> set[Partition]:
-    """Return the partitions of a listing that no refresh needs to read, by the ledger of just these.
-
-    Raises:
-        LakeAssetsError: the lake cannot be read.
-    """
+    """Return the partitions of a listing that no refresh needs to read, by the ledger of just these."""
     with stream.lake.open_if_exists() as lake:
         runs = {} if lake is None else last_runs(lake, stream.table, list(landed))
     return landed.keys() - pending_in(stream, landed, runs).keys()
@@ -60,11 +52,7 @@ class LandingScan:
 
 
 def scan_landing(stream: OpenStream, partitions: Iterable[Partition] | None = None) -> LandingScan:
-    """List some partitions one by one, or the whole landing zone at once, and find the pending partitions.
-
-    Raises:
-        LakeAssetsError: the landing zone cannot be listed, or the lake cannot be read.
-    """
+    """List some partitions one by one, or the whole landing zone at once, and find the pending partitions."""
     listed, left_out = list_scope(stream, partitions)
     landed = {partition: manifest for partition, manifest in listed.items() if manifest.objects}
     with stream.lake.open_if_exists() as lake:
@@ -97,13 +85,8 @@ class Lag:
 def lag_of(stream: OpenStream, partitions: Iterable[Partition] | None = None, now: dt.datetime | None = None) -> Lag:
     """Return the lag of a stream, by a listing of its landing zone and a query of its ledger.
 
-    Args:
-        stream: the stream.
-        partitions: those to list; the whole landing zone when None.
-        now: the moment from which ages are counted, with a time zone; the present when None.
-
-    Raises:
-        LakeAssetsError: the landing zone cannot be listed, or the lake cannot be read.
+    The whole landing zone is listed when `partitions` is None. Ages are counted from `now`, with a time zone; the
+    present when None.
     """
     now = now or dt.datetime.now(dt.UTC)
     landed, _ = list_scope(stream, partitions)

@@ -35,13 +35,7 @@ _Values = dict[PartitionColumn, set[PartitionValue]]
 
 
 class RowValues:
-    """Finds these values: by the statistics of an object, or by its column, which is read once for each version.
-
-    Args:
-        config: of a stream with a partition column in the rows.
-        landed: its landing zone.
-        holdings: its objects.
-    """
+    """Finds these values: by the statistics of an object, or by its column, which is read once for each version."""
 
     def __init__(self, config: Stream, landed: Landed, holdings: Holdings) -> None:
         self._columns: Mapping[PartitionColumn, str] = {
@@ -58,7 +52,6 @@ class RowValues:
 
         Raises:
             SourceError: an object has too many values; or none is known, because of an object that cannot be read.
-            StorageError: the storage of the objects cannot be reached.
         """
         found: _Values = {column: set() for column in self._columns}
         if not found:
@@ -91,12 +84,7 @@ class RowValues:
         return {column: {span.least, *([None] if span.has_null else [])} for column, span in spans.items()}
 
     def _read(self, obj: LandedObject) -> _Values | SourceError:
-        """Read the values of an object; returns the error if the object cannot be read.
-
-        Raises:
-            SourceError: there are too many values.
-            StorageError: the storage cannot be reached.
-        """
+        """Read the values of an object; returns the error if the object cannot be read. Too many are a SourceError."""
         found: _Values = {column: set() for column in self._columns}
         try:
             for batch in self._batches(obj):

@@ -151,15 +151,7 @@ class OpenStream:
     def quarantined(
         self, lake: LakeSession | None, partitions: Collection[Partition] | None = None
     ) -> dict[Partition, dict[str, str]]:
-        """Return why the newest commits left objects out, by their URIs; see `quarantined_objects`.
-
-        Args:
-            lake: the open lake; None if there is none yet.
-            partitions: those to read; all when None.
-
-        Raises:
-            CatalogError: ledger or manifest cannot be read.
-        """
+        """Return why the newest commits left objects out, by their URIs; see `quarantined_objects`."""
         if lake is None or self.config.on_bad_object == "fail":
             return {}
         appends = self.config.mode == "append"
@@ -190,11 +182,8 @@ class OpenStream:
     def table_columns(self, lake: LakeSession | None) -> pa.Schema | None:
         """Return the columns of the table's files, with the type null for what has never had a value.
 
-        None if there is no table yet, or a transform makes its columns.
-
-        Raises:
-            SchemaError: the table has other columns than the config.
-            CatalogError: the lake cannot be read.
+        None if there is no table yet, or a transform makes its columns. Raises SchemaError if the table has other
+        columns than the config.
         """
         if lake is None or not lake.exists(self.table) or is_never_filled(lake, self.table):
             return None
@@ -241,19 +230,11 @@ class OpenStream:
         return f"{self.lake_config.own_storage.root}/{self.destination_folder(partition)}"
 
     def manifest(self, partition: Partition) -> Manifest:
-        """List the partition's objects, by its prefix only.
-
-        Raises:
-            StorageError: the landing zone cannot be listed.
-        """
+        """List the partition's objects, by its prefix only."""
         return self.holding(self.landed_at(partition), [partition])[partition]
 
     def holding(self, landed: Manifest, partitions: Sequence[Partition]) -> dict[Partition, Manifest]:
-        """Return which of the objects of a path part each of its partitions has: all, or those that may hold its rows.
-
-        Raises:
-            StorageError: a column is in the rows, and an object cannot be reached.
-        """
+        """Return which objects of a path part each of its partitions has: all, or those that may hold its rows."""
         if not self.config.selects_rows or not landed.objects:
             return dict.fromkeys(partitions, landed)
         return self._holdings.of(landed, partitions)
@@ -261,8 +242,7 @@ class OpenStream:
     def landed_at(self, partition: Partition) -> Manifest:
         """List the objects of the partition's `Partition.path_part`.
 
-        Raises:
-            StorageError: the landing zone cannot be listed, or is a table of another format; see `refuse_tables`.
+        A table of another format is refused; see `refuse_tables`.
         """
         # In the order of keys, as in a listing of the whole landing zone. One prefix may be within another.
         by_key = {obj.key: obj for p in self.prefixes(partition) for obj in self._listed(p)}
@@ -276,11 +256,7 @@ class OpenStream:
         return Manifest(read)
 
     def left_out_of(self, partition: Partition) -> Iterator[tuple[LandedObject, LakeAssetsError]]:
-        """Yield the objects in the partition's folders that no refresh reads, but hidden ones, each with the reason.
-
-        Raises:
-            StorageError: the landing zone cannot be listed.
-        """
+        """Yield the objects in the partition's folders that no refresh reads, but hidden ones, each with the reason."""
         for landed in (obj for prefix in self.prefixes(partition) for obj in self._listed(prefix)):
             where = self._locator.find(landed.key)
             if not isinstance(where, Partition | HiddenError):

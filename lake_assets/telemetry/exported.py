@@ -27,12 +27,7 @@ _BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300,
 
 
 class Exported:
-    """Turns events into metrics and spans. It is a listener of events, by `on_event`.
-
-    Args:
-        readers: export the metrics.
-        processors: export the spans.
-    """
+    """Turns events into metrics and spans. It is a listener of events, by `on_event`."""
 
     def __init__(self, readers: Sequence[MetricReader], processors: Sequence[SpanProcessor] = ()) -> None:
         resource = _resource()

@@ -31,12 +31,7 @@ _LOG = logging.getLogger(__name__)
 def sent_lineage(stream: OpenStream, run: tuple[str, str] | None) -> Iterator[None]:
     """Send the lineage of partitions that end within the block, of the stream and of those released with it.
 
-    Args:
-        stream: of the partitions.
-        run: Dagster's run, its id and the name of its job; None outside Dagster.
-
-    Raises:
-        ConfigError: the client's config is not valid, or names no receiver.
+    `run` is as of `exports.lineage`.
     """
     sender, began = _Sender(_client()), dt.datetime.now(dt.UTC)
     streams = {one.name: one for one in (stream, *stream.companions)}

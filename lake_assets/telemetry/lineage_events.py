@@ -60,11 +60,8 @@ def events_of(
 ) -> list[ol.RunEvent]:
     """Return START and COMPLETE of a committed partition, START and FAIL of a failed one; none of others.
 
-    Args:
-        stream: of the partition.
-        event: its end.
-        began: when the run of all its partitions began; a failed partition has no time of its own.
-        parent: the id, a UUID, and the job's name of the run of Dagster that refreshed it; None outside Dagster.
+    They began when the run of all its partitions did; a failed partition has no time of its own. `parent` is the id, a
+    UUID, and the job's name of the run of Dagster; None outside Dagster.
     """
     outcome, now = event.outcome, event.time
     if outcome.status == "failed" and outcome.error is not None:

@@ -61,15 +61,9 @@ class IndexPlan:
 def plan_index(
     stream: OpenStream, partitions: Iterable[Partition] | None = None, options: IngestOptions | None = None
 ) -> IndexPlan:
-    """Return what `index_all` would register now. Nothing is written.
+    """Return what `index_all` would register now, of all partitions that have landed when None. Nothing is written.
 
-    Args:
-        stream: the stream of the objects.
-        partitions: the partitions to plan; when None, all that have landed and that the config has.
-        options: of the run. With `outside`, of all that have landed those are taken too that the config does not have.
-
-    Raises:
-        LakeAssetsError: the landing zone cannot be listed, or the lake cannot be read.
+    With `outside`, of all that have landed those are taken too that the config does not have.
     """
     wanted, options = None if partitions is None else list(partitions), options or IngestOptions()
     takes_all = wanted is not None or options.outside

@@ -35,19 +35,10 @@ def index_all(
     that cannot be registered fails alone: its partition has the error, and the partition's other files are registered.
     An object that replaced a registered one is such an error too, because its rows are not in the lake.
 
-    Args:
-        stream: the stream of the objects.
-        partitions: the partitions to register; when None, all that have landed and that the config has.
-        plan: the result of `plan_index` for the same partitions; computed when None.
-        options: as of `ingest_all`.
-        checkpoint: as of `ingest_all`.
-
-    Yields:
-        The outcome of each partition that was named, or has new or changed objects.
-
-    Raises:
-        OutsidePartitionError: the config does not have a named partition, and `outside` is False; nothing was done.
-        LakeAssetsError: no partition was named, and the landing zone cannot be listed or the lake cannot be read.
+    Without `partitions`, all are registered that have landed and that the config has. `plan` is the result of
+    `plan_index` for the same partitions. Yields the outcome of each partition that was named, or has new or changed
+    objects. Without `outside`, a named partition that the config does not have is an OutsidePartitionError; nothing was
+    done.
     """
     options = options or IngestOptions()
     named = None if partitions is None else list(dict.fromkeys(partitions))
@@ -64,7 +55,6 @@ class IndexRun(Run):
     """A run that registers new objects of partitions.
 
     Args:
-        stream: as of `index_all`, and `options` and `checkpoint` too.
         made: the plan, if it was made before.
     """
 
@@ -81,11 +71,7 @@ class IndexRun(Run):
         self._listing = 0.0  # seconds, of one partition
 
     def listed(self, partitions: Iterable[Partition] | None) -> IndexPlan:
-        """List the objects of some partitions, or of all, and plan their registration, once.
-
-        Raises:
-            LakeAssetsError: the landing zone cannot be listed, or the lake cannot be read.
-        """
+        """List the objects of some partitions, or of all, and plan their registration, once."""
         if self._plan is None:
             start = time.perf_counter()
             with shared(self.stream, self.options, "list") as figures:

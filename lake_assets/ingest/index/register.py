@@ -53,12 +53,9 @@ class Registrar:
     """Registers objects, and collects the results.
 
     Attributes:
-        stream: the stream of the objects.
         rows: a ledger row for each partition, to be filled in, with its seconds so far.
         present: the objects of each partition in the lake; those that are registered are added.
-        committed: the ledger rows that were written, by partition.
         errors: of the objects that were not registered, by URI.
-        changes: of the table's columns.
         began: when the registration began, by `time.perf_counter`; its partitions share the seconds since then equally.
     """
 
@@ -73,11 +70,8 @@ class Registrar:
     def register(self, session: LakeSession, candidates: Sequence[Candidate]) -> None:
         """Register the objects that can be registered, and create the table if there is none.
 
-        Raises:
-            SchemaError: files cannot be registered for this table.
-            StorageError: the landing zone cannot be reached.
-            CommitConflictError: other writers were faster too often.
-            CatalogError: the lake is encrypted, or the catalog refuses.
+        Raises SchemaError if files cannot be registered for this table, and CommitConflictError if other writers were
+        faster too often.
         """
         known = self.stream.table_columns(session)
         if known is None:
@@ -98,12 +92,7 @@ class Registrar:
         self._commit(session, None, others)
 
     def refusals(self, lake: LakeSession | None, candidates: Sequence[Candidate]) -> dict[str, LakeAssetsError]:
-        """Return the errors that a registration of these objects would have now, by URI. Nothing is written.
-
-        Raises:
-            StorageError: the landing zone cannot be reached.
-            CatalogError: the catalog cannot be read.
-        """
+        """Return the errors that a registration of these objects would have now, by URI. Nothing is written."""
         session, table = lake or self.stream.lake.unattached(), self.stream.table
         uris = [obj.uri for obj, _ in candidates]
         try:
@@ -126,12 +115,10 @@ class Registrar:
     def inspect(
         self, session: LakeSession, candidates: Sequence[Candidate], columns: pa.Schema | None = None
     ) -> Inspection:
-        """Inspect objects that are to be registered; see `inspect_candidates`.
+        """Inspect objects that are to be registered, each with its partition; see `inspect_candidates`.
 
-        Args:
-            session: a lake, whose engine has the secret of the landing zone.
-            candidates: objects, each with its partition.
-            columns: those that the table will have by then; None: it has them.
+        The session's engine has the secret of the landing zone. `columns` are those that the table will have by then;
+        None: it has them.
         """
         stream = self.stream
         keys = Keys(stream.config.columns, stream.layout, stream.config.derived)
@@ -157,8 +144,8 @@ class Registrar:
     ) -> tuple[list[Candidate], T | None]:
         """Make a table, or its schema, of the columns of the first object with rows.
 
-        Returns:
-            The objects without those before it, which cannot be read or have no columns for a table; what is made.
+        Returns the objects without those before it, which cannot be read or have no columns for a table; and what is
+        made.
         """
         remaining = list(candidates)
         while remaining:

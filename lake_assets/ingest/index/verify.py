@@ -75,11 +75,7 @@ class Repaired:
 
 
 def check_indexed(stream: OpenStream, partitions: Iterable[Partition] | None = None) -> IndexedState:
-    """Compare the registered objects of some partitions, or of all, with a listing, by ETag and size.
-
-    Raises:
-        LakeAssetsError: the landing zone cannot be listed, or the lake cannot be read.
-    """
+    """Compare the registered objects of some partitions, or of all, with a listing, by ETag and size."""
     wanted = None if partitions is None else list(partitions)
     with stream.lake.open_if_exists() as lake:
         known = registered_objects(lake, stream, wanted)
@@ -96,11 +92,7 @@ def compare_indexed(
 ) -> IndexedState:
     """Compare registered objects with a listing of their partitions.
 
-    Args:
-        stream: of the objects.
-        landed: the objects of the partitions now.
-        known: the objects that the lake registered or read, by key.
-        live: the URIs of the table's files in these partitions.
+    `known` are the objects that the lake registered or read, by key, and `live` the URIs of the table's files.
     """
     listed = {obj.uri for manifest in landed.values() for obj in manifest.objects}
     registered = sorted((obj for obj in known.values() if obj.uri in live), key=lambda obj: obj.uri)
@@ -124,8 +116,7 @@ def _is_elsewhere(stream: OpenStream, obj: KnownObject) -> bool:
 def repair_indexed(stream: OpenStream, partitions: Iterable[Partition] | None = None) -> Repaired:
     """Remove vanished objects from the table, and describe changed ones again, in one transaction.
 
-    Raises:
-        LakeAssetsError: the landing zone cannot be listed, or the lake cannot be repaired. The lake is unchanged.
+    An error leaves the lake unchanged.
     """
     state = check_indexed(stream, partitions)
     if state.is_consistent:

@@ -131,8 +131,7 @@ class ReplaceRun(Run):
     def commit(self, runs: Sequence[PartitionRun]) -> None:
         """Commit partitions by keys, as many together as the streams' `commit_batch` says.
 
-        Raises:
-            LakeAssetsError: the remaining partitions, which are open, would have the error too.
+        An error would be that of the remaining partitions, which are open, too.
         """
         start = time.perf_counter()
         with self.stream.lake.open() as lake:
@@ -171,11 +170,7 @@ class ReplaceRun(Run):
         self._end_if_broken(runs)
 
     def _commit_together(self, lake: LakeSession, ready: Sequence[tuple[PartitionRun, Change]], keys: int) -> None:
-        """Commit changes of some keys in one transaction.
-
-        Raises:
-            _ApartError: nothing was committed, and the keys are to be committed one by one.
-        """
+        """Commit changes of some keys in one transaction; after _ApartError each is to be committed by itself."""
         runs = [run for run, _ in ready]
         try:
             with of_partition(runs[0].row) if len(runs) == 1 else nullcontext():

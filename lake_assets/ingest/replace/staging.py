@@ -23,7 +23,6 @@ class Staging:
     """The staged files of one run.
 
     Attributes:
-        storage: the staging storage.
         folder: key prefix of this run's files, ending in a slash.
         key: encrypts the files; it exists only in the memory of this run and its tasks.
     """
@@ -46,11 +45,7 @@ class Staging:
 
 
 def leftovers(storage: AnyStorage, before: dt.datetime) -> Sequence[LandedObject]:
-    """Return the staged files that are older than `before`: killed runs left them.
-
-    Raises:
-        StorageError: the store is unreachable or refuses.
-    """
+    """Return the staged files that are older than `before`: killed runs left them."""
     if isinstance(storage, LocalStorage) and not Path(storage.path, FOLDER).is_dir():
         return ()
     listed = Store(storage).list(FOLDER)

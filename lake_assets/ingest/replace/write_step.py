@@ -100,10 +100,6 @@ class Writer:
         """Write the objects of these partitions as data files, in one Spark job; an error fails its partition only.
 
         A job whose session a Spark Connect server has lost is repeated once, in a new one.
-
-        Raises:
-            SparkUnavailableError: Spark is not available.
-            StorageUnreachableError: the landing zone or the lake's storage cannot be reached.
         """
         start = time.perf_counter()
         if self.stream.config.transform is not None:
@@ -184,10 +180,6 @@ class Writer:
         """Return why objects of a failed partition are damaged or do not fit, by key; all its objects are read for it.
 
         The result is empty if no object caused the partition's error.
-
-        Raises:
-            StorageError: the landing zone failed or refuses.
-            LakeAssetsError: as `write`.
         """
         known = self.schema if self.schema is not None and self.stream.config.transform is None else NOTHING
         bad = self._landed.unreadable([obj.key for obj in run.reads.read], known)
