@@ -519,8 +519,8 @@ class Stream(Model):
         if self.deltas is not None:
             yield (
                 "deltas are of rows that a commit writes and removes. mode: index registers landed files, and the old "
-                "rows of a file that changed or vanished are gone, so its deletes cannot be exported: remove deltas. "
-                "The manifest names the files of each commit, and `lake-assets changes` reads their rows"
+                "rows of a file that changed or vanished are gone, so its deletes cannot be exported: remove deltas, "
+                "or use mode: replace"
             )
 
     def _problems_of_policies(self) -> Iterator[str]:

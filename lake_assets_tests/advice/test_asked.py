@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import sys
 from collections.abc import Iterator
@@ -36,9 +37,11 @@ from lake_assets.streams.stream import open_streams
 from lake_assets.templates.demo.folder import prepare
 from lake_assets.templates.starter.project import start_with
 from lake_assets_tests.advice.cases import Case, Steps, follow, named
+from lake_assets_tests.cli.conftest import named as each_command
 from lake_assets_tests.config.test_contract import CONTRACT
 from lake_assets_tests.config.test_load import GOOD
 from lake_assets_tests.test_duckdb_engine import repository
+from lake_assets_tests.test_rooms import PACKAGE
 from lake_assets_tests.tiers import more
 from lake_assets_tests.world import NW, STREAM, SW, World, sales
 
@@ -610,6 +613,22 @@ def a_project_gets_a_new_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     typed("init", "my-lake")
     assert load_config("my-lake/lake.yaml", {})
     return None
+
+
+def test_each_command_that_a_text_names_exists_and_has_its_options() -> None:
+    options: dict[str, set[str]] = {
+        name: {option for parameter in command_.params for option in (*parameter.opts, *parameter.secondary_opts)}
+        for name, command_ in each_command()
+    }
+    sources = "\n".join(path.read_text("utf-8") for path in PACKAGE.rglob("*.py"))
+    calls = set(re.findall(r"`lake-assets ([a-z][^`\n]*)`", sources))
+
+    assert len(calls) > 30
+    for call in calls:
+        words = call.split()
+        name = next((name for name in (" ".join(words[:2]), words[0]) if name in options), None)
+        assert name is not None, call
+        assert set(re.findall(r"(?<!\S)--[a-z][a-z-]*", call)) <= options[name] | {"--help"}, call
 
 
 @pytest.mark.parametrize("steps", [*CASES, *more(SLOW)], ids=named)
