@@ -38,11 +38,9 @@ def encoding_of(begin: bytes) -> str:
 
 
 def sniffed(begin: bytes, form: CsvFormat) -> tuple[CsvFormat, list[str]]:
-    """Return the dialect of a text, and what of it is not certain.
+    """Return the dialect of a text, by its first bytes, decompressed, and what of it is not certain.
 
-    Args:
-        begin: the first bytes of the file, decompressed.
-        form: the format by the file's name; but for the encoding it stays if the text tells nothing.
+    The format by the file's name stays, but for the encoding, if the text tells nothing.
     """
     mark, encoding = mark_of(begin), encoding_of(begin)
     form = form.model_copy(update={"encoding": encoding})

@@ -95,14 +95,9 @@ def has_flight(environment: Mapping[str, str]) -> bool:
 
 
 def flight_config(environment: Mapping[str, str], folder: Path = Path()) -> LakeConfig:
-    """Return the config of one lake and one stream, from the environment.
+    """Return the config of one lake and one stream, from the environment; a ConfigError names the variable.
 
-    Args:
-        environment: the variables; blanks around a value are ignored, and an empty value is none.
-        folder: the base of relative paths.
-
-    Raises:
-        ConfigError: a variable is not valid; the error names it.
+    Blanks around a value are ignored, and an empty value is none.
     """
     _require_unicode(environment)
     environment = {name: environment.get(name, "").strip() for name in (*_VARIABLES, TOKEN)}

@@ -43,8 +43,6 @@ class Column:
     """A column of a layout.
 
     Attributes:
-        name: an identifier.
-        type: of its values.
         layout: its folders in the layout.
         values: those that were seen, sorted, without NULL.
         levels: its folders, from 0 on.
@@ -116,9 +114,7 @@ def values_among(names: Collection[str]) -> set[str]:
 def columns(paths: Sequence[Sequence[str]], taken: Sequence[str] = ()) -> tuple[list[Column], str]:
     """Return the columns of a layout in the order of its path, and the layout's text.
 
-    Args:
-        paths: the folders of each object, all of one depth.
-        taken: names that columns of the rows have, and that folders without a name do not get.
+    The paths are the folders of each object, all of one depth. Folders without a name do not get one that is taken.
     """
     levels = [_Level.of({path[depth] for path in paths}) for depth in range(len(paths[0]))]
     found: list[Column] = []
@@ -143,11 +139,7 @@ def columns(paths: Sequence[Sequence[str]], taken: Sequence[str] = ()) -> tuple[
 
 
 def unfit(paths: Sequence[Sequence[str]]) -> str | None:
-    """Return the first folder whose name the layout would have and cannot have, such as `z*`; None if there is none.
-
-    Args:
-        paths: the folders of each object, all of one depth.
-    """
+    """Return the first folder whose name the layout would have and cannot have, such as `z*`; None if there is none."""
     for depth in range(len(paths[0])):
         level = _Level.of({path[depth] for path in paths})
         written = f"{level.name}=" if level.name is not None else "" if _is_column(level) else level.texts[0]
@@ -213,9 +205,7 @@ def _week_of_year(
 def _weeks(texts: Sequence[str], name: str | None) -> tuple[str, tuple[str, ...]] | None:
     """Return what is between the year and the week in all texts, and the weeks; None if they are none.
 
-    Args:
-        texts: of folders.
-        name: of the column; without `W` in the texts, it says that they are weeks.
+    Without `W` in the texts, the name of the column says that they are weeks.
     """
     matches = [match for match in map(_WEEK.fullmatch, texts) if match]
     weeks = tuple(f"{match[1]}-W{match[3]}" for match in matches)

@@ -107,11 +107,7 @@ class _Catalog(BaseModel):
 
 
 def read_catalog(text: str) -> tuple[OlakeStream, ...]:
-    """Return the selected streams of a catalog, in its order.
-
-    Raises:
-        ConfigError: the text is not JSON, or not a catalog; the error names the key.
-    """
+    """Return the selected streams of a catalog, in its order. A ConfigError names the key."""
     # The samples in OLake's documentation have comment lines.
     text = re.sub(r"(?m)^\s*//.*$", "", text)
     try:
@@ -158,19 +154,14 @@ class _Column:
 def stream_config(stream: OlakeStream, source: str, start: dt.date) -> dict[str, object]:
     """Return the stream's mapping in `streams:` of a `lake.yaml`, with a partition for every path that OLake writes.
 
-    A folder of a column's values becomes a partition column beside the rows' own column, because a folder may have
-    NULL and the value that is equal to the default. A folder of the parts of a timestamp becomes a date (year, month,
-    hour) that is derived from the timestamp, and a folder of `now()` becomes the time of the sync. Of three or more
-    columns, two become partition columns, a time first; another time of the sync becomes one of `path_columns`. A
-    stream without a template has one partition.
+    A folder of a column's values becomes a partition column beside the rows' own column, because a folder may have NULL
+    and the value that is equal to the default. A folder of the parts of a timestamp becomes a date (year, month, hour)
+    that is derived from the timestamp, and a folder of `now()` becomes the time of the sync. Of three or more columns,
+    two become partition columns, a time first; another time of the sync becomes one of `path_columns`. A stream without
+    a template has one partition.
 
-    Args:
-        stream: a stream of OLake's catalog.
-        source: where OLake writes: a folder, or a URI such as `s3://bucket/prefix`.
-        start: the first date of partition columns that are times.
-
-    Raises:
-        ConfigError: the stream cannot be imported; the error has the reason.
+    Partition columns that are times begin at `start`. A stream that cannot be imported is a ConfigError with the
+    reason.
     """
     config: dict[str, object] = {"source": f"{source.rstrip('/')}/{stream.folder}"}
     if stream.template is None:

@@ -77,15 +77,7 @@ class Proposal:
 
 
 def propose(look: Sampler, start: dt.date | None = None) -> list[Proposal]:
-    """Return the streams below the root of a storage.
-
-    Args:
-        look: at the storage.
-        start: the first date of time columns; that of the first folder when None.
-
-    Raises:
-        StorageError: the storage cannot be listed.
-    """
+    """Return the streams below the root of a storage; time columns start at `start`, or at that of the first folder."""
     root = look.storage.root.rstrip("/").rpartition("/")[2]
     found: list[Proposal] = []
     names: set[str] = set()
@@ -240,10 +232,7 @@ def _suffix(key: str) -> str:
 def _of_files(form: LandedFormat, names: str, suffix: str) -> dict[str, Any]:
     """Return the keys `format` and `files` of a stream, where they are not the default.
 
-    Args:
-        form: of its objects.
-        names: the pattern of their names, or the word that they begin with.
-        suffix: of the names.
+    `names` is the pattern of the files' names, or the word that they begin with.
     """
     is_text = isinstance(form, TextFormat)
     config: dict[str, Any] = {}

@@ -68,7 +68,6 @@ class Sampler:
     Attributes:
         listings: the number of listings so far, each of up to 1,000 objects.
         footers: the number of footers so far.
-        seen: URIs of the objects that were seen so far.
         doubts: what is not certain of the dialect of an object, by its key.
         tables: the formats of the tables with a log, by their folders; see `table_of`.
     """
@@ -90,9 +89,6 @@ class Sampler:
         """The folders and objects of a folder: a listing for the first 1,000 objects, and one for each folder after.
 
         If there are files only, it is a listing for each word that their names begin with.
-
-        Raises:
-            StorageError: the storage cannot be listed.
         """
         found, after = Folder(path), ""
         words: set[str] = set()
@@ -143,9 +139,8 @@ class Sampler:
     def days(self, objects: Sequence[LandedObject], name: str) -> tuple[list[dt.date], bool]:
         """Return the first and last days of a date or timestamp in objects, by the statistics of their row groups.
 
-        Returns:
-            The days, unsorted, and whether the column's bounds are known for all objects: the limit of footers was not
-            reached, and every footer has them.
+        The days are unsorted, and with them is whether the column's bounds are known for all objects: the limit of
+        footers was not reached, and every footer has them.
         """
         read = objects[: max(MOST_FOOTERS - self.footers, 0)]
         self.footers += len(read)

@@ -74,11 +74,7 @@ def http_limits(lake: Lake) -> HttpLimits:
 
 
 def secret_statements(lake: Lake) -> tuple[str, ...]:
-    """Return the statements that create the secrets of catalog and storages; they must never be logged.
-
-    Raises:
-        ConfigError: the lake is MotherDuck's, and the environment has no token.
-    """
+    """Return the statements that create the secrets of catalog and storages; they must never be logged."""
     statements = []
     if isinstance(lake.catalog, PostgresCatalog):
         statements.append(_create_secret("lake_catalog", _postgres(lake.catalog)))
@@ -119,10 +115,8 @@ def attach_statement(lake: Lake, *, read_only: bool = False) -> str:
     """Return the `ATTACH` statement.
 
     The data path is always absolute: with a relative one DuckLake's own orphan clean-up deletes live files that have an
-    absolute path. A lake that MotherDuck manages is a database of the server, and has no options.
-
-    Raises:
-        ConfigError: `ducklake_version` names a version that the installed extension does not have.
+    absolute path. A lake that MotherDuck manages is a database of the server, and has no options. A version that the
+    installed extension does not have is a ConfigError.
     """
     if lake.is_managed:
         return f"ATTACH IF NOT EXISTS {literal(f'md:{alias(lake)}')}"
@@ -148,8 +142,7 @@ def attach_statement(lake: Lake, *, read_only: bool = False) -> str:
 def _has_versions(version: str) -> bool:
     """Return whether DuckLake's extension has a choice of versions; that of DuckDB 1 has 1.0 only, and no such option.
 
-    Raises:
-        ConfigError: the extension does not have this version.
+    For another one it is a ConfigError.
     """
     if Version(duckdb.__version__).major > 1:
         return True
@@ -167,11 +160,7 @@ def data_path(lake: Lake) -> str:
 
 
 def motherduck_token() -> str:
-    """Return MotherDuck's token from the environment.
-
-    Raises:
-        ConfigError: the environment has no token.
-    """
+    """Return MotherDuck's token from the environment. Without one, a ConfigError."""
     token = os.environ.get(MOTHERDUCK_TOKEN)
     if not token:
         raise ConfigError(f"a lake on MotherDuck needs {MOTHERDUCK_TOKEN} in the environment:", "set it to a token.")

@@ -62,16 +62,11 @@ class Driver:
         """Begin a transaction on the connection; a second one at a time has a connection of its own.
 
         It is committed when the block ends, and rolled back when the block raises. In PostgreSQL, the statements of the
-        block are sent without waiting, until the first rows that it fetches; so are those after them.
+        block are sent without waiting, until the first rows that it fetches; so are those after them. A lock is held
+        from before the transaction to its end, without a round trip of its own; only in PostgreSQL.
 
-        Args:
-            writes: the block writes.
-            lock: held from before the transaction to its end, without a round trip of its own; only in PostgreSQL.
-
-        Raises:
-            CatalogLockedError: the lock is not free within `locks.TIMEOUT` seconds.
-            CatalogUnreachableError: the catalog's server is away.
-            sqlite3.Error, psycopg.Error: the database refuses.
+        Raises CatalogLockedError if the lock is not free within `locks.TIMEOUT` seconds, CatalogUnreachableError if the
+        server is away, and the database's own sqlite3.Error or psycopg.Error.
         """
         if self._is_busy or self.is_sqlite:
             with (
@@ -88,8 +83,7 @@ class Driver:
     def held(self, lock: Lock) -> Iterator[None]:
         """Hold a lock of a PostgreSQL catalog, on the connection that transactions have too.
 
-        Raises:
-            LakeAssetsError: as `locks.held`.
+        Errors are those of `locks.held`.
         """
         catalog = self._lake.catalog
         assert isinstance(catalog, PostgresCatalog)  # noqa: S101 - the caller checks
@@ -127,9 +121,7 @@ class Driver:
     def rows(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """Return the rows of one query, which marks its parameters by `?` and contains no other `?` or percent sign.
 
-        Raises:
-            CatalogUnreachableError: the catalog's server is away.
-            sqlite3.Error, psycopg.Error: the database refuses.
+        Errors are those of `transaction`.
         """
         with self.transaction(writes=False) as connection:
             found = connection.execute(sql if self.is_sqlite else sql.replace("?", "%s").encode(), parameters)

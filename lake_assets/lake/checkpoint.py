@@ -52,10 +52,8 @@ def checkpointed(catalog: DuckdbCatalog, engine: duckdb.DuckDBPyConnection) -> I
     """Move what the log has into the catalog's file; the block detaches the lake. Without a log, nothing is done.
 
     The engine has no open transaction, and the caller holds the lake's lock. The commits are safe in the log, so a
-    failure is a warning: the next checkpoint moves them.
-
-    Raises:
-        EngineLostError: the checkpoint failed, for example because the disk is full. The engine is closed.
+    failure is a warning: the next checkpoint moves them. If the checkpoint fails, for example because the disk is full,
+    the engine is closed: an EngineLostError.
     """
     if not Path(f"{catalog.path}.wal").exists():
         yield
@@ -82,11 +80,7 @@ def _checkpoint(catalog: DuckdbCatalog, engine: duckdb.DuckDBPyConnection) -> No
 
 
 def recover(catalog: DuckdbCatalog) -> None:
-    """Undo the checkpoint in which a process died, under the lake's lock. No commit is lost.
-
-    Raises:
-        CatalogError: the file cannot be read or replaced.
-    """
+    """Undo the checkpoint in which a process died, under the lake's lock. No commit is lost."""
     copy = copy_of(catalog)
     if not copy.exists():
         return

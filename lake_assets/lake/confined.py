@@ -58,11 +58,8 @@ def open_confined(lake: DuckLake) -> Iterator[LakeSession]:
     """Open the lake read-only and as the current database, on an engine that can open only the lake's files.
 
     DuckDB's settings are locked, so no statement can undo this. A lake with a MotherDuck catalog is not confined: the
-    needs of MotherDuck's extension are not documented, and its token limits access.
-
-    Raises:
-        NoLakeError: there is no catalog yet.
-        CatalogError: the catalog is unreachable, or is held by another process or a connection of a user for too long.
+    needs of MotherDuck's extension are not documented, and its token limits access. Raises NoLakeError if there is no
+    catalog yet.
     """
     # Locked settings remain locked, so this engine is not used again, and is not that of a user's connections.
     with DuckLake(lake.config).open(read_only=True, shared=False) as session:
@@ -94,12 +91,7 @@ def _folders_outside(session: LakeSession, roots: tuple[str, ...]) -> set[str]:
 
 
 def check_reads(sql: str, lake: Lake) -> None:
-    """Refuse everything except one statement that reads the lake.
-
-    Raises:
-        RefusedQueryError: there is no statement, or several, or one that does not only read the lake.
-        duckdb.Error: the text is not SQL.
-    """
+    """Refuse all but one statement that reads the lake, by a RefusedQueryError; no SQL is a duckdb.Error."""
     # PIVOT becomes two statements without a text.
     statements = duckdb.extract_statements(sql)
     kinds = [s.type for s in statements if s.query.strip()] or [s.type for s in statements][-1:]

@@ -36,12 +36,7 @@ _PARAMETERS = (
 
 
 def connected(lake: Lake, *, read_only: bool) -> duckdb.DuckDBPyConnection:
-    """Connect to an engine with the lake attached, as the current database, on all cores.
-
-    Raises:
-        ConfigError: MotherDuck manages the lake, and it would be attached read-only.
-        LakeAssetsError: as `DuckLake.open`.
-    """
+    """Connect to an engine with the lake attached, as the current database, on all cores."""
     if read_only and lake.is_managed:
         raise ConfigError(
             f"MotherDuck attaches {alias(lake)} with the rights of its token, not read-only:",

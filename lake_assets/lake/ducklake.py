@@ -87,10 +87,8 @@ class DuckLake:
     def connect(self, *, read_only: bool) -> duckdb.DuckDBPyConnection:
         """Connect to an engine to which the lake is attached until the connection is closed.
 
-        Connections to a DuckDB-file catalog share the engine. The lake's lock is held only to attach.
-
-        Raises:
-            LakeAssetsError: as `open`.
+        Connections to a DuckDB-file catalog share the engine. The lake's lock is held only to attach. Errors are those
+        of `open`.
         """
         statement = attach_statement(self.config, read_only=read_only)
         leave_to_duckdb(self.config)
@@ -119,12 +117,8 @@ class DuckLake:
     def _shared(self, statement: str | None, *, wait: bool = True) -> duckdb.DuckDBPyConnection | None:
         """Connect to the engine of the user's open connections to the catalog; None if there are none.
 
-        Args:
-            statement: the ATTACH of the only connections to share with; None to wait until all are closed.
-            wait: for other users of the engine, as long as for another process.
-
-        Raises:
-            CatalogLockedError: others are open for too long.
+        `statement` is the ATTACH of the only connections to share with; None to wait until all are closed. With `wait`
+        it waits for other users of the engine, as long as for another process, and raises CatalogLockedError then.
         """
         name = self._shared_name
 
@@ -170,8 +164,7 @@ class DuckLake:
     def open_if_exists(self) -> Iterator[LakeSession | None]:
         """Attach the lake read-only for the time of the block; None if there is no lake yet.
 
-        Raises:
-            LakeAssetsError: as `open`.
+        Errors are those of `open`.
         """
         with ExitStack() as stack:
             session: LakeSession | None = None
@@ -180,11 +173,7 @@ class DuckLake:
             yield session
 
     def unattached(self) -> LakeSession:
-        """Return a session of a lake that does not exist yet, whose engine reads the landing zone.
-
-        Raises:
-            CatalogError: the engine cannot be opened.
-        """
+        """Return a session of a lake that does not exist yet, whose engine reads the landing zone."""
         self._engine = self._engine or self._new_engine()
         session = LakeSession(self.config, self._engine, partial(self._attach, create=False, read_only=True))
         session.unknown_specification = "there is no lake yet"
@@ -331,10 +320,8 @@ def version_without_attach(lake: Lake, driver: Driver, *, is_read_only: bool) ->
     """Return the version of DuckLake's specification in the catalog, if an ATTACH would only confirm the config.
 
     None if the lake must be attached first: it does not exist yet, has another data path, is or must be encrypted, has
-    options for ATTACH, or its catalog's database cannot be read by a driver.
-
-    Raises:
-        CatalogUnreachableError: the catalog's server is away.
+    options for ATTACH, or its catalog's database cannot be read by a driver. Raises CatalogUnreachableError if the
+    server is away.
     """
     if not isinstance(lake.catalog, SqliteCatalog | PostgresCatalog) or lake.inserts_only:
         return None

@@ -72,9 +72,7 @@ def is_refusal(error: duckdb.Error) -> bool:
 def translated(config: Lake) -> Iterator[None]:
     """Raise DuckDB's errors as `CatalogError`, in one paragraph and without the secrets of the config.
 
-    Raises:
-        StorageError: the credential chain of a storage has no credentials.
-        CatalogError: any other error.
+    Raises StorageError if the credential chain of a storage has no credentials.
     """
     try:
         with using(*config.storages):

@@ -63,12 +63,7 @@ class Lock:
         """Begin to acquire the lock of a PostgreSQL catalog, on a connection without an open transaction.
 
         In pipeline mode, the statements are not waited for. The connection has the lock until `release`, or its end.
-
-        Returns:
-            The cursor, which gets a result with the lock.
-
-        Raises:
-            psycopg.Error: also `LockNotAvailable`: it was not free within `timeout` seconds.
+        The cursor gets a result with the lock; LockNotAvailable if it was not free within `timeout` seconds.
         """
         connection.execute("BEGIN", prepare=False)
         cursor = connection.execute(
@@ -105,7 +100,6 @@ def commit_lock(lake: Lake, timeout: float = TIMEOUT) -> Iterator[None]:
     Raises:
         CatalogLockedError: it is not free within `timeout` seconds.
         CatalogUnreachableError: the catalog's server is unreachable.
-        CatalogError: it cannot be acquired.
     """
     if isinstance(lake.catalog, PostgresCatalog):
         with connect(lake.catalog, autocommit=True) as connection, held(lake.catalog, connection, COMMITS, timeout):
@@ -123,10 +117,7 @@ def held(
 ) -> Iterator[None]:
     """Hold a lock on a connection to a PostgreSQL catalog. If the connection is lost meanwhile, so is the lock.
 
-    Raises:
-        CatalogLockedError: it is not free within `timeout` seconds.
-        CatalogUnreachableError: the catalog's server is unreachable.
-        CatalogError: it cannot be acquired.
+    Errors are those of `commit_lock`.
     """
     import psycopg  # noqa: PLC0415 - an extra that only lakes on PostgreSQL need
 
@@ -161,12 +152,7 @@ def pipelined(connection: "psycopg.Connection[Any]") -> AbstractContextManager[o
 
 @contextmanager
 def file_lock(lake: Lake, lock: Lock, timeout: float = TIMEOUT) -> Iterator[None]:
-    """Hold a lock that is a file beside a file catalog.
-
-    Raises:
-        CatalogLockedError: it is not free within `timeout` seconds.
-        CatalogError: it cannot be acquired.
-    """
+    """Hold a lock that is a file beside a file catalog. Errors are those of `commit_lock`."""
     assert isinstance(lake.catalog, FileCatalog)  # noqa: S101 - the caller checks
     path = Path(f"{lake.catalog.path}{lock.suffix}")
     with ExitStack() as stack:

@@ -36,7 +36,6 @@ def connect(catalog: PostgresCatalog, *, autocommit: bool = False) -> "psycopg.C
 
     Raises:
         CatalogUnreachableError: the server does not answer, or accepts no connections for now.
-        CatalogError: the server refuses the user, or does not have the database.
     """
     import psycopg  # noqa: PLC0415 - an extra that only lakes on PostgreSQL need
 
@@ -57,9 +56,7 @@ def connect(catalog: PostgresCatalog, *, autocommit: bool = False) -> "psycopg.C
 def unreachable(catalog: PostgresCatalog, error: Exception) -> CatalogUnreachableError | None:
     """Return the error for a server that is unreachable or accepts no connections; None for another error.
 
-    Args:
-        catalog: the server's catalog.
-        error: of psycopg or of DuckDB, which both have libpq's texts.
+    It is of psycopg or of DuckDB, which both have libpq's texts.
     """
     text = str(error)
     said = _STATEMENT.sub("", text)

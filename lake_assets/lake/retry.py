@@ -23,15 +23,9 @@ def under_lock(
     work: Callable[[], Result],
     what: str,
 ) -> Result:
-    """Write to the catalog under the lake's lock, and retry after a conflict with a writer without the lock.
+    """Write `what` to the catalog under the lake's lock, and retry after a conflict with a writer without the lock.
 
-    Args:
-        session: an open lake.
-        work: writes all or nothing, perhaps twice, if the answer of a commit is lost.
-        what: the thing to write, for the error.
-
-    Raises:
-        CatalogError: as `retried`.
+    `work` writes all or nothing, perhaps twice, if the answer of a commit is lost. Errors are those of `retried`.
     """
 
     def one_try() -> Result:

@@ -56,7 +56,6 @@ class LakeSession:
     does.
 
     Attributes:
-        engine: DuckDB, whether the lake is attached or not.
         driver: connections to the database of a SQLite or PostgreSQL catalog.
         takes_locks: whether this writer takes the lake's locks. The catalog refuses overlapping commits of one that
             does not.
@@ -89,11 +88,7 @@ class LakeSession:
 
     @property
     def connection(self) -> duckdb.DuckDBPyConnection:
-        """DuckDB with the lake attached.
-
-        Raises:
-            CatalogError: the lake cannot be attached.
-        """
+        """DuckDB with the lake attached."""
         if self._attach is not None:
             self._attach(self.engine)
             self._attach = None
@@ -108,8 +103,7 @@ class LakeSession:
     def metadata(self) -> str:
         """The database and schema of the catalog's own tables, for a statement.
 
-        Raises:
-            SpecificationError: this package does not know the version of the catalog's tables.
+        Raises SpecificationError if this package does not know the version of the catalog's tables.
         """
         if (reason := self.unknown_specification) is not None:
             raise SpecificationError(f"{reason}:", "use a version of lake_assets that knows it.")
@@ -128,20 +122,12 @@ class LakeSession:
         return spec.unknown(versions[0][0] if versions else None)
 
     def rows(self, sql: str, parameters: Sequence[object] | Mapping[str, object] = ()) -> list[tuple[Any, ...]]:
-        """Return the rows that a statement returns.
-
-        Raises:
-            CatalogError: the statement fails.
-        """
+        """Return the rows that a statement returns."""
         with translated(self.config), exclusive_access(self.config):
             return self.connection.execute(sql, parameters).fetchall()
 
     def engine_rows(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-        """Return the rows of a statement that reads files and nothing of the catalog; the lake is not attached.
-
-        Raises:
-            CatalogError: the statement fails.
-        """
+        """Return the rows of a statement that reads files and nothing of the catalog; the lake is not attached."""
         with translated(self.config):
             return self.engine.execute(sql, parameters).fetchall()
 
@@ -243,7 +229,6 @@ class LakeSession:
         Raises:
             CatalogLockedError: it is not free within `locks.TIMEOUT` seconds.
             CatalogUnreachableError: the catalog's server is unreachable.
-            CatalogError: it cannot be acquired.
         """
         # `DuckLake.open` holds the lock of a DuckDB-file catalog, which one process at a time can open. MotherDuck
         # removes the files that it manages, and has only its own check for conflicts.

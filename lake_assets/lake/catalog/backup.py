@@ -87,17 +87,9 @@ _DOCUMENT = TypeAdapter(Backup)
 
 
 def make_backup(lake: Lake, to: AnyStorage | None = None, keep: int | None = None) -> Backup:
-    """Write a backup of the catalog as it is now. Readers and writers of a PostgreSQL catalog do not wait for it.
+    """Write a backup of the catalog as it is now, by default below the lake's storage; the oldest beyond `keep` go.
 
-    Args:
-        lake: its config.
-        to: the folder for backups; below the lake's storage when None.
-        keep: the number of backups to keep; the oldest others are deleted. All when None.
-
-    Raises:
-        NoLakeError: the catalog does not exist.
-        CatalogError: the catalog cannot be read, or has no database that can be copied.
-        StorageError: the backup cannot be written.
+    Readers and writers of a PostgreSQL catalog do not wait for it.
     """
     storage = _place(lake, to)
     with DuckLake(lake).open(read_only=True):
@@ -144,11 +136,7 @@ def make_backup(lake: Lake, to: AnyStorage | None = None, keep: int | None = Non
 
 
 def backups(lake: Lake, to: AnyStorage | None = None) -> list[Backup]:
-    """Return the lake's backups, the newest first; those of other lakes, and other documents, are left out.
-
-    Raises:
-        StorageError: the storage cannot be listed or read.
-    """
+    """Return the lake's backups, the newest first; those of other lakes, and other documents, are left out."""
     store = Store(_place(lake, to))
     found = []
     for landed in store.all(f"{FOLDER}/", hides=lambda _: False):
@@ -165,18 +153,9 @@ def backups(lake: Lake, to: AnyStorage | None = None) -> list[Backup]:
 def restore_backup(
     lake: Lake, name: str, backup: Backup, to: AnyStorage | None = None, *, replace: bool = False
 ) -> RestoredCatalog:
-    """Make the catalog that of a backup.
+    """Make the catalog that of a backup, one of `backups`.
 
-    Args:
-        lake: its config.
-        name: of the lake.
-        backup: one of `backups`.
-        to: as of `make_backup`.
-        replace: whether a catalog that has snapshots, or cannot be read, is replaced. It is moved aside.
-
-    Raises:
-        CatalogError: the backup is damaged, or of another lake; there is a catalog, and `replace` is not set.
-        StorageError: the backup or the lake's storage cannot be read.
+    With `replace`, a catalog that has snapshots, or cannot be read, is moved aside; otherwise it is refused.
     """
     if backup.catalog != lake.catalog.type:
         raise CatalogError(
@@ -215,15 +194,8 @@ def unknown_files(
     """Return the data files in the folders of tables that the catalog does not have, of commits since that time.
 
     A run writes the files of all its partitions before it commits the first of them. So a file may be older than the
-    commit, by the time that maintenance takes for the longest run.
-
-    Args:
-        session: an open lake.
-        files: a listing of the lake's storage.
-        since: commits before it have their files in the catalog; unknown when None.
-
-    Raises:
-        CatalogError: the catalog cannot be read.
+    commit, by the time that maintenance takes for the longest run. `files` is a listing of the lake's storage. Commits
+    before `since` have their files in the catalog; when None, that is unknown.
     """
     lake = session.config
     longest = dt.timedelta(days=(lake.maintenance or Maintenance()).orphans_older_than)
@@ -244,11 +216,7 @@ def unknown_files(
 
 
 def _place(lake: Lake, to: AnyStorage | None) -> AnyStorage:
-    """Return the storage of the backups.
-
-    Raises:
-        CatalogError: the lake has no catalog that can be copied, or its keys would lie beside its files.
-    """
+    """Return the storage of the backups. A place beside the lake's files, whose keys would be there too, is refused."""
     if not isinstance(lake.catalog, FileCatalog | PostgresCatalog):
         raise CatalogError("MotherDuck has the tables of this catalog:", "use its own backups and snapshots.")
     if to is None and lake.is_encrypted:
@@ -300,8 +268,7 @@ def _tables(engine: duckdb.DuckDBPyConnection, lake: Lake) -> list[str]:
 def _refuse_mixed(engine: duckdb.DuckDBPyConnection, tables: Sequence[str]) -> None:
     """Refuse tables that were read at different snapshots: a table has none that the table of snapshots lacks.
 
-    Raises:
-        CatalogError: a commit was made between two tables.
+    It means that a commit was made between the two.
     """
     sources = [
         f"SELECT max({identifier(column)}) AS newest FROM backup.{identifier(table)}"
@@ -318,12 +285,7 @@ def _refuse_mixed(engine: duckdb.DuckDBPyConnection, tables: Sequence[str]) -> N
 
 
 def _fetched(lake: Lake, backup: Backup, to: AnyStorage | None, folder: Path) -> Path:
-    """Copy a backup's file into a folder.
-
-    Raises:
-        CatalogError: it is not the file that was written.
-        StorageError: it cannot be read.
-    """
+    """Copy a backup's file into a folder."""
     store, key, file = Store(_place(lake, to)), f"{FOLDER}/{backup.name}.duckdb", folder / "catalog.duckdb"
     found = store.find(key)
     if found is not None:
@@ -344,8 +306,7 @@ def _checksum(file: Path) -> str:
 def _make_room(lake: Lake, *, replace: bool) -> None:
     """Let a new catalog be made: refuse one that has snapshots, or move it aside.
 
-    Raises:
-        CatalogError: there is one, and `replace` is not set; or it is in use or away, so that nobody knows what it has.
+    One that is in use or away is refused, because nobody knows what it has.
     """
     state = None
     try:

@@ -172,12 +172,7 @@ def beyond(bounds: Bounds) -> Bounds:
 def merged(engine: duckdb.DuckDBPyConnection, values: Iterable[tuple[Key, str, Bounds]]) -> dict[Key, Bounds]:
     """Return the common bounds of each key; unknown bounds are ignored.
 
-    Args:
-        engine: compares the values.
-        values: any number of bounds for each key, each with DuckLake's name of the values' type.
-
-    Raises:
-        duckdb.Error: a text is not of the type.
+    Each has DuckLake's name of the values' type; a text that is not of it is a duckdb.Error.
     """
     by_type: dict[str, dict[Key, set[Bounds]]] = {}
     for key, ducklake_type, bounds in values:

@@ -24,11 +24,7 @@ _NONE = Bounds(None, None)
 
 
 def table_bounds(session: LakeSession, name: TableName) -> dict[int, Bounds]:
-    """Return the bounds of a whole table's columns, by the columns' ids; the table exists.
-
-    Raises:
-        CatalogError: the catalog cannot be read.
-    """
+    """Return the bounds of a whole table's columns, by the columns' ids; the table exists."""
     with catalog_view(session) as catalog:
         return _table_bounds(catalog, read_folder(catalog, name)[0])
 
@@ -42,9 +38,6 @@ def correct_bounds(
     Of several row groups it compares times and bytes as texts, by which year 10000 is before 2026, and any BC after it.
     Both are taken from the footer, or from the data if that has none. Bounds of single-precision columns are moved
     outward, see `bounds.beyond`; columns with NaN have none.
-
-    Raises:
-        CatalogError: the catalog refuses, or a file cannot be read.
     """
     with catalog_view(session) as catalog:
         table_id = read_folder(catalog, name)[0]
@@ -84,9 +77,6 @@ def wrong_bounds(session: LakeSession, name: TableName) -> dict[int, str]:
     Earlier versions kept the widest bounds of a type for unknown ones, and a commit may have been killed between
     DuckLake's COMMIT and `correct_bounds`. Only columns that every file has statistics of are examined, and no texts
     and floating-point numbers: DuckDB answers nothing from their bounds in a table.
-
-    Raises:
-        CatalogError: the catalog cannot be read.
     """
     with catalog_view(session) as catalog:
         try:
@@ -117,11 +107,7 @@ def wrong_bounds(session: LakeSession, name: TableName) -> dict[int, str]:
 
 
 def repair_bounds(session: LakeSession, name: TableName) -> dict[int, str]:
-    """Correct the `wrong_bounds`, and return these columns; bounds that no footer has are read from the data, once.
-
-    Raises:
-        CatalogError: the catalog refuses, or a file cannot be read.
-    """
+    """Correct the `wrong_bounds`, and return these columns; bounds that no footer has are read from the data, once."""
     if wrong := wrong_bounds(session, name):
         with catalog_view(session) as catalog:
             table = read_table(catalog, name)

@@ -60,8 +60,7 @@ class CatalogDatabase(ABC):
     def version(self) -> spec.Version:
         """The version of DuckLake's specification in this transaction.
 
-        Raises:
-            NotDirectError: the version is not among the tested ones.
+        Raises NotDirectError if it is not among the tested ones.
         """
         versions = self.rows(spec.VERSION_QUERY)
         if (reason := spec.unknown(versions[0][0] if versions else None)) is not None:
@@ -118,8 +117,7 @@ class CatalogDatabase(ABC):
     def indexes(self) -> set[str]:
         """Return the names of the indexes in the catalog's database.
 
-        Raises:
-            NotDirectError: the database is better off without any.
+        Raises NotDirectError if it is better off without any.
         """
         raise NotDirectError("DuckDB refuses later changes of a table with an index")
 
@@ -296,7 +294,6 @@ def catalog_transaction(session: LakeSession) -> AbstractContextManager[CatalogD
     Raises:
         CatalogLockedError: another process has locked the catalog for `BUSY` seconds, or has the commit lock.
         CatalogUnreachableError: the catalog's server is away.
-        CatalogError: the catalog refuses, or another writer was faster.
         NotDirectError: the catalog has no database that can be opened beside the extension.
     """
     if session.config.inserts_only:
@@ -308,9 +305,6 @@ def statistics_transaction(session: LakeSession) -> AbstractContextManager[Catal
     """Begin a transaction as `catalog_transaction`, of any lake, for statistics of files that DuckLake has written.
 
     It does not acquire the commit lock.
-
-    Raises:
-        CatalogError, NotDirectError: as `catalog_transaction`.
     """
     return _opened(session, writes=True)
 
@@ -318,11 +312,7 @@ def statistics_transaction(session: LakeSession) -> AbstractContextManager[Catal
 def catalog_reading(session: LakeSession) -> AbstractContextManager[CatalogDatabase]:
     """Open one state of the catalog by the driver of its database, for reading only; it blocks no writer.
 
-    Raises:
-        CatalogLockedError: another process has locked the catalog for `BUSY` seconds.
-        CatalogUnreachableError: the catalog's server is away.
-        CatalogError: the catalog cannot be read.
-        NotDirectError: the catalog has no database that can be opened beside the extension.
+    Errors are those of `catalog_transaction`.
     """
     return _opened(session, writes=False)
 
@@ -352,11 +342,7 @@ def _opened(session: LakeSession, *, writes: bool, queues: bool = False) -> Iter
 
 @contextmanager
 def catalog_view(session: LakeSession) -> Iterator[CatalogDatabase]:
-    """Open the tables of any catalog through DuckDB, for reading only, without a transaction.
-
-    Raises:
-        CatalogError: the catalog cannot be read.
-    """
+    """Open the tables of any catalog through DuckDB, for reading only, without a transaction."""
     with translated(session.config), session.connection.cursor() as connection:
         connection.execute(f"USE {session.metadata}")
         yield _Duckdb(connection, data_path(session.config))
@@ -367,11 +353,8 @@ def catalog_tables(session: LakeSession) -> Iterator[CatalogDatabase]:
     """Open the tables of any catalog for reading, by the driver of its database if possible, else through DuckDB.
 
     That database applies a statement's conditions, so only the rows that it returns are read. DuckDB's scanner of
-    SQLite reads whole tables instead. DuckDB must not be used meanwhile.
-
-    Raises:
-        SpecificationError: this package does not know the version of the catalog's tables.
-        CatalogError: the catalog cannot be read.
+    SQLite reads whole tables instead. DuckDB must not be used meanwhile. Raises SpecificationError if this package does
+    not know the version of the catalog's tables.
     """
     _ = session.metadata  # refuses an unknown version
     with ExitStack() as stack:

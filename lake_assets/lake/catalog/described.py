@@ -26,8 +26,6 @@ class State:
     """A state of the catalog's schemas.
 
     Attributes:
-        version: of DuckLake's specification.
-        schema_version: DuckLake's number of it.
         snapshot_id: a snapshot with it.
         moment: the time of this snapshot, as the catalog's driver returns it.
     """
@@ -43,8 +41,6 @@ class Description:
     """Tables in one state of the catalog's schemas.
 
     Attributes:
-        state: the state.
-        tables: by their names.
         inlined: the tables of inlined rows of each table, the newest first, by the table's id.
         partitionings: of the tables that a commit changes, besides those of this package.
         mappings: of these tables too, by their ids.
@@ -60,14 +56,8 @@ class Description:
 def describe(session: LakeSession, targets: Sequence[TableName], others: Sequence[TableName] = ()) -> Description:
     """Return the description of tables that was kept, or that of now, which is kept.
 
-    Args:
-        session: an open lake.
-        targets: the tables that a commit changes, besides those of this package.
-        others: the tables of this package.
-
-    Raises:
-        NotDirectError: the direct strategy does not support one of the tables, or the catalog.
-        CatalogError: the catalog cannot be read.
+    The `targets` are those that a commit changes, and the `others` those of this package. Raises NotDirectError if the
+    direct strategy does not support one of them, or the catalog.
     """
     key = (*targets, *others)
     if (known := session.descriptions.get(key)) is not None:
@@ -99,8 +89,7 @@ def ask_state(database: CatalogDatabase, earlier: int | None = None) -> Answer:
 def read_state(asked: Answer) -> tuple[State, int, int, object]:
     """Return the state, the next ids of the catalog's objects and files, and the time of the earlier snapshot.
 
-    Raises:
-        NotDirectError: the version of the specification is not among the tested ones.
+    An untested version of the specification is a NotDirectError.
     """
     ((snapshot_id, schema_version, moment, next_catalog_id, next_file_id, version, earlier),) = asked()
     if (reason := spec.unknown(version)) is not None:

@@ -22,11 +22,8 @@ Folders = frozenset[tuple[str, str]]
 def ensure_mapping(transaction: Transaction, table: Table, from_path: Collection[int], folders: Folders) -> int:
     """Return the id of the mapping for files that have exactly the table's columns, except those read from the path.
 
-    Args:
-        transaction: gets a new mapping if there is none.
-        table: of the files.
-        from_path: ids of the partition columns that are read from the file's path.
-        folders: of those columns whose folder has another name than the column.
+    The transaction gets a new one if there is none. `from_path` has the ids of the columns that are read from the path,
+    and `folders` those of them whose folder has another name than the column.
     """
     expected = {
         (column.column_id, _source_name(table, column, folders), column.parent, column.column_id in from_path)
@@ -85,20 +82,11 @@ def _parents_first(table: Table, parent: int | None) -> Iterator[Column]:
 
 
 def add_copies(transaction: Transaction, table: Table, copies: Mapping[int, str]) -> int | None:
-    """Add copies of data files to the table, with the partition, mapping and statistics of their originals.
+    """Add copies of data files, URIs by the ids of their originals, with these' partition, mapping and statistics.
 
     So readers find the columns in a copy as in its original, also those that were added, widened or renamed since.
-
-    Args:
-        transaction: the open transaction of the catalog.
-        table: of the files.
-        copies: the URI of each copy by the id of its original.
-
-    Returns:
-        The number of rows; None if the catalog no longer has one of the originals.
-
-    Raises:
-        NotDirectError: a file has rows of several snapshots, row ids of its own, or its own key.
+    Returns the number of rows; None if the catalog no longer has one of the originals. Raises NotDirectError if a file
+    has rows of several snapshots, row ids of its own, or its own key.
     """
     database = transaction.database
     names = database.columns(spec.DATA_FILE)

@@ -112,9 +112,7 @@ class Footer:
     def column_difference(self, leaves: Collection[str], ignored: Collection[str] = ()) -> str | None:
         """Return a sentence about the first column that only the table or only the file has; None if there is none.
 
-        Args:
-            leaves: Parquet's paths of the columns that the file must have.
-            ignored: Parquet's paths of other columns that it may have.
+        `leaves` are Parquet's paths of the columns that the file must have, and `ignored` of others that it may have.
         """
         if columns := (self.chunks.keys() ^ leaves) - set(ignored):
             return f"column {min(columns)} is not both in the table and in {self.uri}"
@@ -139,15 +137,9 @@ def read_footers(
 ) -> list[FileFacts]:
     """Return the facts of new files of a table, in their order.
 
-    Args:
-        engine: reads the files whose footer is not known.
-        files: a file that was copied may have the partition columns too; readers take these from its path.
-        table: of the files.
-        partitioning: of the table.
-
-    Raises:
-        NotDirectError: a file has other columns.
-        duckdb.Error: a file is absent or is not a Parquet file.
+    The engine reads the files whose footer is not known. A file that was copied may have the partition columns too;
+    readers take these from its path. Raises NotDirectError if a file has other columns, and duckdb.Error if it is
+    absent or is not a Parquet file.
     """
     keys, leaves = {column.name.lower() for column in partitioning.columns}, partitioning.stored_leaves(table)
     parsed = {file.uri: footer for file in files if (footer := _parsed(file, leaves)) is not None}
@@ -246,8 +238,7 @@ def _at_hand(files: Sequence[DataFile]) -> Iterator[dict[str, str]]:
 def open_footers(engine: duckdb.DuckDBPyConnection, uris: Sequence[str]) -> list[Footer]:
     """Return the footers of these files, in their order, without bounds of which the least is the greater one.
 
-    Raises:
-        duckdb.Error: a file is absent or is not a Parquet file.
+    A file that is absent or is none is a duckdb.Error.
     """
     with all_threads(engine) if len(uris) > _FEW else nullcontext():
         rows = engine.execute(_FOOTERS, [[glob_literal(uri) for uri in uris]]).fetchall()
@@ -290,9 +281,6 @@ def file_facts(
     """Return the facts that the catalog keeps of files without a `column_difference`, by the same `leaves`.
 
     Bounds and counts that a footer lacks are read from the data, once; `columns` are all of the table, by id.
-
-    Raises:
-        duckdb.Error: a file cannot be read.
     """
     chunks: dict[tuple[str, str], Sequence[Chunk]] = {}
     for footer in footers:

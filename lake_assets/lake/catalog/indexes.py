@@ -33,9 +33,7 @@ INDEXES = (
 def missing_indexes(session: LakeSession) -> list[Index]:
     """Return the indexes that the catalog does not have.
 
-    Raises:
-        CatalogError: the catalog cannot be read.
-        NotDirectError: its database is one of DuckDB, which refuses later changes of a table with an index.
+    Raises NotDirectError for a database of DuckDB, which refuses later changes of a table with an index.
     """
     with catalog_reading(session) as database:
         return _missing(database)
@@ -44,9 +42,7 @@ def missing_indexes(session: LakeSession) -> list[Index]:
 def create_indexes(session: LakeSession) -> list[Index]:
     """Create the indexes that the catalog does not have, and return them. Other writers wait meanwhile.
 
-    Raises:
-        CatalogError: the catalog refuses: in PostgreSQL the user has to own DuckLake's tables.
-        NotDirectError: as `missing_indexes`.
+    In PostgreSQL the user has to own DuckLake's tables. Errors are those of `missing_indexes`.
     """
 
     def create() -> list[Index]:
@@ -62,11 +58,7 @@ def create_indexes(session: LakeSession) -> list[Index]:
 
 
 def drop_indexes(session: LakeSession) -> list[Index]:
-    """Drop the indexes that the catalog has, and return them.
-
-    Raises:
-        CatalogError, NotDirectError: as `create_indexes`.
-    """
+    """Drop the indexes that the catalog has, and return them. Errors are those of `create_indexes`."""
 
     def drop() -> list[Index]:
         with catalog_transaction(session) as database:

@@ -67,8 +67,7 @@ class FlushedFile:
 def flushed_files(database: CatalogDatabase, table: TableName) -> list[FlushedFile]:
     """Return a table's live data files, the newest first.
 
-    Raises:
-        NotDirectError: the files cannot be read by themselves: rows were deleted from them, or they are encrypted.
+    Raises NotDirectError if they cannot be read by themselves: rows were deleted from them, or they are encrypted.
     """
     table_id, folder = read_folder(database, table)
     rows = database.rows(

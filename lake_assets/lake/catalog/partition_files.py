@@ -27,13 +27,9 @@ class PartitionFile:
 def partition_files(
     database: CatalogDatabase, table_id: int, partitioning: Partitioning, values: Key
 ) -> list[PartitionFile]:
-    """Return the live data files of a partition, by id.
+    """Return the live data files of a partition, by id; files of another partitioning are left out.
 
-    Args:
-        database: the catalog.
-        table_id: of the table.
-        partitioning: of it; files of another partitioning are left out.
-        values: of the partition, as texts of the catalog, in the order of the partitioning's keys.
+    The values are texts of the catalog, in the order of the partitioning's keys.
     """
     return files_of_partitions(database, table_id, partitioning, [values])[values]
 
@@ -106,10 +102,8 @@ def of_partition(
 ) -> tuple[str, list[object]]:
     """Return the condition for the data files `f` of a partition, under any partitioning, with its parameters.
 
-    Args:
-        table_id: of the table.
-        values: of the partition, as texts of the catalog.
-        places: the index of each value's key in the partitioning; their order is that of the keys when None.
+    The values are texts of the catalog. `places` has the index of each value's key in the partitioning; their order is
+    that of the keys when None.
     """
     conditions: list[str] = ["f.table_id = ?"]
     parameters: list[object] = [table_id]
@@ -137,8 +131,7 @@ def values_of_files(places: Sequence[int]) -> tuple[str, str]:
 def partition_rows(database: CatalogDatabase, table_id: int, places: Sequence[int]) -> dict[Key, int]:
     """Return the number of rows of each partition, without deleted rows, by the values of these keys of its table.
 
-    Raises:
-        NotDirectError: the table has inlined rows.
+    Raises NotDirectError if the table has inlined rows.
     """
     refuse_inlined_rows(database, table_id)
     columns, joins = values_of_files(places)
@@ -162,8 +155,7 @@ def whole_files_of(
 ) -> dict[Key, list[PartitionFile]]:
     """Return the data files of some partitions, by the values of each.
 
-    Raises:
-        NotDirectError: one of them may have rows in other files, or deleted rows.
+    Raises NotDirectError if one of them may have rows in other files, or deleted rows.
     """
     version, inlined = database.version, inlined_tables(database, table.table_id)
     return ask_whole_files(database, table, partitioning, wanted, inlined, version)()
@@ -209,21 +201,13 @@ def ask_whole_files(
 
 
 def refuse_inlined_rows(database: CatalogDatabase, table_id: int) -> None:
-    """Refuse a table with inlined rows.
-
-    Raises:
-        NotDirectError: it has some in the newest snapshot.
-    """
+    """Refuse a table with inlined rows in the newest snapshot, by a NotDirectError."""
     if inlined_rows(database, table_id):
         raise NotDirectError(_INLINED)
 
 
 def refuse_deletes(database: CatalogDatabase, table: Table, file_ids: Collection[int]) -> None:
-    """Refuse data files with deleted rows.
-
-    Raises:
-        NotDirectError: rows were deleted from one of them.
-    """
+    """Refuse data files with deleted rows, by a NotDirectError."""
     if not file_ids:
         return
     ids = sorted(file_ids) if len(file_ids) <= _FEW else []

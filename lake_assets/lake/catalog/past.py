@@ -49,9 +49,7 @@ def partition_of(columns: Sequence[PartitionColumn], key: Key) -> Partition | No
 def where(partition: Partition, names: Mapping[str, str] | None = None) -> tuple[str, list[object]]:
     """Return the SQL condition for a partition's rows, with its bound parameters.
 
-    Args:
-        partition: the partition.
-        names: of its columns in a snapshot, by their names in lower case, for those that have another name there.
+    `names` has those of its columns in a snapshot, by their names in lower case, where they have another one there.
     """
     conditions: list[str] = []
     parameters: list[object] = []
@@ -67,11 +65,7 @@ def where(partition: Partition, names: Mapping[str, str] | None = None) -> tuple
 
 
 def counted_rows(session: LakeSession, name: TableName, partitions: Collection[Partition]) -> dict[Partition, int]:
-    """Return the number of rows of partitions, by a query of each; of more than `SINGLY`, by one of all.
-
-    Raises:
-        CatalogError: the table cannot be read.
-    """
+    """Return the number of rows of partitions, by a query of each; of more than `SINGLY`, by one of all."""
     if len(partitions) > SINGLY:
         columns = ", ".join(identifier(column.name) for column in next(iter(partitions)).columns)
         condition, parameters = _among(partitions)
@@ -156,8 +150,6 @@ class PastTable:
     """A table's partitions in the snapshots that are kept.
 
     Attributes:
-        session: the open lake, for what only DuckDB can count.
-        name: of the table.
         is_read: the catalog's tables are known and the table exists; otherwise only DuckDB answers.
         files: of each partition; None has those of partitionings without its columns, if all partitions were read.
         deletes: the rows that were deleted from these files, by the file's id.
@@ -247,10 +239,7 @@ class PastPartition:
     def has_rows_of(self, rows: int | None, earlier: int, later: int = LIVE) -> bool:
         """Return whether a snapshot has exactly the rows of an earlier one, in the files that they were written to.
 
-        Args:
-            rows: of the earlier snapshot, which may have expired; None if unknown.
-            earlier: its number.
-            later: of the other one.
+        The number of rows of the earlier snapshot, which may have expired, is None if unknown.
         """
         if rows is None or rows != self.rows(later):
             return False
@@ -313,17 +302,9 @@ def past_table(
     partitions: Collection[Partition] | None = None,
     since: int = 0,
 ) -> PastTable:
-    """Read the files of partitions, up to `SINGLY` of them without those of others.
+    """Read the files of partitions, up to `SINGLY` of them without those of others; all when None.
 
-    Args:
-        session: an open lake.
-        name: of the table.
-        columns: the partition columns.
-        partitions: those to read; all when None.
-        since: files that ended up to this snapshot are left out; with `LIVE`, all that have ended.
-
-    Raises:
-        CatalogError: the catalog cannot be read.
+    Files that ended up to the snapshot `since` are left out; with `LIVE`, all that have ended.
     """
     if session.unknown_specification is not None:
         return PastTable(session, name)
@@ -335,11 +316,7 @@ def past_table(
 
 
 def live_rows(session: LakeSession, name: TableName, columns: Sequence[PartitionColumn]) -> Mapping[Key, int] | None:
-    """Return the number of rows that each partition has now, by its key; None if a row may be in no file of its own.
-
-    Raises:
-        CatalogError: the catalog cannot be read.
-    """
+    """Return the number of rows that each partition has now, by its key; None if a row may be in no file of its own."""
     try:
         with catalog_reading(session) as database:
             return _Reader(session, database, name, columns).live_rows()
@@ -356,17 +333,8 @@ def newest_values(
 ) -> Mapping[Key, str]:
     """Return the greatest value of a partition column that has rows, as a text, for each key of the other ones.
 
-    It comes from the catalog's partition values, or from the rows where some are in no file of a partition.
-
-    Args:
-        session: an open lake.
-        name: of the table.
-        others: the columns of the keys.
-        time: the column; its NULL is left out.
-        wanted: some keys; all when None.
-
-    Raises:
-        CatalogError: the catalog or the table cannot be read.
+    It comes from the catalog's partition values, or from the rows where some are in no file of a partition. NULL is
+    left out. Some keys are `wanted`; all when None.
     """
     try:
         with catalog_reading(session) as database:
@@ -384,16 +352,8 @@ def changed_partitions(
 ) -> dict[int, set[Key]]:
     """Return the partitions in which each of these snapshots added or ended files, or changed rows.
 
-    Args:
-        session: an open lake.
-        name: of the table.
-        columns: the partition columns.
-        numbers: the snapshots.
-        most: partitions of each kind of change, those of the newest snapshots.
-
-    Raises:
-        NotDirectError: there is no such table, or the catalog's tables cannot be used.
-        CatalogError: the catalog cannot be read.
+    There are at most so many of each kind of change, those of the newest snapshots. Raises NotDirectError if there is
+    no such table, or the catalog's tables cannot be used.
     """
     if not numbers:
         return {}
@@ -483,8 +443,7 @@ class _Reader:
     def live_rows(self) -> Mapping[Key, int]:
         """Return the number of rows that each partition has now.
 
-        Raises:
-            NotDirectError: the table has rows that are in no file of a partition.
+        Raises NotDirectError if the table has rows in no file of a partition.
         """
         if len(self.groups) != 1 or any(self._of_others(None, *_ended_after(LIVE))):
             raise NotDirectError(f"{self.name} has files of another partitioning")
@@ -493,8 +452,7 @@ class _Reader:
     def newest_values(self, wanted: Collection[Key] | None) -> Mapping[Key, str]:
         """Return the greatest value of the last column, for each key of the others.
 
-        Raises:
-            NotDirectError: the table has rows that are in no file of a partition.
+        Raises NotDirectError if the table has rows in no file of a partition.
         """
         refuse_inlined_rows(self.database, self.table_id)
         if len(self.groups) != 1 or any(self._of_others(None, *_ended_after(LIVE))):

@@ -26,17 +26,10 @@ class PastColumns:
 def earlier_names(
     session: LakeSession, table: TableName, first: int, second: int | None = None
 ) -> Mapping[str, str] | None:
-    """Return the names in one snapshot of the columns that a table has in another; a renamed column keeps its id.
+    """Return the names in one snapshot of the columns that a table has in another, by those in lower case.
 
-    Args:
-        session: an open lake.
-        table: it exists.
-        first: the snapshot of the names.
-        second: the other one; the newest when None.
-
-    Returns:
-        Names by the others in lower case, without columns that the first snapshot lacks; None if the catalog's tables
-        are unknown.
+    A renamed column keeps its id. Columns that the first snapshot lacks are left out; the second is the newest when
+    None. None is returned if the catalog's tables are unknown.
     """
     if session.unknown_specification is not None:
         return None

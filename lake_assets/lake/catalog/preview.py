@@ -38,18 +38,10 @@ class PartitionView:
 def view_of_files(session: LakeSession, table: TableName, partition: Partition) -> PartitionView | None:
     """Return a partition as the catalog's own tables describe it; DuckDB does not attach the lake.
 
-    Args:
-        session: the open lake.
-        table: of the partition.
-        partition: its values are those of its columns, whether the files have these or not.
-
-    Returns:
-        The view. Its preview is None if only a query of the table gives it: the columns have changed since the files
-        were written, or the files lack columns. The whole view is None if only queries give it: there is no table, it
-        has columns of unknown types, rows were deleted or inlined, or the lake accepts rows only through INSERT.
-
-    Raises:
-        CatalogError: the catalog cannot be read.
+    The partition's values are those of its columns, whether the files have these or not. The preview is None if only a
+    query of the table gives it: the columns have changed since the files were written, or the files lack columns. The
+    whole view is None if only queries give it: there is no table, it has columns of unknown types, rows were deleted or
+    inlined, or the lake accepts rows only through INSERT.
     """
     past = past_table(session, table, partition.columns, [partition], LIVE).of(partition)
     if not past.is_whole(LIVE):

@@ -91,8 +91,7 @@ class Table:
 def read_folder(database: CatalogDatabase, name: TableName) -> tuple[int, str]:
     """Return a table's id, and the URI of its folder, which ends in a slash.
 
-    Raises:
-        NotDirectError: it does not exist.
+    Raises NotDirectError without such a table.
     """
     rows = database.rows(
         f"SELECT t.table_id, s.path, s.path_is_relative, t.path, t.path_is_relative {spec.FROM_LIVE_TABLE}",
@@ -151,10 +150,9 @@ class Partitioning:
     columns: Sequence[Column]
 
     def read_from_path(self, inside: Collection[str] = ()) -> set[int]:
-        """Return the ids of the columns that readers take from a file's path.
+        """Return the ids of the columns that readers take from a file's path, without those that are `inside` it.
 
-        Args:
-            inside: names in lower case of the columns that readers take from the file instead.
+        These names are in lower case.
         """
         return {column.column_id for column in self.columns if column.name.lower() not in inside}
 
@@ -165,11 +163,7 @@ class Partitioning:
 
 
 def read_partitioning(database: CatalogDatabase, table_id: int) -> Partitioning:
-    """Return the partitioning of a table.
-
-    Raises:
-        NotDirectError: it transforms the table's columns.
-    """
+    """Return the partitioning of a table. Raises NotDirectError if it transforms the table's columns."""
     keys = _partition_keys(database, table_id)
     if any(transform != "identity" for _, transform, *_ in keys):
         raise NotDirectError("the table is not partitioned by the plain values of its columns")
@@ -190,11 +184,7 @@ def read_mappings(database: CatalogDatabase, table_id: int) -> Mappings:
 
 
 def partition_keys(session: LakeSession, name: TableName) -> list[str]:
-    """Return the names of the columns by which a table is partitioned now, in lower case, in the order of its keys.
-
-    Raises:
-        CatalogError: the catalog cannot be read.
-    """
+    """Return the names of the columns by which a table is partitioned now, in lower case, in the order of its keys."""
     with catalog_tables(session) as database:
         return [name.lower() for _, _, _, name, *_ in _partition_keys(database, find_table(database, name))]
 
@@ -214,8 +204,7 @@ def _partition_keys(database: CatalogDatabase, table_id: int | None) -> list[Row
 def key_values(partitioning: Partitioning, partition: Partition) -> Key:
     """Return the partition's values as texts of the catalog, in the order of the table's keys.
 
-    Raises:
-        NotDirectError: the table is partitioned by other columns.
+    Raises NotDirectError if the table is partitioned by others.
     """
     texts = {
         column.name.lower(): None if value is None else str(value)
@@ -231,8 +220,7 @@ def key_values(partitioning: Partitioning, partition: Partition) -> Key:
 def column_types(columns: Sequence[Column]) -> dict[str, str] | None:
     """Return the SQL type of each column, by its name; None if a type is unknown here.
 
-    Args:
-        columns: of a table, with the parts of nested ones, in their order.
+    The columns are in the table's order, with the parts of nested ones.
     """
     types = {column.name: _sql_type(column, columns) for column in columns if column.parent is None}
     known = {name: text for name, text in types.items() if text is not None}
@@ -268,11 +256,7 @@ def read_options(database: CatalogDatabase, table_id: int | None) -> dict[str, s
 
 
 def table_options(session: LakeSession, name: TableName) -> dict[str, str]:
-    """Return the DuckLake options that were set for this table only, as texts.
-
-    Raises:
-        CatalogError: the catalog cannot be read.
-    """
+    """Return the DuckLake options that were set for this table only, as texts."""
     with catalog_tables(session) as database:
         rows = database.rows(
             f"SELECT key, value FROM {spec.METADATA} WHERE scope = 'table' AND scope_id = ?",
@@ -297,11 +281,7 @@ def read_order(database: CatalogDatabase, table_id: int | None) -> tuple[SortKey
 
 
 def columns_changed_at(session: LakeSession, name: TableName) -> int:
-    """Return the snapshot that last changed a table's columns.
-
-    Raises:
-        CatalogError: the catalog cannot be read.
-    """
+    """Return the snapshot that last changed a table's columns."""
     with catalog_tables(session) as database:
         (moments,) = database.rows(
             f"SELECT max(begin_snapshot), max(end_snapshot) FROM {spec.COLUMN} WHERE table_id = ?",
@@ -314,15 +294,7 @@ def named_since(session: LakeSession, name: TableName, database: CatalogDatabase
     """Return the snapshot that gave this name to the table that has it now.
 
     Earlier ledger rows are those of a table that was dropped or renamed. 0 if there is no table, or if the catalog's
-    tables cannot be used.
-
-    Args:
-        session: an open lake.
-        name: of the table.
-        database: an open transaction of the catalog to read in; one of its own when None.
-
-    Raises:
-        CatalogError: the catalog cannot be read.
+    tables cannot be used. It is read in the open transaction, or in one of its own when None.
     """
     if session.unknown_specification is not None:
         return 0
@@ -340,11 +312,7 @@ def named_since(session: LakeSession, name: TableName, database: CatalogDatabase
 
 
 def renamed(session: LakeSession, name: TableName) -> list[tuple[TableName, int]]:
-    """Return the tables of now that had this name before, each with the snapshot that renamed it, the last one first.
-
-    Raises:
-        CatalogError: the catalog cannot be read.
-    """
+    """Return today's tables that had this name before, each with the snapshot that renamed it, the last one first."""
     if session.unknown_specification is not None:
         return []
     with catalog_tables(session) as database:

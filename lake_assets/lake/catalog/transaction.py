@@ -26,8 +26,6 @@ class Transaction:
     before its first statement that writes, and at its end.
 
     Attributes:
-        database: the open transaction.
-        snapshot_id: the number of the snapshot.
         inlined: the tables of inlined rows of each described table, the newest first, by the table's id.
         mappings: those of the tables that the commit changes, as far as they are known, by the tables' ids.
     """
@@ -35,9 +33,7 @@ class Transaction:
     def __init__(self, database: CatalogDatabase, engine: duckdb.DuckDBPyConnection, description: Description) -> None:
         """Read the newest snapshot, and the statistics of the described tables.
 
-        Raises:
-            NotDirectError: the version of the specification is not among the tested ones.
-            duckdb.TransactionException: the description is no longer right, so the commit is to be tried again.
+        Raises duckdb.TransactionException if the description is no longer right, so the commit is to be tried again.
         """
         self.database = database
         self._engine = engine
@@ -127,8 +123,7 @@ class Transaction:
     def append(self, table: Table, columns: Sequence[str], rows: Sequence[Row]) -> None:
         """Append rows of texts, integers, times and None to the catalog itself, as DuckLake's inlined data.
 
-        Raises:
-            NotDirectError: the table has other columns, or no inlined data.
+        Raises NotDirectError if the table has other columns, or no inlined data.
         """
         if not rows:
             return
@@ -230,14 +225,10 @@ class Transaction:
         return first
 
     def widen(self, table: Table, added: Mapping[int, Sequence[ColumnFacts]], *, is_first: bool) -> None:
-        """Widen the statistics of the table's columns by new values, so that no query skips them.
+        """Widen the statistics of the table's columns by new values, by the columns' ids, so that no query skips them.
 
         Without a value so far a column has no bounds, as DuckLake writes it; see `_bounds` for unknown ones.
-
-        Args:
-            table: the table.
-            added: the facts of new files or values, by the columns' ids.
-            is_first: whether the table had no rows before.
+        `is_first`: the table had no rows before.
         """
         self._refuse_nulls(table, added)
         before = {column_id: self._statistics(table, column_id) for column_id in added}
@@ -257,8 +248,7 @@ class Transaction:
     def _refuse_nulls(self, table: Table, added: Mapping[int, Sequence[ColumnFacts]]) -> None:
         """Refuse NULL in a column that is NOT NULL, as of an earlier snapshot, or if it became so while rows were read.
 
-        Raises:
-            SchemaError: there is one.
+        It is a SchemaError.
         """
         for column_id, of_column in added.items():
             column = table.columns[column_id]

@@ -69,8 +69,7 @@ def give_types(
 ) -> None:
     """Give untyped columns their types, by their ids, in a new state of the table's columns.
 
-    Raises:
-        NotDirectError: DuckLake has another name for one of the types.
+    Raises NotDirectError if DuckLake has another name for one of the types.
     """
     database, snapshot = transaction.database, transaction.snapshot_id
     ((most,),) = database.rows(f"SELECT max(column_id) FROM {spec.COLUMN} WHERE table_id = ?", [table.table_id])

@@ -56,18 +56,11 @@ def inspect_candidates(
     candidates: Sequence[Candidate],
     probe: Callable[[], object],
 ) -> Inspection:
-    """Inspect landed files that are to be registered for the table.
+    """Inspect landed files, each with its partition, that are to be registered for the table.
 
-    Args:
-        session: a lake, whose engine has the secret of the landing zone.
-        table: it has the checker's columns; None: it will have them, and there are no facts yet.
-        checker: of the table's files.
-        candidates: objects, each with its partition.
-        probe: called when a file cannot be read; raises StorageError if the whole landing zone cannot be read.
-
-    Raises:
-        StorageError: the landing zone cannot be reached.
-        CatalogError: the catalog cannot be read.
+    The session's engine has the secret of the landing zone. The table has the checker's columns; None: it will have
+    them, and there are no facts yet. `probe` is called when a file cannot be read; it raises StorageError if the whole
+    landing zone cannot be read.
     """
     inspection = Inspection()
     without_cache(session.engine)

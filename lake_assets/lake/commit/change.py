@@ -146,8 +146,6 @@ class Change:
     """A change of one partition. One transaction commits it, alone or with changes of other partitions.
 
     Attributes:
-        table: the destination.
-        partition: the partition.
         row: its ledger row; the commit sets snapshot_id, rows_before and finished_at.
         new: the new rows; None: the rows stay as they are.
         adds: the partition's rows stay beside the new ones.

@@ -74,11 +74,7 @@ def difference(columns: Sequence[str], deleted: Rows | None, inserted: Rows | No
 
 
 def columns_at(session: LakeSession, table: TableName, snapshot: int) -> tuple[dict[str, str], list[pa.Field]]:
-    """Return the columns of a table in a snapshot: their DuckDB types by name, and their Arrow fields.
-
-    Raises:
-        CatalogError: the table cannot be read.
-    """
+    """Return the columns of a table in a snapshot: their DuckDB types by name, and their Arrow fields."""
     with translated(session.config):
         described = session.connection.sql(f"SELECT * FROM {table.sql} AT (VERSION => {int(snapshot)}) LIMIT 0")  # noqa: S608
         types = {name: str(kind) for name, kind in zip(described.columns, described.types, strict=True)}
@@ -86,11 +82,7 @@ def columns_at(session: LakeSession, table: TableName, snapshot: int) -> tuple[d
 
 
 def stream(session: LakeSession, rows: Rows) -> Iterator[pa.RecordBatch]:
-    """Yield the batches of a query, which are read while they are taken, with bounded memory.
-
-    Raises:
-        CatalogError: the query fails, at any batch.
-    """
+    """Yield the batches of a query, which are read while they are taken, with bounded memory; each may fail."""
     with translated(session.config):
         spill_outside(session)
         with all_threads(session.connection), session.connection.cursor() as cursor:
@@ -104,8 +96,7 @@ def stream(session: LakeSession, rows: Rows) -> Iterator[pa.RecordBatch]:
 def _next(reader: pa.RecordBatchReader) -> pa.RecordBatch | None:
     """Return the next batch; None at the end.
 
-    Raises:
-        duckdb.IOException: the query fails. Arrow raises an error of its own with DuckDB's text.
+    Arrow raises an error of its own with DuckDB's text, which becomes a duckdb.IOException.
     """
     try:
         return reader.read_next_batch()

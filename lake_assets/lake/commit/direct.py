@@ -83,16 +83,14 @@ class OpenTable:
     def values(self, partition: Partition) -> Key:
         """Return the partition's values as texts of the catalog.
 
-        Raises:
-            NotDirectError: the table is partitioned by other columns.
+        Raises NotDirectError if the table is partitioned by other columns.
         """
         return key_values(self.partitioning, partition)
 
     def rows_of(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
         """Return the number of rows of each partition, by the catalog's figures.
 
-        Raises:
-            NotDirectError: the table is partitioned by other columns, or has inlined rows.
+        Raises NotDirectError if the table is partitioned by other columns, or has inlined rows.
         """
         counts = partition_rows(self.database, self.table.table_id, range(len(self.partitioning.columns)))
         return {partition: counts.get(self.values(partition), 0) for partition in partitions}
@@ -108,12 +106,8 @@ class OpenTable:
 def _finish(opened: Sequence[OpenTable], changes: Sequence[Change], rows_before: RowsBefore) -> list[LedgerRow]:
     """Append the rows of this package's tables, and write the snapshot, which has the time of exported changes.
 
-    Returns:
-        The ledger rows as written, in the order of the changes.
-
-    Raises:
-        NotDirectError: one of these tables has other columns.
-        duckdb.TransactionException: another commit has become the snapshot of the exported changes.
+    Returns the ledger rows as written, in the order of the changes. Raises duckdb.TransactionException if another
+    commit has become the snapshot of the exported changes, and NotDirectError if a table has other columns.
     """
     first = opened[0]
     snapshot_id = first.transaction.snapshot_id
@@ -140,16 +134,9 @@ def open_tables(
 ) -> Iterator[list[OpenTable]]:
     """Begin a transaction; it is committed when the block ends, and rolled back when the block raises.
 
-    Args:
-        session: an open lake.
-        changes: what the transaction commits.
-        wanted: the partitions of each table whose files are asked for.
-        since: a snapshot in which the partitions had the expected objects, if objects are expected and one is known.
-
-    Raises:
-        NotDirectError: the direct strategy does not support the table or the catalog.
-        PartitionMovedError: a partition does not consist of the expected objects.
-        CatalogError: the catalog refuses, or another writer was faster.
+    `wanted` are the partitions of each table whose files are asked for. `since` is a snapshot in which the partitions
+    had the expected objects, if objects are expected and one is known; PartitionMovedError if they have others. Raises
+    NotDirectError if the direct strategy does not support the table or the catalog.
     """
     description = _described(session, changes)
     version, inlined = VERSIONS[description.state.version], description.inlined
@@ -238,13 +225,9 @@ _Prepared = tuple[Mapping[Partition, Key], list[tuple[FileFacts, Key]]]
 def _prepared(session: LakeSession, changes: Sequence[Change]) -> dict[TableName, _Prepared]:
     """Return the values of each table's partitions, and the facts of the files that tasks wrote for it.
 
-    All new files are there.
-
-    Raises:
-        NotDirectError: two changes are of the same partition, a file has other columns than the table, or the table is
-            not supported.
-        SchemaChangedError: a file's column has another type than the table's.
-        StorageError: a new file is gone, or the storage cannot be asked for it.
+    All new files are there; one that is gone is a StorageError. Raises NotDirectError if two changes are of the same
+    partition, or the table is not supported, and SchemaChangedError if a file's column has another type than the
+    table's.
     """
     description, tables = _described(session, changes), by_table(changes)
     values: dict[TableName, Mapping[Partition, Key]] = {}
@@ -336,8 +319,7 @@ def _check_stored(session: LakeSession, files: Sequence[DataFile]) -> None:
 def _inspected(new: Sequence[Landed | Renewed]) -> tuple[Table | None, list[LandedFile]]:
     """Return the files of changes, and the table that their facts are about.
 
-    Raises:
-        NotDirectError: a file has no facts.
+    Raises NotDirectError if a file has no facts.
     """
     files, described = [file for one in new for file in one.files], new[0].described
     if files and (described is None or any(file.facts is None for file in files if file.rows)):
@@ -346,12 +328,10 @@ def _inspected(new: Sequence[Landed | Renewed]) -> tuple[Table | None, list[Land
 
 
 def register_directly(session: LakeSession, changes: Sequence[Change]) -> list[LedgerRow]:
-    """Try once to register landed files; returns the ledger rows as written.
+    """Try once to register landed files; returns the ledger rows as written. On an error nothing has changed.
 
-    Raises:
-        NotDirectError: the table or a file is not supported; nothing has changed.
-        RegisteredBeforeError: the catalog already has some of the files; nothing has changed.
-        CatalogError: the catalog refuses, or another writer was faster; nothing has changed.
+    Raises NotDirectError if the table or a file is not supported, and RegisteredBeforeError if the catalog already has
+    some of the files.
     """
     described, files = _inspected([change.new for change in changes if isinstance(change.new, Landed)])
     with _open_table(session, changes) as opened:
@@ -377,11 +357,8 @@ def repair_directly(session: LakeSession, changes: Sequence[Change]) -> list[Led
     """Try once to repair registered files that changed or vanished; returns the ledger rows as written.
 
     A path must not be registered a second time: DuckLake would delete the file when the last snapshot of its first
-    entry expires. So a changed file keeps its entry, and the entry gets new facts.
-
-    Raises:
-        NotDirectError: rows were deleted from changed files, or the table is not supported; nothing has changed.
-        CatalogError: the catalog refuses, or another writer was faster; nothing has changed.
+    entry expires. So a changed file keeps its entry, and the entry gets new facts. On an error nothing has changed.
+    Raises NotDirectError if rows were deleted from changed files, or the table is not supported.
     """
     renewed = [change.new for change in changes if isinstance(change.new, Renewed)]
     described, files = _inspected(renewed)

@@ -68,12 +68,9 @@ class Exports:
     def prepare(self) -> list[Change]:
         """Return the changes of the commit with what they export now, written as files.
 
-        Files of an earlier call are removed if another commit has been made since.
-
-        Raises:
-            CatalogError: the table cannot be read, has a column with a name of the changes' own columns, or is another
-                one than that of earlier changes.
-            StorageError: the export's storage is unreachable or refuses; no file of that change is left.
+        Files of an earlier call are removed if another commit has been made since. After an error no file of that
+        change is left. Raises CatalogError if the table has a column with a name of the changes' own columns, or is
+        another one than that of earlier changes.
         """
         if all(change.export is None for change in self._changes):
             return list(self._changes)
@@ -242,8 +239,7 @@ def _count(group: pa.Table, counts: dict[str, int]) -> None:
 def refuse_earlier_exports(session: LakeSession, stream: str, table: TableName) -> None:
     """Refuse to export to consumers that have rows of an earlier table, because no change has the end of these.
 
-    Raises:
-        CatalogError: the table was dropped or renamed after the stream exported changes, or cannot be read.
+    The table was dropped or renamed after the stream exported changes.
     """
     created = named_since(session, table) if session.exists(table) else NEVER
     wanted = Wanted(DELTAS, ["snapshot_id"], {"stream": [stream]})
@@ -262,10 +258,6 @@ def write_latest(session: LakeSession, stream: str, export: Export) -> None:
 
     A reader sees the old list or the new one. It is written again if another commit has been made meanwhile, whose list
     this one may have replaced; at last under the lake's lock.
-
-    Raises:
-        CatalogError: the manifest of deltas cannot be read.
-        StorageError: the export's storage is unreachable or refuses.
     """
     written: bytes | None = None
     for _ in range(TRIES):

@@ -64,12 +64,8 @@ def list_files_statement(table: TableName) -> Statement:
 def replace_by_extension(session: LakeSession, changes: Sequence[Change]) -> list[LedgerRow]:
     """Try once to replace a partition, or to add to it; returns the ledger row as written.
 
-    Raises:
-        NotDirectError: there are several changes; nothing has changed.
-        SchemaChangedError: the files were written for other columns than the table has; nothing has changed.
-        PartitionHeldError: the partition is held; nothing has changed.
-        PartitionMovedError: the partition does not consist of the expected objects; nothing has changed.
-        CatalogError: the catalog refuses, or another writer was faster; nothing has changed.
+    Errors are those of `replace_in_transaction`, and NotDirectError if there are several changes; nothing has changed
+    then.
     """
     change = only(changes)
     if change.new is not None:
@@ -80,8 +76,7 @@ def replace_by_extension(session: LakeSession, changes: Sequence[Change]) -> lis
 def only(changes: Sequence[Change]) -> Change:
     """Return the change, if it is one; DuckLake's extension would delete the rows of each partition by itself.
 
-    Raises:
-        NotDirectError: there are several.
+    Several are a NotDirectError.
     """
     if len(changes) > 1:
         raise NotDirectError("DuckLake's extension commits each partition by itself")
@@ -96,17 +91,12 @@ def replace_in_transaction(
 ) -> list[LedgerRow]:
     """Try once to replace a partition, or to add to it. Deleting after loading would delete the new rows too.
 
-    Args:
-        session: an open lake.
-        change: the change.
-        load: loads the partition's new rows, and returns the ledger row with their figures.
-        stage: called before the old rows are deleted; returns the change with the rows to load.
+    `load` loads the partition's new rows, and returns the ledger row with their figures. `stage` is called before the
+    old rows are deleted; it returns the change with the rows to load.
 
-    Raises:
-        SchemaChangedError: the rows were written for other columns than the table has; nothing has changed.
-        PartitionHeldError: the partition is held; nothing has changed.
-        PartitionMovedError: the partition does not consist of the expected objects; nothing has changed.
-        CatalogError: the catalog refuses, or another writer was faster; nothing has changed.
+    On an error nothing has changed. Raises SchemaChangedError if the rows were written for other columns than the table
+    has, PartitionHeldError if the partition is held, and PartitionMovedError if it does not consist of the expected
+    objects.
     """
     with session.commit_lock():
         return _replace_under_lock(session, change, load, stage)
@@ -184,12 +174,10 @@ def _add_written(session: LakeSession, change: Change) -> LedgerRow:
 
 
 def register_by_extension(session: LakeSession, changes: Sequence[Change]) -> list[LedgerRow]:
-    """Try once to register landed files; returns the ledger rows as written.
+    """Try once to register landed files; returns the ledger rows as written. On an error nothing has changed.
 
-    Raises:
-        RegisteredBeforeError: the catalog already has some of the files; nothing has changed.
-        RefusedFilesError: the extension refuses a file; nothing has changed.
-        CatalogError: the catalog refuses, or another writer was faster; nothing has changed.
+    Raises RegisteredBeforeError if the catalog already has some of the files, and RefusedFilesError if the extension
+    refuses one.
     """
     with session.commit_lock():
         return _register_under_lock(session, changes)
@@ -245,11 +233,10 @@ def _refuse_registered(session: LakeSession, table: TableName, files: Sequence[L
 
 
 def refuse_files(session: LakeSession, table: TableName, partitions: Iterable[Partition]) -> None:
-    """Refuse lakes and tables that accept no files of the stream.
+    """Refuse lakes and tables that accept no files of the stream, by a CatalogError.
 
-    Raises:
-        CatalogError: the lake is encrypted: the extension registers a plain file there, and then no query can read the
-            table. Or the table is partitioned by a column that the files' paths lack.
+    In an encrypted lake the extension registers a plain file, and then no query can read the table. Or the table is
+    partitioned by a column that the files' paths lack.
     """
     if session.config.inserts_only:
         raise CatalogError("the lake accepts rows only through INSERT, and no files that were written outside of it.")

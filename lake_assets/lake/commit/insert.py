@@ -46,15 +46,10 @@ def insert_statement(
 
 
 def replace_by_insert(session: LakeSession, changes: Sequence[Change]) -> list[LedgerRow]:
-    """Try once to replace a partition by the staged rows, or to add them to it.
+    """Try once to replace a partition by the staged rows, or to add them to it. On an error nothing has changed.
 
-    Returns:
-        The ledger row as written, with the number and size of the files that DuckLake wrote.
-
-    Raises:
-        NotDirectError: there are several changes; nothing has changed.
-        SchemaChangedError: the rows were staged for other columns than the table has; nothing has changed.
-        CatalogError: the catalog refuses, or another writer was faster; nothing has changed.
+    Returns the ledger row as written, with the number and size of the files that DuckLake wrote. Raises NotDirectError
+    if there are several changes, and SchemaChangedError if the rows were staged for other columns than the table has.
     """
     return replace_in_transaction(session, only(changes), insert_staged)
 
@@ -62,15 +57,9 @@ def replace_by_insert(session: LakeSession, changes: Sequence[Change]) -> list[L
 def rewrite_by_insert(session: LakeSession, changes: Sequence[Change]) -> list[LedgerRow]:
     """Try once to replace a partition by rows that DuckLake reads: its own, or those of an earlier snapshot.
 
-    It is one transaction, so that another writer's commit in between is a conflict.
-
-    Returns:
-        The ledger row as written, with the rows, and the files and bytes that DuckLake wrote.
-
-    Raises:
-        PartitionMovedError: the partition's own rows are rewritten, and its fingerprint is not that of the ledger row;
-            nothing has changed.
-        CatalogError: the snapshot has expired, the catalog refuses, or another writer was faster; nothing has changed.
+    It is one transaction, so that another writer's commit in between is a conflict. On an error nothing has changed.
+    Returns the ledger row as written, with the rows, and the files and bytes that DuckLake wrote. Raises
+    PartitionMovedError if the partition's own rows are rewritten, and its fingerprint is not that of the ledger row.
     """
     change = only(changes)
     with tempfile.TemporaryDirectory(prefix="lake-assets-") as temporary:

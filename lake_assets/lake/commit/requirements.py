@@ -44,12 +44,9 @@ def refuse_drift(session: LakeSession, changes: Sequence[Change], database: Cata
     """Refuse a commit if a partition's known objects are not those that it was prepared for.
 
     So each object enters a partition once. Call it in the transaction of the commit, after the number of its snapshot
-    is known. So it sees every commit before that snapshot, and the catalog refuses a commit that overlaps.
-
-    Raises:
-        PartitionMovedError: another writer added one of the objects, or replaced the partition.
-        NotDirectError: only DuckLake can read the manifest.
-        CatalogError: ledger or manifest cannot be read.
+    is known. So it sees every commit before that snapshot, and the catalog refuses a commit that overlaps. Raises
+    PartitionMovedError if another writer added one of the objects or replaced the partition, and NotDirectError if only
+    DuckLake can read the manifest.
     """
     for of_table in by_table(changes).values():
         expecting = [(one, one.requires.objects) for one in of_table if one.requires.objects is not None]
@@ -75,9 +72,7 @@ def drift_checked(session: LakeSession, changes: Sequence[Change]) -> int | None
     """Return the newest snapshot, after `refuse_drift` in it; None if no objects are expected.
 
     So the ledger's and the manifest's files, which may be in a slow storage, are read before the commit's transaction.
-
-    Raises:
-        LakeAssetsError, NotDirectError: as `refuse_drift`.
+    Errors are those of `refuse_drift`.
     """
     if all(change.requires.objects is None for change in changes):
         return None
@@ -137,11 +132,7 @@ def refuse_other_files(change: Change, files: Collection[PartitionFile]) -> None
 
 
 def refuse_held(session: LakeSession, changes: Sequence[Change]) -> None:
-    """Refuse a refresh that began before its partition was held.
-
-    Raises:
-        PartitionHeldError: the partition is held.
-    """
+    """Refuse a refresh that began before its partition was held. It is a PartitionHeldError."""
     for table, of_table in by_table([change for change in changes if not change.requires.may_be_held]).items():
         last = recorded_commits(session, table, [change.partition for change in of_table])
         for change in of_table:
@@ -155,16 +146,7 @@ def refuse_held(session: LakeSession, changes: Sequence[Change]) -> None:
 
 
 def refuse_other_types(session: LakeSession, changes: Sequence[Change], described: Table | None = None) -> None:
-    """Refuse files whose columns have other types than the table, which another run may have changed.
-
-    Args:
-        session: an open lake.
-        changes: of one table.
-        described: the table; that of now when None.
-
-    Raises:
-        SchemaChangedError: a column has another type.
-    """
+    """Refuse files whose columns have other types than the table (of now when None): another run may change them."""
     typed = [(change, change.requires.schema) for change in changes if change.requires.schema is not None]
     if not typed:
         return

@@ -97,14 +97,8 @@ def foreseen_strategies(
 ) -> dict[Partition, StrategyName]:
     """Return the strategy of a commit of each partition, if nobody changes the lake before it.
 
-    Args:
-        lake: the lake's config.
-        session: None if there is no lake yet.
-        table: the destination.
-        adds: the partitions, and whether the commit adds files to the present ones or replaces these.
-
-    Raises:
-        CatalogError: the catalog cannot be read, or the extension would refuse the files, as `refuse_files`.
+    `adds` says whether the commit adds files to the present ones or replaces these. Raises CatalogError if the
+    extension would refuse the files, as `refuse_files`.
     """
     if lake.inserts_only:
         return dict.fromkeys(adds, "INSERT")
@@ -207,18 +201,10 @@ def _recovered(recover: Callable[[], list[LedgerRow] | None], error: Exception) 
 
 
 def commit_release(session: LakeSession, release: Callable[[], Change]) -> LedgerRow:
-    """End the hold of a partition, under the commit lock.
+    """End the hold of a partition, under the commit lock; returns the ledger row as written.
 
-    Args:
-        session: an open lake.
-        release: called under the lock; its ledger row has the partition's present state.
-
-    Returns:
-        The ledger row as written.
-
-    Raises:
-        CommitConflictError: other writers won `commit_retries` times, or one has locked the catalog.
-        LakeAssetsError: as `release` raises; nothing has changed.
+    `release` is called under the lock; its ledger row has the partition's present state. If it raises, nothing has
+    changed. Raises CommitConflictError if other writers won `commit_retries` times, or one has locked the catalog.
     """
 
     def work() -> list[LedgerRow]:

@@ -38,16 +38,10 @@ _KEY = "run_id, stream, load_partition"
 
 
 def flush_ledger(session: LakeSession, *, dry_run: bool = False) -> int:
-    """Flush each table of this package that has `MANY` inlined rows. The rows are the same at every snapshot.
+    """Flush each table of this package that has `MANY` inlined rows, and return their number.
 
-    Files from which rows were deleted are rewritten, because readers of a few partitions read the files by themselves.
-
-    Returns:
-        The number of flushed rows.
-
-    Raises:
-        CatalogError: the catalog refuses.
-        StorageError: the lake's storage refuses.
+    The rows are the same at every snapshot. Files from which rows were deleted are rewritten, because readers of a few
+    partitions read the files by themselves.
     """
     flushed = 0
     for own in OWN_TABLES:
@@ -115,15 +109,10 @@ def _merge(session: LakeSession, table: TableName) -> None:
 
 
 def expire_ledger(session: LakeSession, before: dt.datetime, *, dry_run: bool = False) -> int:
-    """Delete ledger rows of runs that ended before a time, with the manifest rows that only they had.
+    """Delete ledger rows of runs that ended before a time, and return their number.
 
-    Snapshots that have not expired keep the rows. `flush_ledger` rewrites the files that had them.
-
-    Returns:
-        The number of deleted rows of the ledger.
-
-    Raises:
-        CatalogError: the catalog refuses.
+    The manifest rows that only they had go too. Snapshots that have not expired keep the rows. `flush_ledger` rewrites
+    the files that had them.
     """
     ledger = LEDGER.name(session.config)
     if not session.exists(ledger):

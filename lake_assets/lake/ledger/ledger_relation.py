@@ -68,11 +68,7 @@ class Relation:
 def query(
     session: LakeSession, sql: str, parameters: Sequence[object], relations: Sequence[Relation]
 ) -> list[tuple[Any, ...]]:
-    """Return the rows of a statement over these relations, for which the lake is attached only if one of them needs it.
-
-    Raises:
-        CatalogError: a table cannot be read.
-    """
+    """Return the rows of a statement over these relations; the lake is attached only if one of them needs it."""
     run = session.rows if any(relation.needs_lake for relation in relations) else session.engine_rows
     return run(sql, parameters)
 
@@ -80,11 +76,7 @@ def query(
 def wanted_rows(
     session: LakeSession, wanted: Wanted, tail: str = "", parameters: Sequence[object] = ()
 ) -> list[tuple[Any, ...]]:
-    """Return the wanted rows after SQL's other clauses (`tail`, with its parameters); none if there is no such table.
-
-    Raises:
-        CatalogError: the table cannot be read.
-    """
+    """Return the wanted rows after SQL's other clauses (`tail`, with its parameters); none without such a table."""
     if not session.exists(wanted.own.name(session.config)):
         return []
     found = relation(session, wanted)
@@ -95,14 +87,8 @@ def wanted_rows(
 def relation(session: LakeSession, wanted: Wanted, database: CatalogDatabase | None = None) -> Relation:
     """Return the rows of a table of this package that are wanted.
 
-    Args:
-        session: an open lake with the table.
-        wanted: the rows.
-        database: an open transaction of the catalog to read in; one of its own when None.
-
-    Raises:
-        NotDirectError: only DuckLake can read the rows, and that is outside of the given transaction.
-        CatalogError: the catalog cannot be read.
+    They are read in the open transaction, or in one of its own when None. Raises NotDirectError if only DuckLake can
+    read the rows, and that is outside of the given transaction.
     """
     table = wanted.own.name(session.config)
     try:
@@ -168,16 +154,9 @@ def _part(source: str, condition: str, parameters: Sequence[object], wanted: Wan
 
 
 def is_among(column: str, values: Sequence[str]) -> tuple[str, list[object]]:
-    """Return a condition by which DuckDB skips what has none of these values; it does not by a list of values.
+    """Return a condition on texts, with parameters, by which DuckDB skips what has none of them; a list would not do.
 
     It skips the row groups outside of their bounds. Of those between two distant values it reads this column only.
-
-    Args:
-        column: of texts.
-        values: of which the column has one.
-
-    Returns:
-        The condition and its parameters.
     """
     ordered, name = sorted(set(values)), identifier(column)
     if not ordered:

@@ -139,9 +139,6 @@ def newest_runs(
     """Return the newest runs of partitions of a table, by their path; of all its partitions if None are given.
 
     Of their rows these columns are read, among them `STATE`; the others are None.
-
-    Raises:
-        CatalogError: the ledger cannot be read.
     """
     ledger = LEDGER.name(session.config)
     found: dict[str, LastRuns] = {}
@@ -284,9 +281,6 @@ def commits_by_files(
     """Return the last commit of those partitions whose live files all have the same fingerprint in their names.
 
     With `newest`, only the files of the newest snapshot need to have the same.
-
-    Raises:
-        CatalogError: the catalog cannot be read.
     """
     if not partitions or session.config.inserts_only:
         return {}  # DuckLake names the files that it writes

@@ -86,22 +86,12 @@ def partition_objects(
 ) -> dict[str, dict[str, KnownObject]]:
     """Return the objects that rows of some partitions were made of: of the newest replacement, and all added since.
 
-    Objects that these commits left out are included, with the reason, unless one of them read the object. Objects of
-    another table are not, also of a dropped one of the same name. An object with rows of several partitions is known to
-    each by itself.
+    They are by partition, in the path's form, and by key; of all partitions when None. Objects that these commits left
+    out are included, with the reason, unless one of them read the object. Objects of another table are not, also of a
+    dropped one of the same name. An object with rows of several partitions is known to each by itself.
 
-    Args:
-        session: an open lake with ledger and manifest.
-        stream: the stream's name.
-        table: its table.
-        load_partitions: in the path's form; all when None.
-        database: an open transaction of the catalog to read in; one of its own when None.
-
-    Returns:
-        Known objects by their keys, for each partition that has any.
-
-    Raises:
-        NotDirectError: only DuckLake can read the rows, and that is outside of the given transaction.
+    They are read in the open transaction, or in one of its own when None. Raises NotDirectError if only DuckLake can
+    read the rows, and that is outside of the given transaction.
     """
     among = _of_stream(stream, load_partitions)
     rows = _noted(
@@ -222,17 +212,11 @@ def dead_letters(
     *,
     at: int | None = None,
 ) -> dict[str, list[LetterFile]]:
-    """Return the files of rows that the lake does not have now, by partition, sorted by their URIs.
+    """Return the files of rows that the lake does not have now, or at a snapshot, by partition, sorted by their URIs.
 
     They are those of each partition's newest replacement, and of all additions since. A partition without any is not in
-    the result.
-
-    Args:
-        session: an open lake.
-        stream: the stream's name.
-        table: its table; commits of a dropped one of the same name are ignored.
-        load_partitions: in the path's form; all when None.
-        at: the state of this snapshot; the present when None.
+    the result. Partitions are in the path's form; all when None. Commits of a dropped table of the same name are
+    ignored.
     """
     letters = LETTERS.name(session.config)
     if not (session.exists(LEDGER.name(session.config)) and session.exists(letters)):

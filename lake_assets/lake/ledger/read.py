@@ -38,15 +38,10 @@ _NEWEST_COMMIT = "QUALIFY row_number() OVER (PARTITION BY load_partition ORDER B
 def last_runs(
     session: LakeSession, table: TableName, partitions: Sequence[Partition] | None = None
 ) -> dict[str, LastRuns]:
-    """Return the newest runs of each partition of a table, by the partition's path.
+    """Return the newest runs of each partition of a table, or of some, by the partition's path.
 
     Compactions are ignored, because they change no row, and cancelled runs, because they say nothing about the
     partition. If a table was dropped and recreated, its earlier commits are ignored.
-
-    Args:
-        session: an open lake.
-        table: the destination.
-        partitions: those to find, if not all are wanted.
     """
     paths = None if partitions is None else [partition.path for partition in partitions]
     found = newest_runs(session, table, paths)
@@ -76,13 +71,8 @@ def last_commits(
     The names of a partition's live files say it, and then the row has `source_fingerprint`, `row_count` (with rows that
     other clients have deleted since) and `snapshot_id` only. The ledger is read for a partition whose files do not all
     have one fingerprint, such as a held one. If a table was dropped and recreated, its earlier commits are ignored.
-
-    Args:
-        session: an open lake with a ledger.
-        table: it exists.
-        partitions: of the table.
-        newest: several commits make up a partition, as in mode append. The fingerprint is then of the last one that
-            added rows.
+    With `newest`, several commits make up a partition, as in mode append; the fingerprint is then of the last one that
+    added rows.
     """
     found = commits_by_files(session, table, partitions, newest=newest)
     others = [partition for partition in partitions if partition.path not in found]
@@ -105,19 +95,9 @@ def read_ledger(
     since: dt.datetime | None = None,
     until: dt.datetime | None = None,
 ) -> list[LedgerRow]:
-    """Return the newest rows of the ledger; newest first.
+    """Return the newest rows of the ledger; newest first, `limit` at most.
 
-    Args:
-        session: an open lake.
-        stream: its rows only.
-        load_partition: its rows only, in the path's form.
-        limit: this many rows at most.
-        statuses: rows with one of these only.
-        since: runs that ended then or later only, with a time zone.
-        until: runs that ended before then only, with a time zone.
-
-    Raises:
-        CatalogError: there is no ledger, or it cannot be read.
+    A partition is in the path's form. Runs ended at `since` or later, and before `until`, both with a time zone.
     """
     among: dict[str, Sequence[str]] = {}
     if stream is not None:
@@ -136,11 +116,7 @@ def read_ledger(
 def rows_of_run(session: LakeSession, stream: str, run_id: str, since: dt.datetime | None = None) -> list[LedgerRow]:
     """Return the rows of a run, the oldest first.
 
-    Args:
-        session: an open lake.
-        stream: of the partitions.
-        run_id: of the run.
-        since: when the run began, if that is known, with a time zone; then files of earlier rows are not read.
+    Files of rows from before `since`, when the run began, with a time zone, are not read.
     """
     wanted = Wanted(LEDGER, _ALL, {"run_id": [run_id], "stream": [stream]}, since=since)
     return _rows(session, wanted, "ORDER BY coalesce(finished_at, started_at), snapshot_id")
@@ -155,17 +131,11 @@ def commits(
     *,
     since: int | None = None,
 ) -> list[LedgerRow]:
-    """Return the committed rows of a table, the newest first.
+    """Return the committed rows of a table, the newest first, so many at most.
 
-    If the table was dropped and recreated, its earlier commits are ignored.
-
-    Args:
-        session: an open lake.
-        table: the destination.
-        load_partitions: their rows only, in the path's form.
-        newest: this many rows at most.
-        columns: those to read, with `snapshot_id`, and `finished_at` for `newest`; the others are None.
-        since: the snapshot that `named_since` returns, if it is known.
+    Partitions are in the path's form. Of `columns`, `snapshot_id`, and `finished_at` for `newest`, are read too; the
+    others are None. `since` is what `named_since` returns, if it is known: if the table was dropped and recreated, its
+    earlier commits are ignored.
     """
     among: dict[str, Sequence[str]] = {"destination_table": [str(table)], "status": ["committed"]}
     if load_partitions is not None:
@@ -192,13 +162,8 @@ def streams_after(session: LakeSession, snapshot: int) -> tuple[set[str], int]:
 def newest_commits(session: LakeSession, stream: str, table: TableName, after: int | None = None) -> list[LedgerRow]:
     """Return the newest commit of each partition that changed its rows; the oldest first.
 
-    If the table was dropped and recreated, its earlier commits are ignored.
-
-    Args:
-        session: an open lake.
-        stream: of the partitions.
-        table: its destination.
-        after: commits of later snapshots only; all when None.
+    Of commits of snapshots later than `after` only; all when None. If the table was dropped and recreated, its earlier
+    commits are ignored.
     """
     among = {"stream": [stream], "destination_table": [str(table)], "status": ["committed"]}
     tail = f"WHERE mode NOT IN ('{COMPACT}', '{RELEASE}') AND snapshot_id >= ? {_NEWEST_COMMIT} ORDER BY snapshot_id"
@@ -228,12 +193,7 @@ def restored_partitions(session: LakeSession, table: TableName, load_partitions:
 def rows_as_written(session: LakeSession, rows: Iterable[LedgerRow]) -> list[LedgerRow] | None:
     """Return the rows of one commit as written, by a try that failed because its answer was lost.
 
-    Args:
-        session: an open lake.
-        rows: of the commit, before it: of one run, one for each partition of a stream.
-
-    Returns:
-        The rows in their order; None if the commit was not made.
+    None if it was not made. The given rows are those from before it, of one run, one for each partition of a stream.
     """
     first, *others = rows
     among = {
@@ -293,7 +253,6 @@ class Pace:
     """The duration of a stream's last runs that committed something.
 
     Attributes:
-        runs: how many.
         fixed: seconds of a run that do not depend on its partitions, such as Spark's start.
         each: seconds of a partition.
         size: landed bytes of a partition, on average.
@@ -305,11 +264,9 @@ class Pace:
     size: float
 
     def seconds(self, partitions: int, size: int) -> float:
-        """Return how long a run would take; partitions that are larger than those of the last runs take longer.
+        """Return how long a run of so many partitions and landed bytes would take.
 
-        Args:
-            partitions: how many it reads.
-            size: landed bytes of all of them.
+        Partitions that are larger than those of the last runs take longer.
         """
         larger = max(1.0, size / partitions / self.size) if partitions and self.size else 1.0
         return self.fixed + partitions * self.each * larger

@@ -248,11 +248,7 @@ def claim(session: LakeSession, row: LedgerRow) -> None:
 
 
 def create_ledger(session: LakeSession) -> None:
-    """Create the ledger and the manifest table if they do not exist, and add columns that an older version lacks.
-
-    Raises:
-        CatalogError: the catalog refuses.
-    """
+    """Create the ledger and the manifest table if they do not exist, and add columns that an older version lacks."""
     config = session.config
     tables = {own.name(config): own.columns for own in OWN_TABLES if own.is_used(config)}
     if _has_columns(session, tables) or not any(_lacking(session, tables).values()):
@@ -343,9 +339,6 @@ def record(
     """Append rows in a separate transaction, for partitions that a run skipped or that failed.
 
     `others` are rows of other tables of this package, and `retry_seconds` is as of `retried`.
-
-    Raises:
-        CatalogError: the catalog refuses, after some tries.
     """
     appends = {own: values for own, values in {LEDGER: list(map(ledger_values, rows)), **others}.items() if values}
     if not appends:
@@ -370,8 +363,7 @@ def record(
 def append_directly(session: LakeSession, transaction: Transaction, description: Description, appends: Appends) -> None:
     """Append rows to tables of this package, in the open transaction of the catalog's driver.
 
-    Raises:
-        NotDirectError: a table has other columns.
+    Raises NotDirectError if a table has other columns.
     """
     for own, rows in appends.items():
         if rows:

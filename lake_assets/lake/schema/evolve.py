@@ -54,15 +54,9 @@ def evolved(
 ) -> pa.Schema:
     """Return the columns with which a table can hold the rows of the landed schemas; those of the table come first.
 
-    Args:
-        schema: of the table, without its partition columns.
-        landed: where each schema comes from, for errors, and the schema.
-        partition_columns: of the stream; they never change.
-        rules: say what the table gets; others than of a table that grows change nothing.
-
-    Raises:
-        SchemaError: the table's column cannot be widened to a type, or a new column has a name or type that the lake
-            cannot hold.
+    The table's are without partition columns, which never change. Each landed schema has its origin, for errors. Rules
+    of another table than one that grows change nothing. Raises SchemaError if a column cannot be widened to a type, or
+    a new one has a name or type that the lake cannot hold.
     """
     by_path = {column.name.lower() for column in partition_columns}
     for origin, given in landed if rules.grows else ():
@@ -128,16 +122,12 @@ def evolve_table(
 ) -> list[ColumnChange]:
     """Change the table so that it can hold the landed columns, in one transaction with retries after a conflict.
 
-    If two runs add the same column, the second one finds the column and changes nothing.
+    If two runs add the same column, the second one finds the column and changes nothing. After an error nothing has
+    changed.
 
     Columns, and parts of them, that have never had a value get the type of the first one before, in a snapshot of its
     own, by any rules. Of a table without rows only `known` tells them: its columns, with the type null for those. The
-    snapshot's message has the run's id. The other arguments are those of `evolved`.
-
-    Raises:
-        SchemaError: as `evolved`; nothing has changed.
-        CommitConflictError: other writers won `commit_retries` times.
-        CatalogError: the catalog refuses; nothing has changed.
+    snapshot's message has the run's id. The other arguments and the SchemaError are those of `evolved`.
     """
 
     def change() -> list[ColumnChange]:

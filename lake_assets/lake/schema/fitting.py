@@ -64,7 +64,6 @@ class FileChecker:
 
     Args:
         session: an open lake, whose engine has the secret of the landing zone.
-        keys: the partition columns.
         target: the table's other columns.
         not_null: those of all of them that are NOT NULL, in lower case.
         schema_of: called once for all files of a shape.
@@ -94,9 +93,8 @@ class FileChecker:
     def check(self, landed: LandedObject, partition: Partition, footer: Footer) -> View:
         """Check a file; returns where readers find its partition columns.
 
-        Raises:
-            SchemaError: a column, a day or a row's partition does not fit; the error names it.
-            SourceError: it cannot be read.
+        A SchemaError names a column, a day or a row's partition that does not fit; a file that cannot be read is a
+        SourceError.
         """
         if not footer.rows:  # it is not registered, and what it says of its columns decides nothing
             return View(frozenset(), frozenset(), frozenset())
@@ -224,14 +222,8 @@ def not_held_in(
 ) -> SchemaError | None:
     """Read a column of a file; returns the error for a value that DuckDB cannot hold, or None.
 
-    Args:
-        session: an open lake, whose engine has the secret of the landing zone.
-        uri: of the file.
-        name: of the column.
-        in_nanoseconds: the table's type, if it has times in nanoseconds.
-
-    Raises:
-        CatalogError: the file cannot be read.
+    The session's engine has the secret of the landing zone. The last argument is the table's type, if it has times in
+    nanoseconds.
     """
     column = f"column {name!r} of the object {visible_name(uri)}"
     with translated(session.config):
@@ -305,11 +297,8 @@ _ENDS = re.compile(r"[=\\?\n]")
 def is_in_path(folders: Sequence[str], column: PartitionColumn, value: PartitionValue, name: str) -> bool:
     """Return whether readers find this value of the column in a folder of this name, as Hive writes it.
 
-    Args:
-        folders: all folders of the file's URI, with those of the storage's root, as written.
-        column: the partition column.
-        value: the value that the layout reads from the same path.
-        name: of the folder.
+    `folders` are all of the file's URI, with those of the storage's root, as written. The layout reads the value from
+    the same path.
     """
     pairs = [folder.partition("=") for folder in folders]
     texts = [text for folder_name, equals, text in pairs if folder_name == name and equals]

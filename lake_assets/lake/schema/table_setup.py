@@ -41,16 +41,8 @@ def create_table(
 ) -> None:
     """Create the table if it does not exist, or recreate it if it never had rows and has other columns.
 
-    Args:
-        session: an open lake.
-        table: its name.
-        schema: the columns of the rows; partition columns in it get their configured type.
-        partition_columns: the last columns, in this order.
-        origin: where the schema comes from, for errors.
-
-    Raises:
-        SchemaError: a column has a name or type that the lake cannot hold.
-        CatalogError: the catalog refuses.
+    Partition columns in the schema get their configured type; they are the last columns, in this order. The origin of
+    the schema is for errors. Raises SchemaError if a column has a name or type that the lake cannot hold.
     """
     columns = _created(table, schema, partition_columns, origin)
     wanted = _typed(session, columns)
@@ -77,8 +69,7 @@ def created_schema(
 ) -> pa.Schema:
     """Return the schema of the data files of the table that `create_table` would create; the arguments are its.
 
-    Raises:
-        SchemaError: as `create_table`.
+    Errors are those of `create_table`.
     """
     own = {column.name for column in partition_columns}
     columns = _created(table, schema, partition_columns, origin)
@@ -102,9 +93,6 @@ def is_never_filled(session: LakeSession, table: TableName) -> bool:
 
     Its columns are then those of files without a committed row, so they may be replaced. The job that created it may
     have failed or may still run.
-
-    Raises:
-        CatalogError: the catalog cannot be read.
     """
     try:
         with catalog_reading(session) as database:
@@ -120,10 +108,8 @@ def _message(table: TableName) -> str:
 def prepare_table(session: LakeSession, table: TableName, compression: Compression = "zstd") -> None:
     """Set the options of any client's table that commits need: its rows are not inlined in the catalog.
 
-    `compression` is that of the files that DuckLake itself writes, in a lake that accepts rows only through INSERT.
-
-    Raises:
-        CatalogError: the lake is encrypted, and the config does not say so; or the catalog refuses.
+    `compression` is that of the files that DuckLake itself writes, in a lake that accepts rows only through INSERT. An
+    encrypted lake of which the config does not say so is a CatalogError.
     """
     if session.config.is_managed:
         return  # MotherDuck manages its options
@@ -167,12 +153,8 @@ def data_schema(
 ) -> pa.Schema:
     """Return the schema that a data file of this table must have: its columns except the partition columns.
 
-    The columns are those of the described table, or those of now when None.
-
-    Raises:
-        SchemaError: the table lacks a partition column, has it with another type, or has a column of a type for
-            which no file can be registered.
-        CatalogError: the table cannot be read.
+    The columns are those of the described table, or those of now when None. Raises SchemaError if the table lacks a
+    partition column, has it with another type, or has a column of a type for which no file can be registered.
     """
     columns = dict(_table_columns(session, table, described))
     for column in partition_columns:
@@ -197,9 +179,6 @@ def decided_in_sql(
     """Return the table's NOT NULL columns and the values of those with a default, by names in lower case; its order.
 
     All are empty if only DuckLake can read the catalog. Then it inserts all rows, refuses NULL itself, and sorts.
-
-    Raises:
-        CatalogError: the catalog cannot be read.
     """
     try:
         with catalog_reading(session) as database:
@@ -224,9 +203,6 @@ def untyped_schema(session: LakeSession, table: TableName, schema: pa.Schema, ty
     """Return columns of a table with the type null for those, and parts of those, that have never had a value.
 
     Those named in `typed` have a type nevertheless.
-
-    Raises:
-        CatalogError: the catalog cannot be read.
     """
     with suppress(NotDirectError), catalog_reading(session) as database:
         table_id = find_table(database, table)
@@ -244,10 +220,8 @@ def declared_schema(
 ) -> pa.Schema:
     """Return the schema of `data_schema`, for a stream that declares columns.
 
-    Raises:
-        SchemaError: as `data_schema`; or the table has a column of another type than the declared one, or lacks one and
-            does not grow.
-        CatalogError: the table cannot be read.
+    Raises SchemaError as that; or if the table has a column of another type than the declared one, or lacks one and
+    does not grow.
     """
     schema = data_schema(session, table, partition_columns)
     known = {field.name.lower(): field.type for field in schema}

@@ -90,8 +90,7 @@ _RENAME = "rename one where it is written."  # a transform cannot tell them apar
 def sql_type(data_type: pa.DataType, column: str) -> str:
     """Return the DuckLake type for the Arrow type of a file's column; errors name the column.
 
-    Raises:
-        SchemaError: DuckLake has no type that holds all of its values.
+    Raises SchemaError without a type that holds all of its values.
     """
     if data_type in SIMPLE:
         return SIMPLE[data_type]
@@ -119,8 +118,7 @@ def sql_type(data_type: pa.DataType, column: str) -> str:
 def check_columns(schema: pa.Schema, origin: str) -> None:
     """Refuse invalid names of columns and of fields of structs; errors name the origin of the schema.
 
-    Raises:
-        SchemaError: a name is empty or has a zero byte, or two differ only in the case of their letters.
+    Such a name is empty or has a zero byte, or differs from another only in the case of its letters.
     """
     _check_names(list(schema), f"{origin} has", "column")
 
@@ -153,11 +151,8 @@ def _structs(data_type: pa.DataType) -> list[list[pa.Field]]:
 def is_read_as(source: pa.DataType, target: pa.DataType) -> bool:
     """Return whether DuckLake reads a file's column as the table's type without loss, by a cast at each read.
 
-    DuckLake 1.0 refuses some casts, and reads some types only to the microsecond.
-
-    Args:
-        source: the type in the file.
-        target: the table's, as `arrow_type` gives it; `widens(source, target)` holds.
+    DuckLake 1.0 refuses some casts, and reads some types only to the microsecond. For the table's type, as `arrow_type`
+    gives it, `widens(source, target)` holds.
     """
     if t.is_null(source):
         return True  # a nested column is left out of the file's mapping
@@ -189,8 +184,7 @@ def _is_part_read_as(source: pa.DataType, target: pa.DataType) -> bool:
 def arrow_type(sql: DuckDBPyType, column: str) -> pa.DataType:
     """Return the Arrow type that a file must have to be registered for this column type; the inverse of `sql_type`.
 
-    Raises:
-        SchemaError: no Parquet file of pyarrow can be registered for it (HUGEINT, INTERVAL, TIMETZ, VARIANT, …).
+    Raises SchemaError if no Parquet file of pyarrow can be registered for it (HUGEINT, INTERVAL, TIMETZ, VARIANT, …).
     """
     if sql.id in {"list", "struct", "map"}:
         children = [

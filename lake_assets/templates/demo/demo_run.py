@@ -35,11 +35,7 @@ FROM flights GROUP BY origin ORDER BY origin"""
 
 
 def run(folder: Path) -> None:
-    """Run the demo in this folder.
-
-    Raises:
-        LakeAssetsError: the folder is not the demo's, or a step fails.
-    """
+    """Run the demo in this folder."""
     start = time.perf_counter()
     config_file = prepare(folder)
     config = load_config(config_file)

