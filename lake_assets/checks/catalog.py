@@ -48,7 +48,8 @@ def ledger(facts: Facts) -> PreparedCheck:
     result = CheckResult.of_findings(
         "ledger",
         [text for _, text in wrong],
-        failure="Ledger and snapshots do not agree. Ingest these partitions with --force.",
+        failure="Ledger and snapshots do not agree. Ingest these partitions with --force, and let `lake-assets "
+        "maintain` expire these snapshots.",
         success=f"Ledger and snapshots agree about {count(len(existing), 'commit')}.",
         numbers={"commits": len(committed), "expired": len(committed) - len(existing) - len(lost), "wrong": len(wrong)},
         failing=None if None in failing else frozenset(key_of(p) for p in failing if p is not None),
