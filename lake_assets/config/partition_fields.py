@@ -69,7 +69,7 @@ class PartitionField(Model):
     def _fits_its_type(self) -> Self:
         is_time = self.type in TIME_TYPES
         if is_time and self.values is not None:
-            raise ValueError(f"a {self.type} column takes start and end, not values")
+            raise ValueError(f"a {self.type} column takes start and end, not values: remove values")
         if is_time and self.start is None:
             raise ValueError(f"a {self.type} column needs start, the first date, such as 2026-01-01")
         if self.keys is not None and not (is_time and _parts(self.keys) < _parts(self.type)):
@@ -83,11 +83,11 @@ class PartitionField(Model):
         if self.empty == "null" and self.where == "rows":
             raise ValueError("empty: null is for paths, and rows distinguish '' from NULL: write empty: value")
         if not is_time and (self.start or self.end):
-            raise ValueError(f"start and end are for the types {', '.join(TIME_TYPES)}")
+            raise ValueError(f"start and end are for the types {', '.join(TIME_TYPES)}: write one, or remove them")
         if self.start and self.end and self.end < self.start:
-            raise ValueError(f"end {self.end} is before start {self.start}")
+            raise ValueError(f"end {self.end} is before start {self.start}: correct one of them")
         if self.values is not None and (not self.values or len(set(self.values)) < len(self.values)):
-            raise ValueError("values must be at least one, each once")
+            raise ValueError("values must be at least one, each once: write each once, or remove values")
         return self
 
 

@@ -50,7 +50,8 @@ def stream_template(
     others = {name: field for name, field in in_path.items() if name not in named}
     if names_values and not named and in_path:
         raise LayoutError(
-            f"files {files!r} names {', '.join(of_files)}, and the partition columns are {', '.join(in_path)}:",
+            f"files {files!r} names {', '.join(of_files)}, and the partition columns are "
+            f"{', '.join(field.source or name for name, field in in_path.items())}:",
             "name one of these, or write * for text that varies.",
         )
     template = _hive(others, time_zone) if layout is None else layout.parsed

@@ -105,5 +105,7 @@ class Freshness(Model):
         if self.fail_hours is None and (self.warn_hours is not None or self.newest_partition_hours is None):
             raise ValueError("freshness has no limit from which it fails: set fail_hours, or remove it")
         if self.fail_hours is not None and self.warn_hours is not None and self.warn_hours >= self.fail_hours:
-            raise ValueError(f"warn_hours {self.warn_hours:g} must be less than fail_hours {self.fail_hours:g}")
+            raise ValueError(
+                f"warn_hours {self.warn_hours:g} must be less than fail_hours {self.fail_hours:g}: write fewer"
+            )
         return self

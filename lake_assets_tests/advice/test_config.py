@@ -247,6 +247,58 @@ def places(*, every: bool) -> Iterator[tuple[str, str, str, dict[str, str]]]:
             yield from ((mode, source, lake, column) for mode in MODES)
 
 
+DATE = {"type": "date", "start": "2026-01-01"}
+
+
+@pytest.mark.parametrize(
+    ("keys", "words", "corrected"),
+    [
+        ({"partitions": {"d": DATE | {"values": ["a"]}}}, "remove values", {"partitions": {"d": DATE}}),
+        ({"partitions": {"d": {"type": "date"}}}, "needs start, the first date", {"partitions": {"d": DATE}}),
+        ({"partitions": {"d": {"start": "2026-01-01"}}}, "write one, or remove them", {"partitions": {"d": DATE}}),
+        ({"partitions": {"d": {"start": "2026-01-01"}}}, "or remove them", {"partitions": {"d": {}}}),
+        (
+            {"partitions": {"d": DATE | {"end": "2025-01-01"}}},
+            "correct one of them",
+            {"partitions": {"d": DATE | {"end": "2027-01-01"}}},
+        ),
+        ({"partitions": {"d": {"values": ["a", "a"]}}}, "write each once", {"partitions": {"d": {"values": ["a"]}}}),
+        ({"partitions": {"d": {"values": []}}}, "or remove values", {"partitions": {"d": {}}}),
+        (
+            {"partitions": {"d": DATE | {"keys": "date"}}},
+            "write year, month",
+            {"partitions": {"d": DATE | {"keys": "month"}}},
+        ),
+        ({"partitions": {"d": DATE, "D": DATE}}, "rename one of them", {"partitions": {"d": DATE, "e": DATE}}),
+        ({"path_columns": {"area": "string"}}, "remove it", {}),
+        (
+            {"layout": "a/{area}"},
+            "a column of the layout with `from` (area)",
+            {"partitions": {"region": {"from": "area"}}},
+        ),
+        (
+            {"partitions": {"d": DATE | {"from": "ts"}}, "files": "*_{d}.csv"},
+            "the partition columns are ts: name one of these",
+            {"files": "*_{ts}.csv", "format": "csv"},
+        ),
+        (
+            {"freshness": {"fail_hours": 2, "warn_hours": 3}},
+            "write fewer",
+            {"freshness": {"fail_hours": 2, "warn_hours": 1}},
+        ),
+        ({"file_columns": {"region": "uri"}}, "choose another name", {"file_columns": {"u": "uri"}}),
+    ],
+)
+def test_a_key_that_is_refused_is_corrected_as_it_says(keys: Document, words: str, corrected: Document) -> None:
+    stream = {"source": "/landing", "partitions": {"region": {}}, "destination": {"table": "sales"}}
+    document = {"lakes": {"test": SQLITE}, "streams": {"sales": stream | keys}}
+    assert words in (refusal(document) or "")
+    document["streams"]["sales"] = {
+        name: v for name, v in (stream | keys).items() if corrected or name in stream
+    } | corrected
+    assert refusal(document) is None
+
+
 def lakes(count: int) -> Iterator[Document]:
     """Yield configs of each catalog and storage, with so many options of the lake, or fewer."""
     server = {"type": "postgres", "host": "h", "database": "d", "user": "u"}
