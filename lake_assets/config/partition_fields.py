@@ -87,7 +87,7 @@ class PartitionField(Model):
         if self.start and self.end and self.end < self.start:
             raise ValueError(f"end {self.end} is before start {self.start}: correct one of them")
         if self.values is not None and (not self.values or len(set(self.values)) < len(self.values)):
-            raise ValueError("values must be at least one, each once: write each once, or remove values")
+            raise ValueError("values must be at least one: write each once, or remove values")
         return self
 
 

@@ -112,7 +112,7 @@ def test_an_error_names_the_key_where_the_value_is_written_and_once() -> None:
     wrong = DEFAULTS.replace("lookback: 2", "lookback: -2").replace("[NW, SW]", "[]").replace("owners", "ownerss")
 
     assert problems("  sales: {}\n  returns: {partitions: {date: {start: never}}}\n", wrong) == [
-        "lake.yaml:5:5: defaults.partitions.region: values must be at least one, each once.",
+        "lake.yaml:5:5: defaults.partitions.region: values must be at least one: write each once, or remove values.",
         "lake.yaml:8:34: defaults.schedule.lookback: must be 0 or more: write a greater number.",
         "lake.yaml:10:3: defaults.ownerss: unknown key: did you mean owners?",
         "lake.yaml:15:33: streams.returns.partitions.date.start: must be a date: write it as 2026-01-31.",
