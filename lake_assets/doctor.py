@@ -214,8 +214,10 @@ def _loads(name: str) -> str:
 
 def _cache() -> str:
     if (folder := cache_folder()).is_relative_to(tempfile.gettempdir()):
-        hint = "set XDG_CACHE_HOME to a folder that can be written to and that stays."
-        raise _WarningError(f"this user has no cache folder that can be written to, and {folder} is used:", hint)
+        raise _WarningError(
+            f"this user has no cache folder that can be written to, and {folder} is used:",
+            "set XDG_CACHE_HOME to a folder that can be written to and that stays.",
+        )
     return f"{folder} can be written to"
 
 

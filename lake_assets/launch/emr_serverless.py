@@ -170,5 +170,5 @@ class JobDriver:
             kind = DriverLostError if isinstance(error, NotConnectedError | HTTPClientError) else LauncherError
             raise kind(
                 f"EMR Serverless, application {application}, did not answer a request to {doing} ({error}):",
-                "check the network, the region and the credentials of the credential chain.",
+                "correct the network, runs.region or the credentials of the credential chain.",
             ) from error

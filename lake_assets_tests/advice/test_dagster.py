@@ -1,7 +1,7 @@
 """Advice of errors in Dagster: definitions, partition keys, assets downstream, queues and syncs."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -9,12 +9,17 @@ from typing import Any
 import dagster as dg
 import pyarrow as pa
 import pytest
+from slack_sdk.web.base_client import BaseClient
 
+from dev.servers.inbox import Inbox, inbox
+from dev.servers.mail import running_mail_server
 from dev.servers.moto import KEYS, Moto, moto
 from lake_assets import LakeIOManager, LakeResource, build_definitions, partitions_def
+from lake_assets.config.alerts import Alerts
 from lake_assets.config.sections import SqsSensor
 from lake_assets.errors import LakeAssetsError
 from lake_assets.orchestration.partition_keys import keys_of
+from lake_assets.orchestration.sensors.alert_receivers import Alert, receivers
 from lake_assets.orchestration.sensors.sqs_queue import Queue
 from lake_assets.orchestration.sensors.sync import sync_lock
 from lake_assets.orchestration.translator import LakeAssetsTranslator, LakeAssetsTranslatorData
@@ -22,11 +27,12 @@ from lake_assets_tests.advice.cases import Case, Steps, Verb, follow, named
 from lake_assets_tests.history.test_restore import ingested
 from lake_assets_tests.orchestration.in_process import REGIONS, failure_of
 from lake_assets_tests.orchestration.instances import in_memory
+from lake_assets_tests.orchestration.sensors.test_alert_sensors import mail
 from lake_assets_tests.orchestration.test_restore_job import run as run_restore
 from lake_assets_tests.tiers import more
 from lake_assets_tests.world import NW, SW, World
 
-__all__ = ["moto"]
+__all__ = ["inbox", "moto"]
 
 CASES: list[Case] = []
 MORE: list[Case] = []
@@ -38,7 +44,7 @@ def case(steps: Case) -> Case:
     return steps
 
 
-def with_queue(steps: Case) -> Case:
+def in_seconds(steps: Case) -> Case:
     MORE.append(steps)
     return steps
 
@@ -302,7 +308,7 @@ def received(**options: Any) -> int:
     return len(Queue(SqsSensor(type="sqs", wait=0, **options)).receive())
 
 
-@with_queue
+@in_seconds
 def a_queue_that_does_not_exist_is_created_or_corrected(moto: Moto) -> Steps:
     url = moto.new_queue()
     yield partial(received, queue_url=f"{url}-none", **KEYS), "create this queue, or correct `queue_url` and `region`"
@@ -312,7 +318,7 @@ def a_queue_that_does_not_exist_is_created_or_corrected(moto: Moto) -> Steps:
     return None
 
 
-@with_queue
+@in_seconds
 def a_queue_that_is_away_has_another_address(moto: Moto) -> Steps:
     url = moto.new_queue()
     away = partial(received, queue_url=url, **KEYS, endpoint="http://127.0.0.1:9")
@@ -321,7 +327,7 @@ def a_queue_that_is_away_has_another_address(moto: Moto) -> Steps:
     return None
 
 
-@with_queue
+@in_seconds
 def a_queue_gives_its_messages_to_a_user_with_the_rights(moto: Moto) -> Steps:
     url, iam = moto.new_queue(), moto.client("iam")
     iam.create_user(UserName="sensor")
@@ -335,6 +341,51 @@ def a_queue_gives_its_messages_to_a_user_with_the_rights(moto: Moto) -> Steps:
     policy = json.dumps({"Version": "2012-10-17", "Statement": rights})
     iam.put_user_policy(UserName="sensor", PolicyName="p", PolicyDocument=policy)
     assert moto.by_policies(receive) == 1
+    return None
+
+
+# Alerts.
+
+
+def sent(**alerts: Any) -> None:
+    """Send an alert to the receiver of a config."""
+    for send in receivers(Alerts.model_validate(alerts)).values():
+        send(Alert(kind="stale", title="sales is stale", text="nothing has landed"))
+
+
+@in_seconds
+def a_web_server_that_gets_alerts_answers(inbox: Inbox) -> Steps:
+    inbox.statuses = [401]
+    yield partial(sent, webhook={"url": inbox.url}), "correct url or authorization of alerts.webhook"
+    yield partial(sent, webhook={"url": "http://127.0.0.1:9"}), "or start its server"
+    sent(webhook={"url": inbox.url, "authorization": "Bearer x"})
+    assert [letter.headers.get("authorization") for letter in inbox.letters] == [None, "Bearer x"]
+    return None
+
+
+@in_seconds
+def a_channel_of_slack_that_gets_alerts_exists(inbox: Inbox, monkeypatch: pytest.MonkeyPatch) -> Steps:
+    begin: Callable[..., None] = BaseClient.__init__
+    here = {"base_url": f"{inbox.url}/api/"}
+    monkeypatch.setattr(BaseClient, "__init__", lambda self, token=None, **o: begin(self, token, **o | here))
+    inbox.answer = b'{"ok": false, "error": "channel_not_found"}'
+    yield partial(sent, slack={"channel": "#lak", "token": "xoxb-t"}), "correct token or channel of alerts.slack"
+    inbox.answer = b'{"ok": true}'
+    sent(slack={"channel": "#lake", "token": "xoxb-t"})
+    assert len(inbox.letters) == 2
+    return None
+
+
+@in_seconds
+def a_mail_server_that_sends_alerts_is_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Steps:
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "localhost.pem"))
+    with running_mail_server(tmp_path, "ssl") as server:
+        right = mail(server)
+        yield partial(sent, email=right | {"password": "wrong"}), "correct alerts.email, or start the mail server"
+    yield partial(sent, email=right), "correct alerts.email, or start the mail server"
+    with running_mail_server(tmp_path, "ssl") as server:
+        sent(email=mail(server))
+        assert len(server.mails) == 1
     return None
 
 

@@ -141,6 +141,19 @@ def a_column_of_another_kind_is_converted_or_declared_so(local_world: World) -> 
 
 
 @case
+def a_partition_column_that_the_records_have_otherwise_gets_another_name(local_world: World) -> Steps:
+    partitions = {"date": {"type": "date", "start": "2026-01-01", "from": "at"}}
+    local_world.options = {"partitions": partitions, "layout": "{at,,YYYY}/{at,,MM}/{at,,DD}"}
+    records = pa.table({"date": ["2026-02-10"], "at": ["2026-02-11T10:00:00"], "total": [1.0]})
+    yield partial(land, local_world, records), "give the partition column another name: partitions: {date_of_path: {"
+    local_world.options["partitions"] = {"date_of_path": partitions["date"]}
+    land(local_world, records)
+    local_world.ingest("date_of_path=2026-02-11")
+    assert local_world.query("SELECT date::VARCHAR, total FROM lake.sales") == [("2026-02-10", 1)]
+    return None
+
+
+@case
 def columns_are_known_before_records_are_accepted(local_world: World) -> Steps:
     table = rows(1, 1)
     with writer(local_world) as landing:

@@ -16,6 +16,7 @@ from lake_assets import load_config
 from lake_assets.config.sections import SqsSensor
 from lake_assets.detection.deliveries import parse
 from lake_assets.errors import LakeAssetsError
+from lake_assets.lake.commit.extension import register_by_extension
 from lake_assets.landing.writer import LandingWriter
 from lake_assets.orchestration.sensors.sqs_queue import Queue
 from lake_assets.streams.landing_zone import list_landed
@@ -494,6 +495,21 @@ def a_column_of_the_rows_with_many_values_has_some_or_is_another(local_world: Wo
     local_world.stream.ingest("shop=*")
     assert local_world.query("SELECT count(*) FROM lake.shops WHERE shop = 7") == [(10_001,)]
     return None
+
+
+@case
+def a_folder_that_is_not_named_like_its_column(local_world: World, monkeypatch: pytest.MonkeyPatch) -> Steps:
+    monkeypatch.setattr("lake_assets.lake.commit.strategy.REGISTER_STRATEGIES", (register_by_extension,))
+    local_world.options = {"mode": "index", "layout": "area={region}/date={date}"}
+    with local_world.landing.create("area=NW/date=2026-02-11/a.parquet") as file:
+        pq.write_table(sales(1), file)
+    yield "use mode: replace, or name the partition column like the folder"
+    local_world.options |= {"partitions": {"area": {}, "date": STREAM["partitions"]["date"]}}
+    local_world.options |= {"layout": "area={area}/date={date}", "destination": {"table": "named"}}
+    local_world.ingest("area=NW,date=2026-02-11")
+    assert local_world.query("SELECT total, area FROM lake.named") == [(1, "NW")]
+    local_world.options = {"mode": "replace", "layout": "area={region}/date={date}"}
+    return [1]
 
 
 # Sensors.

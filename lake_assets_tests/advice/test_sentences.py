@@ -71,7 +71,10 @@ def definitions(module: ast.Module, *, of_body: bool) -> dict[str, list[ast.expr
 
 def sentences() -> dict[str, str]:
     """The sentences that errors are raised with, or that belong to texts of vendors, as their fix; each with a file."""
-    errors = {n.name for n in ast.walk(trees(PACKAGE)[PACKAGE / "errors.py"]) if isinstance(n, ast.ClassDef)}
+    classes = [n for module in trees(PACKAGE).values() for n in ast.walk(module) if isinstance(n, ast.ClassDef)]
+    ours = {n.name for n in trees(PACKAGE)[PACKAGE / "errors.py"].body if isinstance(n, ast.ClassDef)}
+    of_rooms = {n.name for n in classes if any(isinstance(base, ast.Name) and base.id in ours for base in n.bases)}
+    errors = ours | of_rooms | {"kind"}  # the name of a variable for one of several
     advice: dict[str, str] = {}
     for path, module in trees(PACKAGE).items():
         for node in ast.walk(module):

@@ -18,6 +18,7 @@ from dev.servers.connect import connect_server
 from dev.servers.moto import Moto, moto
 from dev.servers.process import free_ports, running
 from dev.servers.standalone import cluster_environment, live_workers, worker_command
+from lake_assets import doctor
 from lake_assets.config.load import load_config
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.runs import SparkSubmit
@@ -35,7 +36,9 @@ from lake_assets.spark.remote import check_client
 from lake_assets.spark.workers import refused
 from lake_assets.version import VERSION
 from lake_assets_tests.advice.cases import Case, Steps, follow, named
+from lake_assets_tests.faults.outage import small_disk
 from lake_assets_tests.launch import undone
+from lake_assets_tests.launch.test_emr_serverless import driver as job_driver
 from lake_assets_tests.remote.requests import request
 from lake_assets_tests.spark.processes import run_python
 from lake_assets_tests.spark.stranger import older, stranger
@@ -106,6 +109,42 @@ def a_class_archive_that_cannot_be_made_is_switched_off(monkeypatch: pytest.Monk
     class_archive(java).failure.unlink()
     monkeypatch.setenv(OFF, "1")
     assert sharing_options(java, local) == []
+    return None
+
+
+@case
+def a_java_home_that_is_wrong_is_corrected_or_unset(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Steps:
+    home = find_java().home
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    yield doctor._java, "Correct JAVA_HOME, or unset it"
+    monkeypatch.setenv("JAVA_HOME", str(home))
+    assert "from JAVA_HOME" in doctor._java()
+    monkeypatch.delenv("JAVA_HOME")
+    assert "because" not in doctor._java()
+    return None
+
+
+@case
+def a_cache_that_cannot_be_written_to_is_another_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Steps:
+    (tmp_path / "file").touch()
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    yield doctor._cache, "set XDG_CACHE_HOME to a folder that can be written to and that stays"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert doctor._cache().endswith("can be written to")
+    return None
+
+
+@case
+def a_disk_that_is_full_gets_space(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Steps:
+    monkeypatch.setattr(doctor, "DISK_NEEDED", 50_000)
+    monkeypatch.setattr(doctor, "DISK_WANTED", 50_000)
+    with small_disk(tmp_path / "disk") as disk:
+        (disk / "large").write_bytes(b"x" * 60_000)
+        yield partial(doctor._disk, disk), "free some space"
+        (disk / "large").unlink()
+        assert "GB free" in doctor._disk(disk)
     return None
 
 
@@ -185,6 +224,25 @@ def the_bucket_of_messages_is_one_that_may_be_written(moto: Moto, monkeypatch: p
     policy = json.dumps({"Version": "2012-10-17", "Statement": rights})
     iam.put_user_policy(UserName="launcher", PolicyName="p", PolicyDocument=policy)
     refused_send()
+    return None
+
+
+@in_seconds
+def a_job_of_emr_serverless_has_an_application_and_a_network(moto: Moto, monkeypatch: pytest.MonkeyPatch) -> Steps:
+    emr, options = moto.client("emr-serverless"), {"releaseLabel": "emr-7.0.0", "type": "SPARK", "clientToken": "1"}
+    monkeypatch.setattr("lake_assets.remote.bucket.ATTEMPTS", 1)
+    monkeypatch.setattr("moto.emrserverless.models.JOB_STATUS", "RUNNING")
+    start = {"NAME": "value"}
+    wrong = partial(job_driver("00nothere").start, start)
+    yield wrong, "correct `runs` of the config, or the role's policy, or start the application"
+    application = emr.create_application(name="lake", **options)["applicationId"]
+    with monkeypatch.context() as away:
+        away.setenv("AWS_ENDPOINT_URL_EMR_SERVERLESS", "http://127.0.0.1:9")
+        unanswered = partial(job_driver(application).start, start)
+        yield unanswered, "correct the network, runs.region or the credentials of the credential chain"
+    driver = job_driver(application)
+    driver.start(start)
+    assert not driver.has_ended()
     return None
 
 

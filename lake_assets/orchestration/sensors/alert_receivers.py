@@ -116,7 +116,7 @@ def _to_webhook(webhook: Webhook, alert: Alert) -> None:
     except (_UnavailableError, requests.RequestException) as error:
         raise NotSentError(
             f"the alert was not sent to alerts.webhook: {masked(str(error), webhook)}:",
-            "check the URL, and that the server is up.",
+            "correct url or authorization of alerts.webhook, or start its server.",
         ) from None  # its text has the URL
 
 
@@ -149,12 +149,13 @@ def _to_slack(slack: Slack, alert: Alert) -> None:
     try:
         client.chat_postMessage(channel=slack.channel, text=text, blocks=blocks)
     except Exception as error:  # noqa: BLE001 - of Slack's client, and of urllib below it
-        raise NotSentError(f"the alert was not sent to alerts.slack: {masked(str(error), slack)}") from None
+        text = f"the alert was not sent to alerts.slack: {masked(str(error), slack)}:"
+        raise NotSentError(text, "correct token or channel of alerts.slack.") from None
 
 
 def _to_mail(email: Email, alert: Alert) -> None:
     try:
         send_mail(email, mail_subject(alert), mail_body(alert))
     except OSError as error:  # smtplib's errors among them
-        text = f"{type(error).__name__}: {masked(str(error), email)}"
-        raise NotSentError(f"the alert was not sent to alerts.email: {text}") from None
+        text = f"the alert was not sent to alerts.email: {type(error).__name__}: {masked(str(error), email)}:"
+        raise NotSentError(text, "correct alerts.email, or start the mail server.") from None
