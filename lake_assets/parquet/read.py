@@ -12,6 +12,7 @@ from lake_assets.escapes import visible_name
 from lake_assets.parquet.parquet_files import ParquetRows
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.storage_errors import changed_object, failure, is_of_cloud
+from lake_assets.storage.store import Store
 
 BATCH_ROWS = 131_072
 _TITLES = {"parquet": "Parquet", "csv": "CSV", "json": "JSON", "orc": "ORC", "avro": "Avro"}
@@ -59,7 +60,8 @@ def readable(storage: AnyStorage, uri: str, form: str = "parquet") -> Iterator[N
     except OSError as error:
         if error.errno is not None or is_of_cloud(error):
             mask_error(error, storage)
-            raise failure(error, storage, uri, "read") from error
+            refusal = Store(storage).refusal(uri.removeprefix(f"{storage.root}/"))
+            raise (refusal or failure(error, storage, uri, "read")) from error
         raise _damaged(uri, form, error) from error
 
 

@@ -65,6 +65,7 @@ _PREAMBLE = re.compile(
     r"(?:, after \d+ retries, max_retries: \d+, retry_timeout: \S+)? +- |"
     r"^.*?AWS Error \w+(?: \(HTTP status \d+\))? during \w+ operation: |^.*Azure Error: \[\w*\] |; Details: .*$"
 )
+_REGION = re.compile(r"(?:expecting '|<Region>)([a-z0-9-]+)")
 _REASON = 200  # characters
 _REFUSALS = (PermissionDeniedError, UnauthenticatedError, PermissionError)
 
@@ -129,9 +130,31 @@ def odd_name(error: Exception, root: str, uri: str | None) -> LakeAssetsError | 
     return kind(f"no client reads an object with such a name as {visible_name(name)}:", "rename it, or move it away.")
 
 
+def _by_answer(error: Exception, storage: AnyStorage, uri: str | None) -> LakeAssetsError | None:
+    """Return the error for an answer of S3 that has one meaning for every operation; None for others."""
+    text = str(error)
+    if find(text, Meaning.WRONG_CLOCK):
+        return StorageError(
+            f"{location(storage)} refuses requests with the time of this machine, whose clock is wrong:",
+            "set the clock, such as by NTP, and run it again.",
+        )
+    if find(text, Meaning.OTHER_REGION):
+        named = _REGION.search(text)
+        return StorageError(
+            f"the bucket of {storage.root} is in another region{f': {named[1]}' if named else ''}:",
+            "set `region` of the storage to that of its bucket.",
+        )
+    if uri is not None and find(text, Meaning.ARCHIVED):
+        return SourceError(
+            f"the object {visible_name(uri)} is in an archive of {location(storage)}:",
+            "restore it there and ingest the partition with --force, or let the stream's `files` leave it out.",
+        )
+    return None
+
+
 def client_error(
     error: Exception, storage: AnyStorage, operation: Operation, uri: str | None, refusing: Callable[[], str]
-) -> StorageError:
+) -> LakeAssetsError:
     """Return the error of ours for one of the client or of the operating system.
 
     `uri` is None if the operation was on the storage, or on a folder in it. `refusing` returns the URI of the storage
@@ -139,6 +162,8 @@ def client_error(
     """
     if isinstance(storage, LocalStorage) and (refusal := local.refusal(error)):
         return refusal
+    if (known := _by_answer(error, storage, uri)) is not None:
+        return known
     # Where the store gives a code, the code decides: a clock that is wrong is a 403 too.
     text = code_of(error) or str(error)
     if isinstance(error, UnauthenticatedError) or find(text, Meaning.WRONG_KEY):

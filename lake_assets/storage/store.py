@@ -16,7 +16,7 @@ from obstore.store import HTTPStore
 
 from lake_assets.config.secrets import mask_error
 from lake_assets.config.storages import AnyStorage, LocalStorage, R2Storage, S3Storage, WebStorage
-from lake_assets.errors import AbsentStorageError, SourceError, StorageError, StorageUnreachableError
+from lake_assets.errors import AbsentStorageError, LakeAssetsError, SourceError, StorageError, StorageUnreachableError
 from lake_assets.layout.names import is_data
 from lake_assets.retrying import Result
 from lake_assets.storage import local, s3, walk, web
@@ -201,6 +201,19 @@ class Store:
         if web.version(client, answer.meta).strip('"') != etag:
             raise self.changed(key)
         return body
+
+    def refusal(self, key: str) -> LakeAssetsError | None:
+        """Return why S3 refuses to give an object, which Arrow's errors do not say; None if it does not refuse."""
+        if not isinstance(self.storage, S3Storage | R2Storage):
+            return None
+        try:
+            with self._errors("read", key):
+                obstore.get(_made(once(self.storage)), key, options={"range": (0, 1)}).bytes()
+        except StorageUnreachableError:
+            return None
+        except LakeAssetsError as error:
+            return error
+        return None
 
     def changed(self, key: str) -> SourceError:
         """Return the error for an object that is gone, or has another ETag than in its listing."""

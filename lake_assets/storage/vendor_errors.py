@@ -17,6 +17,9 @@ from lake_assets.vendor_texts import Text, Texts
 class Meaning(Enum):
     """What an error says of a storage or queue; the first that an error says counts."""
 
+    ARCHIVED = auto()  # an object has to be restored before it can be read
+    OTHER_REGION = auto()  # the bucket is in another region
+    WRONG_CLOCK = auto()  # the time of the request is not that of the server
     FULL = auto()  # there is no space left
     LONG_NAME = auto()  # the name of an object is too long
     WRONG_KEY = auto()  # the key itself is refused
@@ -29,6 +32,10 @@ class Meaning(Enum):
 
 
 S3 = (
+    Text("InvalidObjectState", Meaning.ARCHIVED, "an object is in an archive, such as Glacier"),
+    Text("PermanentRedirect|redirect without LOCATION", Meaning.OTHER_REGION, "the server does not name the region"),
+    Text("AuthorizationHeaderMalformed", Meaning.OTHER_REGION, "the server names the region"),
+    Text("RequestTimeTooSkewed", Meaning.WRONG_CLOCK, "a clock is wrong by 15 minutes"),
     Text("StorageFull|InsufficientStorage|QuotaExceeded", Meaning.FULL, "a server of one's own is full"),
     Text("HTTP status 507", Meaning.FULL, "a server of one's own is full, and gives no code"),
     Text("KeyTooLong", Meaning.LONG_NAME, "a key has more than 1,024 bytes"),

@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from dev.servers.absent import absent
 from dev.servers.listener import Listener
+from dev.servers.odd_s3 import OddS3, odd_s3
 from dev.servers.postgres import PostgresServer
 from dev.servers.s3 import S3Server
 from dev.servers.web import plain_web_server
@@ -118,6 +119,48 @@ def a_link_to_a_file_that_is_gone_is_mended(local_world: World) -> Steps:
     landed.with_name("gone.txt").unlink()
     yield "restore that file, mount its disk, or remove the link"
     link.unlink()
+    return [1]
+
+
+@pytest.fixture
+def odd(local_world: World) -> Iterator[OddS3]:
+    """The bucket of the world's landing zone, with an object."""
+    with odd_s3() as server:
+        server.objects[KEY] = Path(local_world.land(NW, sales(1))).read_bytes()
+        local_world.source = server.source
+        yield server
+
+
+def says(code: str) -> bytes:
+    return b"<Error><Code>" + code.encode() + b"</Code></Error>"
+
+
+@case
+def an_object_in_an_archive_is_restored(local_world: World, odd: OddS3) -> Steps:
+    odd.answers = lambda _, key: (403, says("InvalidObjectState")) if key else None
+    yield "restore it there and ingest the partition with --force"
+    local_world.options = {"files": "*.csv"}
+    assert local_world.stream.manifest(local_world.partition(NW)).objects == ()
+    local_world.options = {}
+    odd.answers = lambda *_: None
+    local_world.ingest(NW, force=True)
+    return [1]
+
+
+@case
+def a_clock_that_is_wrong_is_set(local_world: World, odd: OddS3) -> Steps:
+    odd.answers = lambda *_: (403, says("RequestTimeTooSkewed"))
+    yield partial(local_world.ingest, NW), "set the clock, such as by NTP"
+    odd.answers = lambda *_: None
+    return [1]
+
+
+@case
+def a_bucket_in_another_region_gets_its_region(local_world: World, odd: OddS3) -> Steps:
+    odd.answers = lambda *_: (400, says("AuthorizationHeaderMalformed"))
+    yield "set `region` of the storage to that of its bucket"
+    odd.answers = lambda *_: None
+    local_world.source = odd.source | {"region": "eu-central-1"}
     return [1]
 
 

@@ -86,6 +86,13 @@ def s3_at(url: str) -> str:
     return failing(lambda: client.get_file_info(fs.FileSelector("lake")))
 
 
+def s3_answers(status: int, body: str) -> str:
+    """The text of obstore's client; Arrow's has no code of an object that it reads."""
+    with closing(Listener(status, body.encode(), "application/xml")) as listener:
+        place: Any = {"bucket": "lake", "region": "auto", "endpoint": listener.url, "key_id": "id", "secret": "key"}
+        return obstores(S3Storage.model_validate(place))
+
+
 def azure_at(url: str) -> str:
     account = f"AccountName=retail;BlobEndpoint={url}/retail;AccountKey=QUJD"
     return obstores(AzureStorage.model_validate({"container": "lake", "connection_string": account}))
@@ -182,6 +189,12 @@ def sqs_refuses_in_xml(request: pytest.FixtureRequest) -> str:
 # How each text is provoked: on a real server or folder, or by an answer with a status and codes.
 PROVOKED: dict[str, dict[str, Callable[[pytest.FixtureRequest], str] | tuple[Any, ...]]] = {
     "S3": {
+        "InvalidObjectState": lambda _: s3_answers(403, xml("InvalidObjectState")),
+        "PermanentRedirect|redirect without LOCATION": lambda _: (
+            s3_answers(301, "") + s3_answers(400, xml("PermanentRedirect"))
+        ),
+        "AuthorizationHeaderMalformed": lambda _: s3_answers(400, xml("AuthorizationHeaderMalformed")),
+        "RequestTimeTooSkewed": lambda _: s3_answers(403, xml("RequestTimeTooSkewed")),
         "StorageFull|InsufficientStorage|QuotaExceeded": (400, "StorageFull", "InsufficientStorage", "QuotaExceeded"),
         "HTTP status 507": (507,),
         "KeyTooLong": (400, "KeyTooLongError"),
