@@ -38,6 +38,7 @@ _UNKNOWN = "unknown field"
 _NO_TEXT = re.compile(r"changed from (string|null) to |changed from \w+ to string|Number too big")
 _SHOWN = 200  # characters of a value
 _WHOLE = re.compile(r"to u?int\d+, couldn't parse: ?-?\d+(\.0*|(\.\d*)?[eE]\+?\d+)$")
+_OBJECT = re.compile(rb"[ \t\r\n]*\{")
 _KEY = re.compile(rb'"((?:[^"\\]|\\.)*+)"[ \t\r\n]*:')
 
 Unknown = Literal["error", "ignore", "infer"]
@@ -116,6 +117,8 @@ class JsonText(Text):
         # Otherwise a line of two and a record on two lines could make up for each other in the count of rows.
         if not np.array_equal(ends, object_breaks(text, is_last=True)):
             raise pa.ArrowInvalid(NOT_ONE_RECORD)
+        if _OBJECT.match(text) is None:  # the others begin behind `}`; Arrow ends the process for a single null
+            _object_of(bytes(text))
         if self._schema is None:
             return _parse_json(text, self._options)
         rows = None
@@ -241,7 +244,7 @@ class JsonText(Text):
         except (ValueError, RecursionError) as problem:
             return f"no JSON: {problem}"
         if not isinstance(found, dict):
-            return f"a JSON {type(found).__name__}, and not an object"
+            return _no_object(found)
         reason, whole = reason_of(error), pa.struct(list(self._schema or ()))
         if self._unknown == "error" and reason.startswith((_UNKNOWN, "unexpected field")):
             _, rest = taken({name: one for name, one in found.items() if name.lower() not in self._omitted}, whole)
@@ -471,6 +474,10 @@ def _nested(kind: pa.DataType, values: Sequence[object]) -> pa.Array:
     return pa.MapArray.from_arrays(offsets, keys, found, mask=is_null).cast(kind)
 
 
+def _no_object(value: object) -> str:
+    return f"a JSON {'null' if value is None else type(value).__name__}, and not an object"
+
+
 def _object_of(line: bytes) -> dict[str, object]:
     """Return a record of JSON. One that has a field twice is refused."""
 
@@ -484,7 +491,7 @@ def _object_of(line: bytes) -> dict[str, object]:
     except (ValueError, RecursionError) as error:
         raise pa.ArrowInvalid(str(error)) from error
     if not isinstance(found, dict):
-        raise pa.ArrowInvalid(f"a JSON {type(found).__name__}, and not an object")
+        raise pa.ArrowInvalid(_no_object(found))
     return found
 
 

@@ -183,10 +183,17 @@ def read_mappings(database: CatalogDatabase, table_id: int) -> Mappings:
     return mappings
 
 
+_OF_PATHS = {"identity", "year", "month", "day", "hour"}
+
+
 def partition_keys(session: LakeSession, name: TableName) -> list[str]:
-    """Return the names of the columns by which a table is partitioned now, in lower case, in the order of its keys."""
+    """Return the names of the columns by which a table is partitioned now, in lower case, in the order of its keys.
+
+    A key that DuckLake's extension does not make of a path, a bucket of a column, is such as `bucket(4) of region`.
+    """
     with catalog_tables(session) as database:
-        return [name.lower() for _, _, _, name, *_ in _partition_keys(database, find_table(database, name))]
+        keys = _partition_keys(database, find_table(database, name))
+    return [name.lower() if key in _OF_PATHS else f"{key} of {name.lower()}" for _, key, _, name, *_ in keys]
 
 
 def _partition_keys(database: CatalogDatabase, table_id: int | None) -> list[Row]:

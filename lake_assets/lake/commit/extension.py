@@ -236,7 +236,7 @@ def refuse_files(session: LakeSession, table: TableName, partitions: Iterable[Pa
     """Refuse lakes and tables that accept no files of the stream, by a CatalogError.
 
     In an encrypted lake the extension registers a plain file, and then no query can read the table. Or the table is
-    partitioned by a column that the files' paths lack.
+    partitioned by other columns than the files' paths, or by buckets of one.
     """
     if session.config.inserts_only:
         raise CatalogError("the lake accepts rows only through INSERT, and no files that were written outside of it.")
@@ -245,10 +245,10 @@ def refuse_files(session: LakeSession, table: TableName, partitions: Iterable[Pa
         return
     names = [column.name for column in partition.columns]
     keys = partition_keys(session, table)
-    if other := next((key for key in keys if key not in map(str.lower, names)), None):
+    if keys and sorted(keys) != sorted(map(str.lower, names)):
         by = f"SET PARTITIONED BY ({', '.join(names)})" if names else "RESET PARTITIONED BY"
         raise CatalogError(
-            f"table {table} is partitioned by {', '.join(keys)}, and the paths of the stream's files have no {other}:",
+            f"table {table} is partitioned by {', '.join(keys)}, and the stream by {', '.join(names) or 'nothing'}:",
             f"run `ALTER TABLE {table} {by}` in a client of the lake.",
         )
 
