@@ -152,6 +152,7 @@ def a_clock_that_is_wrong_is_set(local_world: World, odd: OddS3) -> Steps:
     odd.answers = lambda *_: (403, says("RequestTimeTooSkewed"))
     yield partial(local_world.ingest, NW), "set the clock, such as by NTP"
     odd.answers = lambda *_: None
+    local_world.ingest(NW)
     return [1]
 
 
