@@ -25,7 +25,7 @@ Empty = Literal["null", "value", "refuse"]
 
 WHOLE = "all"  # of a table without partition columns
 
-_INTEGER = re.compile(r"-?[0-9]{1,19}")  # `\d` would accept digits of other scripts
+_INTEGER = re.compile(r"-?[0-9]{1,1024}")  # `\d` would accept digits of other scripts
 _ENCODED_IN_SHELL = re.compile(r"[,%\x00-\x1f\x7f]")  # separators and control characters
 _OF_SELECTIONS = re.compile(r"[,|]|\.(?=\.)|(?<=\.)\.")  # separators, alternatives and ranges
 _INT64 = range(-(2**63), 2**63)

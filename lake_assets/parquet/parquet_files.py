@@ -267,7 +267,7 @@ class ParquetRows:
                 raise self._refused(
                     name,
                     "outside the years 1677 to 2262, which the table's TIMESTAMP_NS cannot hold",
-                    "let the table have a TIMESTAMP column, or correct the value.",
+                    "correct the value, or let the stream fill another table with a TIMESTAMP column.",
                 )
             return
         # Both have wrapped in the same way, so their difference is right.
@@ -276,7 +276,7 @@ class ParquetRows:
             raise self._refused(
                 name,
                 "of less than a microsecond, which TIMESTAMP cannot hold",
-                f"{_REWRITE}, or create the table's column as TIMESTAMP_NS.",
+                f"{_REWRITE}, or, for a new table, declare type: TIMESTAMP_NS in `columns`.",
             )
 
     def _refused(self, name: str, problem: str, fix: str) -> SchemaError:

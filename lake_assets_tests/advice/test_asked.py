@@ -5,7 +5,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -381,6 +381,25 @@ def a_config_lies_in_a_folder_whose_name_is_a_text(tmp_path: Path) -> Steps:
     assert load_config(tmp_path / "lake.yaml", {})
     odd.rename(tmp_path / "lake")
     assert below(tmp_path / "lake")
+    return None
+
+
+@case
+def a_contract_has_types_and_rules_that_a_lake_has(tmp_path: Path) -> Steps:
+    def contract(old: str, new: str) -> Callable[[], LakeConfig]:
+        (tmp_path / "orders.odcs.yaml").write_text(CONTRACT.replace(old, new, 1))
+        (tmp_path / "lake.yaml").write_text(f"{GOOD}    contract: orders.odcs.yaml\n")
+        return partial(load_config, tmp_path / "lake.yaml", {})
+
+    kind, rule, late = "logicalType: integer", "metric: rowCount", "now()', mustBe: 0"
+    yield contract(kind, "logicalType: money"), "give its physicalType"
+    contract(kind, "logicalType: money, physicalType: BIGINT")()
+    yield contract(kind, "physicalType: MONEY"), "give its logicalType"
+    contract(kind, "physicalType: MONEY, logicalType: integer")()
+    yield contract(rule, "metric: freshness"), "write it as a rule of type sql"
+    contract(rule, "type: sql, name: fresh, query: SELECT 11")()
+    yield contract(late, "now()'"), "add mustBe or another one"
+    contract(late, "now()', mustBeLessThan: 1")()
     return None
 
 

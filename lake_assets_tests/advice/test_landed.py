@@ -1062,6 +1062,42 @@ def a_time_of_orc_that_is_finer_than_microseconds_is_rounded_or_declared(local_w
 
 
 @case
+def an_old_timestamp_is_of_the_years_and_the_unit_of_the_table(local_world: World) -> Steps:
+    def land(*values: int, unit: str = "ns", **writer: Any) -> None:
+        local_world.land(NW, pa.table({"total": [1.0], "at": pa.array(values, pa.timestamp(unit))}), **writer)
+
+    fine = {"columns": {"at": {"type": "TIMESTAMP_NS"}}, "destination": {"table": "fine"}}
+    land(1_001, use_deprecated_int96_timestamps=True)
+    yield ", or, for a new table, declare type: TIMESTAMP_NS in `columns`"
+    local_world.options = fine
+    local_world.ingest(NW)
+    land(2**54, unit="us", use_deprecated_int96_timestamps=True)
+    yield "correct the value, or let the stream fill another table with a TIMESTAMP column"
+    land(1_000, use_deprecated_int96_timestamps=True)
+    local_world.ingest(NW)
+    assert local_world.query("SELECT epoch_ns(f.at) FROM lake.fine f") == [(1_000,)]
+    local_world.options = {}
+    land(2**54, unit="us", use_deprecated_int96_timestamps=True)
+    return [1]
+
+
+@case
+def a_type_of_avro_that_is_within_itself_is_a_text_or_left_out(local_world: World) -> Steps:
+    local_world.options = {"format": "avro"}
+    total = {"name": "total", "type": "double"}
+    link = {"type": "record", "name": "link", "fields": [{"name": "next", "type": ["null", "link"]}]}
+    for x in ([], [{"name": "x", "type": "string"}]):
+        record = {"type": "record", "name": "row", "fields": [total, {"name": "x", "type": link}]}
+        text(local_world, of_avro(record, {"total": 1.0, "x": {"next": None}}), "a.avro")
+        yield "let its writer leave the column out, or cast it to a text"
+        text(local_world, of_avro(record | {"fields": [total, *x]}, {"total": 1.0, "x": "{}"}), "a.avro")
+        local_world.options = {"format": "avro", "destination": {"table": f"of_{len(x)}"}}
+        local_world.ingest(NW)
+    local_world.options = {"format": "avro"}
+    return [1]
+
+
+@case
 def columns_that_hive_has_named_by_their_places_get_names(local_world: World) -> Steps:
     local_world.options = {"format": "orc", "schema_policy": "evolve"}
     local_world.land(SW, in_orc(id=[0], total=[5.0]), "a.orc")

@@ -103,6 +103,81 @@ def a_granularity_has_one_of_five_names(local_world: World) -> Steps:
     return [1]
 
 
+def with_layout(world: World, layout: str, files: str = "*.parquet") -> Verb:
+    """Return what loads the config with this layout."""
+    world.options = {"layout": layout, "files": files}
+    return load(world)
+
+
+@case
+def folders_of_a_layout_are_below_the_source_and_have_names(local_world: World) -> Steps:
+    yield with_layout(local_world, "/"), "name the partition columns, as in region={region}/date={date}"
+    yield with_layout(local_world, "region={region}//date={date}"), "write one / between two folders"
+    yield with_layout(local_world, "../region={region}/date={date}"), "write folders below the source, without . and .."
+    yield with_layout(local_world, "region={region}\\date={date}"), "remove it, / separates folders"
+    yield with_layout(local_world, "region=*/date={date}"), "name the column that varies, as in region={region}"
+    with_layout(local_world, "region={region}/date={date}")()
+    local_world.land(NW, sales(1))
+    local_world.ingest(NW)
+    return [1]
+
+
+@case
+def brackets_of_a_layout_are_closed_around_a_column(local_world: World) -> Steps:
+    yield with_layout(local_world, "region={region}}/date={date}"), "remove it, or write {column,default,granularity}"
+    yield with_layout(local_world, "region={region/date={date}"), "write {column,default,granularity}"
+    yield with_layout(local_world, "region={region,a,,b}/date={date}"), "write {column,default,granularity}"
+    yield with_layout(local_world, "region={region,'a}/date={date}"), "close it before , or } and write ' in it twice"
+    yield with_layout(local_world, "region={}/date={date}"), "write {column} or {now(),,YY}"
+    yield with_layout(local_world, "region={region}{date}"), "put a text between, such as -"
+    with_layout(local_world, "region={region,'it''s',}-{date}")()
+    land_at(local_world, "region=NW-2026-02-11/a.parquet", 1)
+    local_world.ingest(NW)
+    return [1]
+
+
+@case
+def the_time_of_a_run_has_a_granularity_and_a_name(local_world: World) -> Steps:
+    region = "region={region}/date={date}/"
+    yield with_layout(local_world, region + "{now()}"), ",,YY}, or MM, WW, DD, HH"
+    yield with_layout(local_world, region + "{today(),,YY}"), ",,YY}, or quote the name"
+    yield with_layout(local_world, region + "date={now(),,YY}"), "give the folder another name"
+    with_layout(local_world, region + "year={now(),,YY}")()
+    land_at(local_world, "region=NW/date=2026-02-11/year=2026/a.parquet", 1)
+    local_world.options["path_columns"] = {"year": "integer"}
+    local_world.ingest(NW)
+    return [1]
+
+
+@case
+def values_in_names_of_files_are_between_texts(local_world: World) -> Steps:
+    yield with_layout(local_world, "region={region}", "b/{date}_*.parquet"), "write the folders as `layout`"
+    yield (
+        with_layout(local_world, "region={region}", "{date}_{now(),,YY}.parquet"),
+        "write * for the time in the name of",
+    )
+    yield with_layout(local_world, "region={region}", "{date}"), "write the text behind it, such as .parquet, or *"
+    with_layout(local_world, "region={region}/b", "{date}_*.parquet")()
+    land_at(local_world, "region=NW/b/2026-02-11_7.parquet", 1)
+    local_world.ingest(NW)
+    return [1]
+
+
+@case
+def a_number_of_a_path_has_digits_and_64_bits(local_world: World) -> Steps:
+    local_world.options = {"partitions": {"region": {"type": "integer"}} | DATE}
+    land_at(local_world, "region=7/date=2026-02-11/a.parquet", 1)
+    yield partial(local_world.ingest, "region=seven,date=2026-02-11"), "write it in the digits 0 to 9, such as 2026"
+    local_world.ingest("region=7,date=2026-02-11")
+    large = f"region={2**63}/date=2026-02-11"
+    yield partial(local_world.ingest, large.replace("/", ",")), ", or use type: string"
+    land_at(local_world, f"{large}/a.parquet", 2)
+    local_world.options = {"destination": {"table": "texts"}}
+    local_world.ingest(large.replace("/", ","))
+    assert local_world.query("SELECT s.total, t.total FROM lake.sales s, lake.texts t") == [(1, 2)]
+    return None
+
+
 @case
 def a_folder_that_is_a_value_alone_gets_a_name(local_world: World) -> Steps:
     local_world.options = {"layout": "{region}/{date}", "partitions": {"region": {"empty": "value"}} | DATE}
@@ -323,7 +398,7 @@ def a_folder_whose_encoding_is_not_utf_8_is_renamed(local_world: World) -> Steps
 def a_name_that_is_not_utf_8_is_renamed(local_world: World) -> Steps:
     file = land_at(local_world, "region=NW/date=2026-02-11/a.parquet", 1)
     other = file.rename(file.with_name(b"\xfc.parquet".decode(errors="surrogateescape")))
-    yield partial(status, local_world), "rename the folder or the file"
+    yield partial(status, local_world), "rename it"
     other.rename(file)
     local_world.ingest(NW)
     return [1]

@@ -69,23 +69,54 @@ def definitions(module: ast.Module, *, of_body: bool) -> dict[str, list[ast.expr
     return values
 
 
-def sentences() -> dict[str, str]:
-    """The sentences that errors are raised with, or that belong to texts of vendors, as their fix; each with a file."""
+@cache
+def errors() -> set[str]:
+    """Return the names of the classes of errors, and of a variable for one of several."""
     classes = [n for module in trees(PACKAGE).values() for n in ast.walk(module) if isinstance(n, ast.ClassDef)]
     ours = {n.name for n in trees(PACKAGE)[PACKAGE / "errors.py"].body if isinstance(n, ast.ClassDef)}
     of_rooms = {n.name for n in classes if any(isinstance(base, ast.Name) and base.id in ours for base in n.bases)}
-    errors = ours | of_rooms | {"kind"}  # the name of a variable for one of several
+    return ours | of_rooms | {"kind"}
+
+
+def called(call: ast.Call) -> str:
+    return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+
+
+@cache
+def takers(module: ast.Module) -> dict[str, tuple[int, str]]:
+    """The functions that give a parameter to an error as its fix: the parameter's place and name."""
+    found: dict[str, tuple[int, str]] = {}
+    for function in ast.walk(module):
+        if isinstance(function, ast.FunctionDef):
+            names = [argument.arg for argument in function.args.args if argument.arg != "self"]
+            calls = [call for call in ast.walk(function) if isinstance(call, ast.Call) and called(call) in errors()]
+            for fix in (call.args[1] for call in calls if len(call.args) > 1):
+                match fix:
+                    case (
+                        ast.Name(id=name)
+                        | ast.JoinedStr(values=[ast.FormattedValue(value=ast.Name(id=name)), ast.Constant(value=".")])
+                    ) if name in names:
+                        found[function.name] = names.index(name), name
+    return found
+
+
+def fixes(call: ast.Call, module: ast.Module) -> Iterator[ast.expr]:
+    """Yield what a call gives to an error as its fix, itself or by a function of its module, or to a vendor's text."""
+    place, name = takers(module).get(called(call), (len(call.args), ""))
+    if called(call) in {"Text", *errors()}:
+        place, name = (4, "advice") if called(call) == "Text" else (1, "hint")
+    yield from call.args[place : place + 1]
+    yield from (keyword.value for keyword in call.keywords if keyword.arg == name)
+
+
+def sentences() -> dict[str, str]:
+    """The sentences that errors are raised with, or that belong to texts of vendors, as their fix; each with a file."""
     advice: dict[str, str] = {}
     for path, module in trees(PACKAGE).items():
-        for node in ast.walk(module):
-            if isinstance(node, ast.Call):
-                name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-                hints = node.args[1:2] if name in errors else []
-                if name == "Text":  # of a vendor
-                    hints = [*node.args[4:], *(key.value for key in node.keywords if key.arg == "advice")]
-                for hint in hints:
-                    for text in filter(words_of, texts(hint, module)):
-                        advice.setdefault(text, path.relative_to(PACKAGE).as_posix())
+        for call in (node for node in ast.walk(module) if isinstance(node, ast.Call)):
+            for text in (text for fix in fixes(call, module) for text in texts(fix, module)):
+                if words_of(text):
+                    advice.setdefault(text, path.relative_to(PACKAGE).as_posix())
     return advice
 
 
