@@ -44,31 +44,19 @@ class Options:
 
     @cached_property
     def config(self) -> "LakeConfig":
-        """The config.
-
-        Raises:
-            ConfigError: the file does not exist or is not valid.
-        """
+        """The config."""
         from lake_assets.config.load import load_config
 
         return load_config(self.file)
 
     def stream(self, name: str | None) -> "OpenStream":
-        """Return the stream with that name, or the only one.
-
-        Raises:
-            click.UsageError: there is no such stream, or there are several and none is named.
-        """
+        """Return the stream with that name, or the only one. Otherwise a click.UsageError."""
         from lake_assets.streams.stream import open_streams
 
         return open_streams(self.config)[_chosen("stream", self.config.streams, name)]
 
     def lake(self, name: str | None, stream: str | None = None) -> "DuckLake":
-        """Return the lake with that name, the stream's lake, or the only one.
-
-        Raises:
-            click.UsageError: there is no such lake, or there are several and none is named.
-        """
+        """Return the lake with that name, the stream's lake, or the only one. Otherwise a click.UsageError."""
         from lake_assets.lake.ducklake import DuckLake
 
         if stream is not None:
@@ -79,11 +67,7 @@ class Options:
         return DuckLake(self.config.lakes[_chosen("lake", self.config.lakes, name)])
 
     def lakes(self, name: str | None) -> list[str]:
-        """Return the name of the lake with that name, or of all lakes.
-
-        Raises:
-            click.UsageError: there is no such lake.
-        """
+        """Return the name of the lake with that name, or of all lakes. Otherwise a click.UsageError."""
         return list(self.config.lakes) if name is None else [_chosen("lake", self.config.lakes, name)]
 
 
@@ -108,11 +92,7 @@ def partition_option(help: str, *, required: bool = False) -> Callable[[Command]
 
 
 def partition_of(stream: "Stream", text: str) -> "Partition":
-    """Return the partition that `region=NW,date=2026-02-11` names.
-
-    Raises:
-        click.UsageError: the text does not fit the stream's partition columns.
-    """
+    """Return the partition that `region=NW,date=2026-02-11` names. Otherwise a click.UsageError."""
     from lake_assets.layout.texts import has_wildcard
 
     try:
@@ -124,8 +104,7 @@ def partition_of(stream: "Stream", text: str) -> "Partition":
 def partitions_of(stream: "Stream", texts: Iterable[str]) -> "list[Partition]":
     """Return the partitions that the texts name, each once; also those outside the config.
 
-    Raises:
-        click.UsageError: a text does not fit the stream's partition columns.
+    Otherwise a click.UsageError.
     """
     return [partition_of(stream, text) for text in dict.fromkeys(texts)]
 
@@ -136,15 +115,7 @@ def partitions_or_only(stream: "Stream", texts: Sequence[str]) -> "list[Partitio
 
 
 def the_only_partition(stream: "Stream", otherwise: str = "") -> "Partition":
-    """Return the stream's only partition.
-
-    Args:
-        stream: the stream.
-        otherwise: ends the error's sentence by what else can be done.
-
-    Raises:
-        click.UsageError: the stream has several partitions.
-    """
+    """Return the stream's only partition; if there are several, a click.UsageError that ends by `otherwise`."""
     from lake_assets.selection.select import only_partition
 
     if (only := only_partition(stream)) is None:

@@ -53,11 +53,7 @@ def validate(options: Options, form: Form) -> None:
 
 
 def _check_sql(options: Options, config: "LakeConfig") -> None:
-    """Refuse SQL of transforms that Spark's parser refuses; without Java, say that it was not read.
-
-    Raises:
-        ConfigError: the parser refuses the SQL of a stream.
-    """
+    """Refuse SQL of transforms that Spark's parser refuses; without Java, say that it was not read."""
     if all(stream.transform is None or stream.transform.sql is None for stream in config.streams.values()):
         return  # Spark's modules take a second
     from lake_assets.config.load import is_of_variables

@@ -100,11 +100,7 @@ def sync_dagster(options: Options, stream: str | None, *, dry_run: bool, form: F
 
 
 def _instance(config: "LakeConfig") -> "dg.DagsterInstance":
-    """Dagster's instance.
-
-    Raises:
-        ConfigError: there is no folder of Dagster, or its dagster.yaml is not valid.
-    """
+    """Dagster's instance."""
     import dagster as dg
 
     from lake_assets.templates.starter.project import DAGSTER_SETTINGS

@@ -374,11 +374,7 @@ class _Schemas(GenerateJsonSchema):
 
 
 def output_schema(command: str) -> dict[str, Any]:
-    """Return the JSON Schema of a command's `--format json`, draft 2020-12.
-
-    Args:
-        command: one of `COMMANDS`.
-    """
+    """Return the JSON Schema of a command's `--format json`, draft 2020-12."""
     schema = TypeAdapter(_output(command)).json_schema(mode="serialization", schema_generator=_Schemas)
     return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | schema
 

@@ -17,7 +17,6 @@ class Failures:
 
     Args:
         debug: print tracebacks too.
-        noun: what fails.
         reported: each failure is an event already, which the JSON log has.
         err: print all on standard error, because standard output has a document.
     """

@@ -57,11 +57,7 @@ def explain(template: str, sample: Path | None, time_zone: str, *, nested: bool,
 
 
 def _read(file: Path) -> "pa.Table":
-    """Return the first million rows of the file.
-
-    Raises:
-        click.UsageError: the file's ending is unknown, or the file is not in that format.
-    """
+    """Return the first million rows of the file."""
     import duckdb
 
     from lake_assets.duckdb_engine import glob_literal, open_engine

@@ -23,7 +23,6 @@ class Outcomes:
 
     Args:
         form: of the command's output; `json` collects the results for a document and prints none.
-        debug: print tracebacks too.
     """
 
     def __init__(self, form: Form, *, debug: bool) -> None:
@@ -37,11 +36,7 @@ class Outcomes:
         return self._failures.count
 
     def add(self, outcome: "Outcome") -> None:
-        """Print the result or the error of a partition.
-
-        Raises:
-            Exception: the outcome's error, if it is not a `LakeAssetsError`.
-        """
+        """Print the result or the error of a partition. An error that is not a `LakeAssetsError` is raised."""
         self.ended.append(outcome)
         if outcome.result is not None and self._prints:
             info(_result_line(outcome.result))

@@ -116,15 +116,12 @@ def table_of(columns: Sequence[str], rows: Iterable[Sequence[str | None]], *, ri
 
 
 def print_table(table: "Table", least: Sequence[str] = ()) -> None:
-    """Print a table that is as wide as the terminal at most.
+    """Print a table of texts that is as wide as the terminal at most.
 
     On a terminal, texts that are too long end in an ellipsis. Numbers and the columns of `KEYS` are never cut: a long
-    key is folded, as are columns whose overflow is `fold`. If that is not enough, columns are left out, and a line
-    names them. In a pipe or file nothing is cut; if `COLUMNS` is set, cells are folded.
-
-    Args:
-        table: of texts.
-        least: the columns that are left out first, in this order; then the last ones.
+    key is folded, as are columns whose overflow is `fold`. If that is not enough, columns are left out, those of
+    `least` first, in this order, then the last ones, and a line names them. In a pipe or file nothing is cut; if
+    `COLUMNS` is set, cells are folded.
     """
     from rich.measure import Measurement
 
@@ -204,12 +201,9 @@ def write_documents(documents: "Iterable[Documented]") -> None:
 
 @contextmanager
 def collected(form: Form) -> "Iterator[list[Documented]]":
-    """Collect documents that a block makes one after another, and print them as an array when it ends.
+    """Collect a block's documents, and print them as an array when it ends, if the form is `json`.
 
     They are printed after an error too: what was done by then is done.
-
-    Args:
-        form: nothing is printed unless it is `json`.
     """
     documents: list[Documented] = []
     try:
@@ -252,11 +246,9 @@ def _cell(value: object) -> str | None:
 
 @contextmanager
 def documented(form: Form, make: "Callable[[BaseException | None], Documented]") -> Iterator[None]:
-    """Print the document of a block when it ends, also by an error, which is raised again.
+    """Print the document of a block when it ends, also by an error, which is raised again; nothing if not `json`.
 
-    Args:
-        form: nothing is printed unless it is `json`.
-        make: returns the document, with the error.
+    `make` returns the document, with the error.
     """
     try:
         yield

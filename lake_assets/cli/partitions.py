@@ -75,12 +75,8 @@ class CliRun:
     """A run of the command line.
 
     Attributes:
-        cli: the options before the command's name.
-        stream: of the partitions.
         partitions: each once; nothing is started for none.
-        options: of the run.
         launcher: where the driver executes; as the config says when None.
-        form: of the output.
     """
 
     cli: Options

@@ -155,11 +155,7 @@ def apply(ctx: click.Context, file: str, *, yes: bool, launcher: str | None, for
 
 
 def _refuse_other_settings(opened: "OpenStream", file: str, document: dict[str, Any]) -> None:
-    """Refuse a plan of which the same objects would become something else now.
-
-    Raises:
-        ConfigError: a setting of the stream is not that of the plan.
-    """
+    """Refuse a plan of which the same objects would become something else now."""
     config = opened.config
     now = (opened.lake_name, str(opened.table), config.mode, config.on_empty, config.schema_policy)
     for name, value in zip(_SETTINGS, now, strict=True):
@@ -171,11 +167,7 @@ def _refuse_other_settings(opened: "OpenStream", file: str, document: dict[str, 
 
 
 def _planned(opened: "OpenStream", file: str, path: str) -> "Partition":
-    """Return a partition of the plan.
-
-    Raises:
-        ConfigError: the stream has other partition columns now.
-    """
+    """Return a partition of the plan."""
     if (partition := opened.config.partition_at(path)) is None:
         raise ConfigError(
             f"{file} has the partition {path}, and the partition columns of {opened.name} are others:",
@@ -185,11 +177,7 @@ def _planned(opened: "OpenStream", file: str, path: str) -> "Partition":
 
 
 def _read_plan(file: str) -> dict[str, Any]:
-    """Return the plan of a file.
-
-    Raises:
-        ConfigError: it is not a plan.
-    """
+    """Return the plan of a file."""
     text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
     try:
         document = json.loads(text)

@@ -24,9 +24,6 @@ def progress_bar(*, is_off: bool = False) -> Iterator[None]:
 
     The bar appears when an operation has taken two seconds. There is none if standard error is not a terminal or the
     command is quiet, and none if `NO_COLOR` is set, because a bar moves the cursor by escape codes.
-
-    Args:
-        is_off: show none.
     """
     if is_off or is_plain() or not sys.stderr.isatty():  # by FORCE_COLOR a pipe is a terminal for rich
         yield

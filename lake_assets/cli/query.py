@@ -109,13 +109,7 @@ def _query_error(error: "duckdb.Error") -> CatalogError:
 
 
 def write_relation(relation: "duckdb.DuckDBPyRelation", form: Format, follow: Follow = nullcontext) -> None:
-    """Write the relation's rows; DuckDB casts each value to text.
-
-    Args:
-        relation: of the rows.
-        form: csv, json, or a table of the first rows.
-        follow: its context is that of the execution.
-    """
+    """Write the relation's rows; DuckDB casts each value to text. `follow` gives the context of the execution."""
     if form == "json":
         from lake_assets.duckdb_engine import identifier
 

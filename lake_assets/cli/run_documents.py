@@ -192,11 +192,8 @@ class PlanDocument(Document):
     def of(cls, stream: OpenStream, made: StreamPlan, *, left_out: LeftOut, outside: bool) -> "PlanDocument":
         """Return the document of a plan.
 
-        Args:
-            stream: of the plan.
-            made: the plan.
-            left_out: what a listing of the whole landing zone left out; of nothing if only some folders were listed.
-            outside: whether partitions outside the config are accepted.
+        `left_out` is of nothing if only some folders were listed. `outside`: partitions outside the config are
+        accepted.
         """
         return cls(
             stream=made.stream,

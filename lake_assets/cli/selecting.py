@@ -64,8 +64,7 @@ def _run_options(*, outside: bool, force: bool = False) -> IngestOptions:
 def selection_options(default: str) -> Callable[[Command], Command]:
     """Return the options that select partitions; the command gets them as `wanted`, of type `Wanted`.
 
-    Args:
-        default: what is selected without them, for the help.
+    `default` is what is selected without them, for the help.
     """
     options = {
         "texts": click.option(
@@ -95,12 +94,7 @@ def _wanted(**options: Any) -> "Wanted":  # noqa: ANN401 - the values of click's
 
 
 def selected(stream: "OpenStream", wanted: "Wanted", *, outside: bool) -> "Selection":
-    """Return the partitions that the options select.
-
-    Raises:
-        click.UsageError: an option does not fit the stream's partition columns, a named partition is outside the
-            config, or nothing is selected by texts.
-    """
+    """Return the partitions that the options select. Texts that select nothing are a click.UsageError."""
     from lake_assets.selection.select import select
 
     try:

@@ -17,10 +17,8 @@ if TYPE_CHECKING:
 class Session:
     """Starts the session at the first call, and returns the same one at later calls.
 
-    Args:
-        settings: the config's Spark settings.
-        debug: log Spark's errors to standard error, unless the settings have a log level.
-        transforms: as in `spark_config`.
+    With `debug` Spark's errors are logged to standard error, unless the settings have a log level. `transforms` is as
+    in `spark_config`.
     """
 
     def __init__(self, settings: Mapping[str, str], *, debug: bool = False, transforms: bool = True) -> None:
@@ -34,11 +32,7 @@ class Session:
         """Duration of the start."""
 
     def __call__(self) -> "SparkSession":
-        """Return the session.
-
-        Raises:
-            SparkUnavailableError: there is no usable Java, or the JVM ended while it started.
-        """
+        """Return the session."""
         from lake_assets.spark.remote import has_stopped
         from lake_assets.spark.session import LOG_LEVEL, spark_config, start_session
 

@@ -26,16 +26,7 @@ verbose_option = click.option(
 
 
 def set_verbosity(ctx: click.Context, *, quiet: bool = False, verbose: int = 0) -> None:
-    """Print less or more until the program ends.
-
-    Args:
-        ctx: of the program or of its command; the options of both are added.
-        quiet: print only errors and results.
-        verbose: how often `--verbose` is given.
-
-    Raises:
-        click.UsageError: both are given.
-    """
+    """Print less or more until the program ends, by the options of the program and of its command, which are added."""
     quiet = ctx.meta[_QUIET] = quiet or ctx.meta.get(_QUIET, False)
     verbose = ctx.meta[_VERBOSE] = verbose + ctx.meta.get(_VERBOSE, 0)
     if quiet and verbose:
@@ -48,12 +39,7 @@ def set_verbosity(ctx: click.Context, *, quiet: bool = False, verbose: int = 0) 
 
 
 def end_verbosity(ctx: click.Context, start: float) -> None:
-    """Report the seconds of the command if it is verbose, and print as by default from now on.
-
-    Args:
-        ctx: of the program.
-        start: when the command began, by `time.perf_counter`.
-    """
+    """Report the seconds since `start`, by `time.perf_counter`, if verbose, and print as by default from now on."""
     if ctx.meta.get(_VERBOSE):
         report("command", message=ctx.invoked_subcommand, seconds=time.perf_counter() - start)
     set_quiet(quiet=False)

@@ -107,17 +107,9 @@ def _has_report(specs: StreamSpecs, config: LakeConfig) -> bool:
 
 
 def _check_names(config: LakeConfig, specs: Sequence[StreamSpecs], ledgers: Mapping[str, dg.AssetSpec]) -> None:
-    """Refuse a config in which two definitions would have one name.
+    """Refuse a config in which two definitions would have one name; the error names both.
 
     Assets, jobs and their steps share one namespace.
-
-    Args:
-        config: of the definitions.
-        specs: those of each stream.
-        ledgers: the attributes of the ledger of each lake that has streams.
-
-    Raises:
-        ConfigError: two definitions share a name; the error names both.
     """
     owners: dict[str, str] = {OWN_JOB: "a job of Dagster's own"}
     for name, owner in _names(config, specs, ledgers):

@@ -26,11 +26,7 @@ def outcome_of_commit(stream: OpenStream, partition: Partition, row: LedgerRow) 
 
 
 def commits_of(stream: OpenStream, partitions: Sequence[Partition]) -> dict[Partition, LedgerRow]:
-    """Return each partition's newest commit that changed its rows; a partition without one is left out.
-
-    Raises:
-        CatalogError: the ledger cannot be read.
-    """
+    """Return each partition's newest commit that changed its rows; a partition without one is left out."""
     if not partitions:
         return {}
     with stream.lake.open_if_exists() as session:

@@ -97,11 +97,7 @@ def delete_texts(instance: dg.DagsterInstance, pattern: str, before: str) -> Non
 
 
 def send_mail(email: Email, subject: str, body: str) -> None:
-    """Send a mail of HTML as Dagster's own sensor of failed runs does.
-
-    Raises:
-        OSError: the server cannot be reached, refuses, or has no trusted certificate.
-    """
+    """Send a mail of HTML as Dagster's own sensor of failed runs does. An OSError says why it cannot."""
     message = EMAIL_MESSAGE.format(
         email_from=email.sender,
         email_to=",".join(email.to),
@@ -135,8 +131,7 @@ def output_of(check: dg.AssetCheckSpec) -> str:
 def instance_in(folder: Path) -> dg.DagsterInstance:
     """Return the instance of the dagster.yaml in this folder, as `DagsterInstance.get` does with $DAGSTER_HOME.
 
-    Raises:
-        DagsterError: the file is not valid.
+    Raises DagsterError if the file is not valid.
     """
     return dg.DagsterInstance.from_config(os.fspath(folder))
 
@@ -254,10 +249,8 @@ def runs_with_plan(instance: dg.DagsterInstance, check: dg.AssetCheckKey, partit
 def failing_partitions(instance: dg.DagsterInstance, check: dg.AssetCheckKey, *, of_newest: bool) -> list[str]:
     """Return the keys of the partitions whose newest result of a check is a failure.
 
-    Args:
-        instance: with the results.
-        check: whose results they are.
-        of_newest: leave out failures from before the partition's newest materialization, which Dagster does not show.
+    With `of_newest` failures from before the partition's newest materialization, which Dagster does not show, are left
+    out.
     """
     return [
         key
@@ -419,11 +412,7 @@ def cancel_checks(
 ) -> None:
     """Delete a run's plans to check partitions that have nothing to check. Dagster would show them as skipped.
 
-    Args:
-        instance: with the plans.
-        asset: whose checks they are.
-        run_id: of the run.
-        partitions: their keys; all that the run has not checked, and the whole table, when None.
+    Without partitions, all that the run has not checked, and the whole table.
     """
     storage, checks = instance.event_log_storage, AssetCheckExecutionsTable.c
     if not isinstance(storage, SqlEventLogStorage) or partitions == []:
@@ -479,15 +468,12 @@ def renew_plans(
 def leave_backfill(context: StepContext, asset: dg.AssetKey, keys: Sequence[str]) -> bool:
     """Take partitions that have nothing to materialize out of the targets of the run's backfill, if it is of one.
 
-    Otherwise Dagster ends the backfill as failed, because they never get a materialization. Partitions downstream
-    that depend on no other targets of the asset are taken out too: Dagster would launch them for nothing, or, if the
-    asset materializes no partition at all, end them as failed. It knows those of this code location only.
+    Otherwise Dagster ends the backfill as failed, because they never get a materialization. Partitions downstream that
+    depend on no other targets of the asset are taken out too: Dagster would launch them for nothing, or, if the asset
+    materializes no partition at all, end them as failed. It knows those of this code location only.
 
     Dagster's daemon reads a backfill and writes it back a moment later, so a write may be lost: call this until it
-    returns True.
-
-    Returns:
-        Whether the backfill does not target the keys, as read before this call's write.
+    returns True: the backfill does not target the keys, as read before this call's write.
     """
     instance, run = context.instance, context.run
     backfill = instance.get_backfill(run.tags[BACKFILL]) if keys and BACKFILL in run.tags else None
@@ -529,7 +515,6 @@ class UserFailure(DagsterUserCodeProcessError, dg.Failure):  # noqa: N818 - name
     and so stores neither the traceback of its own code nor the name of this class.
 
     Args:
-        text: what is wrong, and how to fix it.
         metadata: shown below the text.
     """
 

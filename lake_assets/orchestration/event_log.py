@@ -20,10 +20,6 @@ class EventLog:
 
     One message carries many events, because Dagster takes longer to store one than a small commit takes. Retries are a
     warning before it.
-
-    Args:
-        log: of the run's step.
-        run_id: of the events.
     """
 
     def __init__(self, log: dg.DagsterLogManager, run_id: str) -> None:

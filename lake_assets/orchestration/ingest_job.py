@@ -38,11 +38,7 @@ class SelectionConfig(dg.Config):
 
     @property
     def wanted(self) -> Wanted:
-        """What is selected; the waiting partitions if nothing else is.
-
-        Raises:
-            PartitionError: `all` and something else.
-        """
+        """What is selected; the waiting partitions if nothing else is."""
         is_open = not (self.partitions or self.failed or self.all)
         waiting = is_open if self.waiting is None else self.waiting
         return Wanted(tuple(self.partitions), waiting=waiting, failed=self.failed, every=self.all, most=self.max)

@@ -71,10 +71,8 @@ def materialization_metadata(
 ) -> Metadata:
     """Return the metadata of one partition's materialization.
 
-    Args:
-        result: of the ingest, with its view if there is a table.
-        landing: key of the asset that the table's columns come from by their names; None if a transform makes them.
-        elsewhere: of the commit, if another process made it.
+    `landing` is the key of the asset that the table's columns come from by their names; None if a transform makes them.
+    `elsewhere` is of the commit, if another process made it.
     """
     row, view = result.row, result.view
     exported = None if result.deltas is None else delta_figures(result.deltas)
@@ -338,12 +336,9 @@ def facts_of(error: Exception) -> dict[str, str]:
 
 
 def lines_by_text(texts: Mapping[str, str], most: int, elsewhere: str) -> list[str]:
-    """Return a line for each error, which begins with the names that it belongs to.
+    """Return a line for each error, by the names that it belongs to, and one that counts those beyond `most`.
 
-    Args:
-        texts: the error's text by a name.
-        most: number of lines; one more counts the other errors.
-        elsewhere: names where the others are reported.
+    `elsewhere` names where the others are reported.
     """
     by_text: dict[str, list[str]] = {}
     for name, text in texts.items():

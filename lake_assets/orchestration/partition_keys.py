@@ -119,27 +119,18 @@ class StreamKeys:
         return self._cells.of(partition)
 
     def cell(self, key: str) -> Partition:
-        """Return the cell of a key.
-
-        Raises:
-            PartitionError: as of `partition_of`.
-        """
+        """Return the cell of a key. Errors are those of `partition_of`."""
         return partition_of(self.columns, key)
 
     def partitions(self, key: str) -> list[Partition]:
         """Return the partitions of a key, in order: of its time those of the config, by now.
 
-        Raises:
-            PartitionError: as of `partition_of`.
+        Errors are those of `partition_of`.
         """
         return self._cells.partitions(self.cell(key))
 
     def partition(self, key: str) -> Partition:
-        """Return the one partition of a key.
-
-        Raises:
-            PartitionError: as of `partition_of`, or the key has another number of partitions.
-        """
+        """Return the one partition of a key. Another number of them is a PartitionError."""
         partitions = self.partitions(key)
         if len(partitions) != 1:
             such = f", such as {partitions[-1].option}" if partitions else ""
@@ -161,10 +152,8 @@ class StreamKeys:
     def recent(self, instance: dg.DagsterInstance | None, at: dt.datetime, lookback: int) -> dict[str, list[str]]:
         """Return the keys of each dimension: of a time those of the newest partitions, of another column all.
 
-        Args:
-            instance: has the dynamic ones; may be None if there are none.
-            at: the moment of the newest partition, with a time zone.
-            lookback: the number of partitions before that one.
+        The newest are the one at a moment, with a time zone, and so many before it. The instance may be None if no
+        partitions are dynamic.
         """
         windows = recent_texts(self._stream.config, at, lookback)
         keys: dict[str, list[str]] = {}
@@ -238,8 +227,6 @@ class ValueOrder:
     """The positions of values in Dagster's order of their columns, read from Dagster when a column is first asked for.
 
     Args:
-        stream: of the columns.
-        instance: has the keys of dynamic partitions.
         new: further keys by the name of the dynamic partitions, which have the last positions.
     """
 
@@ -304,9 +291,7 @@ def joined_key(keys: Mapping[str, str]) -> str:
 def partition_of(columns: Sequence[PartitionColumn], key: str) -> Partition:
     """Return the cell that a key names, which is a partition if they have the same columns.
 
-    Raises:
-        PartitionError: a value is not of its column's type, or is not written as by `partition_key`: the partition
-            would have two keys.
+    A value that is not written as by `partition_key` is a PartitionError: the partition would have two keys.
     """
     ordered = sorted(columns, key=lambda column: column.name)
     texts = key.split(_JOINT)

@@ -22,11 +22,8 @@ def pyspark_resource(spark: Spark, *, transforms: bool = True) -> LazyPySparkRes
 def sessions(pyspark: LazyPySparkResource, spark: Spark) -> Sessions:
     """Return a function that returns the resource's session; the first call starts it.
 
-    It raises `SparkUnavailableError` if Spark cannot start.
-
-    Args:
-        pyspark: the resource of the run, which may be the user's own.
-        spark: of the config; its URL of a Spark Connect server has the token that the resource lacks.
+    It raises `SparkUnavailableError` if Spark cannot start. The URL of a Spark Connect server in the config has the
+    token that the resource lacks.
     """
 
     def session() -> SparkSession:

@@ -99,11 +99,7 @@ def restore_job(stream: OpenStream, asset: dg.AssetKey) -> dg.JobDefinition:
 
 
 def _partition(stream: OpenStream, text: str) -> Partition:
-    """Return the partition of a text of the command line, or of a key.
-
-    Raises:
-        PartitionError: it names no partition of the stream.
-    """
+    """Return the partition of a text of the command line, or of a key."""
     if "=" in text:
         return stream.config.partition(text)
     return keys_of(stream).partition(text)
@@ -112,11 +108,7 @@ def _partition(stream: OpenStream, text: str) -> Partition:
 def _run(
     stream: OpenStream, partition: Partition, config: RestoreConfig, context: dg.OpExecutionContext
 ) -> Restored | None:
-    """Do what the launchpad says; returns the result of a restore.
-
-    Raises:
-        LakeAssetsError: nothing was changed.
-    """
+    """Do what the launchpad says; returns the result of a restore. On an error nothing was changed."""
     options = IngestOptions(run_id=context.run_id, requested_by=requester(context.run.tags))
     if config.release:
         if config.snapshot is not None or config.hold:
@@ -128,11 +120,7 @@ def _run(
 
 
 def history_markdown(stream: OpenStream, partition: Partition) -> str:
-    """Return the newest snapshots of a partition, as a table of Markdown.
-
-    Raises:
-        CatalogError: the lake cannot be read.
-    """
+    """Return the newest snapshots of a partition, as a table of Markdown."""
     rows = [[markdown(text) for text in described(entry)] for entry in history(stream, partition, _NEWEST)]
     return markdown_table(_COLUMNS, rows, _NUMBERS)
 

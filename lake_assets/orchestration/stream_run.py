@@ -99,11 +99,7 @@ class StreamRun:
     """One run over partitions of a stream.
 
     Args:
-        specs: of the stream and its assets.
-        context: of the run's step.
-        spark: gives the Spark session.
         config: of a launcher; None for a driver in this process.
-        options: as of `options_of`.
 
     Attributes:
         partitions: those that the run refreshes, each with its key.
@@ -154,12 +150,7 @@ class StreamRun:
     def refreshed(self, partitions: Mapping[Partition, str]) -> Iterator[PartitionEvent]:
         """Ingest partitions, each with its key, and note their outcomes.
 
-        Yields:
-            The events of what has ended, if the run breaks off; else nothing.
-
-        Raises:
-            DagsterExecutionInterruptedError: somebody ended the run.
-            Exception: what ended the run otherwise.
+        If the run breaks off it yields the events of what has ended, else nothing. It raises what ended the run.
         """
         self.partitions = partitions
         try:
@@ -385,11 +376,7 @@ class StreamRun:
             yield event(self.asset, partition=key, metadata=metadata, tags=dimension_tags(key))
 
     def settle_plans(self, keys: Sequence[str]) -> None:
-        """Let Dagster show partitions with nothing to materialize as they are: missing, or as before the run.
-
-        Args:
-            keys: of all partitions of the run, whose events Dagster has.
-        """
+        """Let Dagster show partitions with nothing to materialize as they are: missing, or as before the run."""
         instance, run = self._context.instance, self._context.run
         failed, done = set(map(self._key, self.failed)), self.done_keys
         nothing = [key for key in keys if key not in self._materialized and key not in failed]

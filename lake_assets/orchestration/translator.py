@@ -126,15 +126,10 @@ class StreamSpecs:
 def specs_of(
     stream: OpenStream, translator: LakeAssetsTranslator | None = None, readers: tuple[OpenStream, ...] = ()
 ) -> StreamSpecs:
-    """Return the attributes of a stream's assets.
+    """Return the attributes of a stream's assets, by the package's own translator when None.
 
-    Args:
-        stream: the stream.
-        translator: the package's own when None.
-        readers: the streams that share the asset of its landing zone, as `readers_of` returns them; this one if empty.
-
-    Raises:
-        ConfigError: Dagster refuses an attribute.
+    `readers` are the streams that share the asset of its landing zone, as `readers_of` returns them; this one if empty.
+    An attribute that Dagster refuses is a ConfigError.
     """
     translator, readers = translator or LakeAssetsTranslator(), readers or (stream,)
 
@@ -165,16 +160,9 @@ def ledger_spec(
     streams: Sequence[OpenStream],
     translator: LakeAssetsTranslator | None = None,
 ) -> dg.AssetSpec:
-    """Return the attributes of the asset of a lake's ledger.
+    """Return the attributes of the asset of a lake's ledger, by the package's own translator when None.
 
-    Args:
-        lake: the lake's name.
-        key_prefix: of all keys in the config.
-        streams: those of this lake.
-        translator: the package's own when None.
-
-    Raises:
-        ConfigError: Dagster refuses an attribute.
+    An attribute that Dagster refuses is a ConfigError.
     """
     data = LakeAssetsTranslatorData("ledger", f"{lake}_ledger", key_prefix, tuple(streams))
     return _translated(translator or LakeAssetsTranslator(), data)

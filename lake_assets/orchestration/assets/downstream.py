@@ -31,11 +31,7 @@ _ASSET_KEYS = "Keys of streams' assets by the streams' names, such as `shop/sale
 
 class _ReadOnly(dg.IOManager):
     def handle_output(self, context: dg.OutputContext, obj: object) -> None:  # noqa: ARG002 - Dagster's signature
-        """Refuse a value: the rows of streams come from their landing zones.
-
-        Raises:
-            ConfigError: always.
-        """
+        """Refuse a value: the rows of streams come from their landing zones."""
         raise ConfigError(
             f"the asset {user_text(context.asset_key)} returned a value, and this IO manager only reads streams:",
             "give the asset another io_manager_key, or annotate it with -> None.",

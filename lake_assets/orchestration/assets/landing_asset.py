@@ -26,11 +26,8 @@ from lake_assets.streams.stream import OpenStream
 def landing_asset(streams: Sequence[OpenStream], spec: dg.AssetSpec) -> dg.SourceAsset:
     """Return the asset `<stream>_landing`; to observe it is to see which partitions wait.
 
-    Dagster has no owners and no dependencies for such an asset.
-
-    Args:
-        streams: those that read the landing zone, with the same partitions.
-        spec: the attributes of the asset.
+    Dagster has no owners and no dependencies for such an asset. Its streams read one landing zone, with the same
+    partitions.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dg.BetaWarning)
@@ -120,13 +117,7 @@ def _scanned_partitions(stream: OpenStream, instance: dg.DagsterInstance) -> lis
 
 
 def recent_partitions(stream: OpenStream, instance: dg.DagsterInstance, lookback: int | None) -> list[Partition] | None:
-    """Return the newest partitions that Dagster knows; None if all are wanted.
-
-    Args:
-        stream: of the partitions.
-        instance: has the dynamic ones.
-        lookback: the number of partitions before the current one; None for all.
-    """
+    """Return the newest partitions that Dagster knows, so many before the current one; None if all are wanted."""
     if lookback is None:
         return None
     return keys_of(stream).recent_partitions(instance, dt.datetime.now(dt.UTC), lookback)

@@ -34,9 +34,6 @@ def report_asset(specs: StreamSpecs) -> dg.AssetsDefinition:
 
     Its figures are numbers under plain names (`partitions_committed`, `partitions_stale`, …, `rows`), which Dagster
     plots over time.
-
-    Raises:
-        ConfigError: Dagster refuses the stream's name or owners.
     """
     stream, spec = specs.stream, specs.report
 

@@ -67,9 +67,6 @@ def stream_asset(specs: StreamSpecs, config: LakeConfig | None = None) -> dg.Ass
     run commits partition by partition. A partition that fails does not stop the others. Each committed partition has
     its own materialization. The error of a failed one is an observation, which does not change its status in Dagster,
     and at its end the run fails with the list of them.
-
-    Raises:
-        ConfigError: Dagster does not take the stream's name, owners or kinds.
     """
     stream, spec, lake_config = specs.stream, specs.table, config
 
@@ -156,8 +153,7 @@ def _partitions(run: StreamRun, context: dg.AssetExecutionContext) -> dict[Parti
 def _selected(run: StreamRun, partitions: dict[Partition, str], wanted: Wanted) -> dict[Partition, str]:
     """Of the run's partitions, those that its config selects; the others get no event.
 
-    Raises:
-        dagster.Failure: the config is not of the selection grammar, or the landing zone or the lake cannot be read.
+    It ends a run by dagster.Failure if that is not possible.
     """
     if wanted.is_empty:
         return partitions

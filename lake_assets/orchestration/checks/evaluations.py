@@ -42,10 +42,7 @@ class Evaluator:
     """Makes the events of one run's checks.
 
     Args:
-        stream: whose checks they are.
-        asset: the key of the stream's asset.
         instance: Dagster's, with the earlier results.
-        run_id: of the run.
         keys: of the run's partitions; none if it is of the whole table.
     """
 
@@ -64,9 +61,6 @@ class Evaluator:
 
         A check of partitions has a result for each partition of the run, under Dagster's key of it, so that the next
         run, of another partition, does not replace it.
-
-        Raises:
-            LakeAssetsError: the landing zone or the lake cannot be read, or the check's SQL is wrong.
         """
         if not is_by_partition(self.stream, name):
             yield self._of_one(check_run.result(name), check_run.scope)
@@ -117,9 +111,7 @@ class Evaluator:
     def not_run(self, name: str, but: Iterable[str] = ()) -> Iterator[dg.AssetCheckEvaluation]:
         """Yield the earlier results of a check that the run ends without; otherwise Dagster shows the check as skipped.
 
-        Args:
-            name: of the check.
-            but: keys of partitions that earlier results do not describe any more.
+        Those of the keys in `but` do not describe their partitions any more.
         """
         outdated = set(but)
         if is_by_partition(self.stream, name):

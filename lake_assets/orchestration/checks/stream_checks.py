@@ -162,13 +162,8 @@ def evaluations_of_commits(
 ) -> Iterator[dg.AssetCheckEvaluation]:
     """Check partitions whose commits no run of the asset made: a restore, a job, the command line.
 
-    Args:
-        stream: of the partitions.
-        asset: key of the stream's asset.
-        instance: with the earlier results, and the materializations of these commits.
-        run_id: of the run that reports them; empty if none does.
-        scope: the partitions, and those that the run did not commit.
-        warn: is called with the reason why a check was not made.
+    The instance has the earlier results, and the materializations of these commits. `run_id` is of the run that reports
+    them; empty if none does. `warn` is called with the reason why a check was not made.
     """
     names = tuple(checks_of(stream))
     keys = list(dict.fromkeys(map(keys_of(stream).of, scope.tried or ())))

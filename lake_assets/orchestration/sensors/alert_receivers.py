@@ -30,11 +30,8 @@ class Alert:
         title: one line.
         text: what is wrong, and what to do.
         stream: of the landing zone; None if a run failed.
-        job: that failed.
-        run: its id.
         assets: their keys, as Dagster shows them.
         partition: the run's partition, or its first and last one.
-        url: of the run in Dagster.
     """
 
     kind: Kind
@@ -61,9 +58,6 @@ def receivers(alerts: Alerts) -> dict[str, Callable[[Alert], None]]:
     """Return the functions that send an alert, by the receiver's key in the config.
 
     They raise `NotSentError`.
-
-    Raises:
-        MissingExtraError: the config has `slack`, and its package is not installed.
     """
     senders: dict[str, Callable[[Alert], None]] = {}
     if alerts.slack is not None:
@@ -101,11 +95,7 @@ def mail_body(alert: Alert) -> str:
 
 
 def _to_webhook(webhook: Webhook, alert: Alert) -> None:
-    """Send the alert as a JSON object; a server that is away or fails is tried again.
-
-    Raises:
-        NotSentError: the server refuses, or cannot be reached.
-    """
+    """Send the alert as a JSON object; a server that is away or fails is tried again. Otherwise a NotSentError."""
     try:
         retry(
             lambda: _post(webhook, alert),

@@ -25,11 +25,7 @@ Send = Callable[[Alert], None]
 
 
 def alert_sensors(alerts: Alerts | None, streams: Sequence[OpenStream]) -> list[dg.SensorDefinition]:
-    """Return the sensors of the config; none without `alerts`.
-
-    Raises:
-        MissingExtraError: the config has `alerts.slack`, and its package is not installed.
-    """
+    """Return the sensors of the config; none without `alerts`."""
     if alerts is None:
         return []
     senders = receivers(alerts)

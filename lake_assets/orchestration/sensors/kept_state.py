@@ -25,7 +25,6 @@ class KeptState:
     """The state that a cursor names.
 
     Args:
-        instance: has the state.
         cursor: of the tick before; one of an earlier version is the state itself.
 
     Attributes:

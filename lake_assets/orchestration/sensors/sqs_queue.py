@@ -31,9 +31,6 @@ class Queue:
         """Return the messages of the queue, up to the limits of a tick in number and time.
 
         Other readers do not see them during the queue's visibility timeout, or ever again once they are deleted.
-
-        Raises:
-            QueueError: the queue refuses, is unreachable, or does not exist.
         """
         config, deadline = self._config, time.monotonic() + self._config.budget
         messages: dict[str, Message] = {}
@@ -54,11 +51,7 @@ class Queue:
         return tuple(messages.values())
 
     def delete(self, receipts: Sequence[str]) -> None:
-        """Delete messages; one whose receipt has expired comes again, and is known then.
-
-        Raises:
-            QueueError: as `receive`.
-        """
+        """Delete messages; one whose receipt has expired comes again, and is known then."""
         with self._errors():
             for begin in range(0, len(receipts), _BATCH):
                 entries = [

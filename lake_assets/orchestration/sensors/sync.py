@@ -52,15 +52,7 @@ _PAUSE = pause_between(0.05, 0.1)
 
 @contextmanager
 def sync_lock(instance: dg.DagsterInstance, seconds: float) -> Iterator[None]:
-    """Hold the lock of an instance.
-
-    Args:
-        instance: of Dagster.
-        seconds: the time after which to give up, if another sync holds it.
-
-    Raises:
-        SyncUnderWayError: it is not free within that time.
-    """
+    """Hold the lock of an instance; a SyncUnderWayError if another sync holds it for so many seconds."""
     place = event_database(instance)
     if place is None:
         yield
@@ -131,17 +123,8 @@ def sync_stream(
     """Report a materialization of each partition whose newest commit Dagster lacks, and the checks of the newest ones.
 
     Another sync of the same instance reports before or after this one, so none is reported twice; see `sync_lock`.
-
-    Args:
-        specs: of the stream and its assets.
-        instance: of Dagster.
-        dry_run: find them, and report nothing.
-        retry_seconds: seconds after which to give up, if another sync is under way.
-        check_until: when to begin no more checks, by the monotonic clock; None: no limit of time.
-
-    Raises:
-        CatalogError: the ledger cannot be read.
-        SyncUnderWayError: another sync takes longer; nothing was reported.
+    Raises SyncUnderWayError if that takes longer than `retry_seconds`; nothing was reported. No checks begin after
+    `check_until`, by the monotonic clock.
     """
     return _sync(specs, instance, dry_run=dry_run, retry_seconds=retry_seconds, check_until=check_until)[0]
 
@@ -158,8 +141,7 @@ def _sync(
 ) -> tuple[Synced, AbstractSet[str]]:
     """Do what `sync_stream` does, for at most so many partitions with commits after a snapshot.
 
-    Returns:
-        What was reported, and the ids of the runs that have not ended, which report their commits themselves.
+    Returns what was reported, and the ids of the runs that have not ended, which report their commits themselves.
     """
     stream = specs.stream
     with nullcontext() if dry_run else sync_lock(instance, retry_seconds):
@@ -261,13 +243,11 @@ def sync_sensor(lake: str, streams: Sequence[StreamSpecs]) -> dg.SensorDefinitio
 
 
 def _tick(streams: Sequence[StreamSpecs], instance: dg.DagsterInstance, cursor: str | None) -> tuple[int, str | None]:
-    """Sync the streams of a lake that have commits since the last tick.
+    """Sync the streams of a lake that have commits since the last tick; returns the number of reported partitions.
 
-    The cursor is the snapshot up to which commits are reported, and for each run that was left to report its own, the
-    snapshot before these: what of them is missing when it has ended is reported then.
-
-    Returns:
-        The number of reported partitions, and the next cursor.
+    The cursor, of which the next one is returned too, is the snapshot up to which commits are reported, and for each
+    run that was left to report its own, the snapshot before these: what of them is missing when it has ended is
+    reported then.
     """
     known, runs = _state(cursor)
     running = unfinished_runs(instance)
