@@ -1,12 +1,11 @@
 """Columns without values in a file. Parquet has no type for them, so it is taken from other files."""
 
-from collections.abc import Callable, Iterable
-from functools import partial
+from collections.abc import Iterable
 
 import pyarrow as pa
 from pyarrow import types as t
 
-from lake_assets.parquet.leaves import is_list, leaf_types, plain
+from lake_assets.parquet.leaves import is_list, joined, joined_columns, leaf_types, plain
 
 
 def without_values(schema: pa.Schema) -> list[str]:
@@ -19,10 +18,9 @@ def filled(schema: pa.Schema, others: Iterable[pa.Schema]) -> pa.Schema:
 
     The first type is taken. The `Fitter` checks whether it fits the values of the other files.
     """
-    others, fill = iter(others), partial(_joined, takes=lambda own, _: bool(t.is_null(own)))
+    others = iter(others)
     while without_values(schema) and (other := next(others, None)) is not None:
-        types = {field.name.lower(): field.type for field in other}
-        schema = pa.schema([f.with_type(fill(f.type, types.get(f.name.lower(), f.type))) for f in schema])
+        schema = joined_columns(schema, other, lambda own, given: given if t.is_null(own) else own)
     return schema
 
 
@@ -47,12 +45,14 @@ def typed(data_type: pa.DataType) -> pa.DataType:
 
 def emptied(own: pa.DataType, landed: pa.DataType) -> pa.DataType:
     """Return a column's own type, with the type null for the parts that have none where it landed."""
-    return _joined(own, landed, lambda _, other: bool(t.is_null(other)))
+    return joined(own, landed, lambda own, landed: landed if t.is_null(landed) else own)
 
 
 def stored(schema: pa.Schema) -> pa.Schema:
     """Return the schema of a data file: a column, or a part of it, without a type yet is INTEGER there."""
-    return schema if not without_values(schema) else pa.schema([f.with_type(_stored(f.type)) for f in schema])
+    if not without_values(schema):
+        return schema
+    return joined_columns(schema, schema, lambda own, _: pa.int32() if t.is_null(own) else own)
 
 
 def as_landed(values: pa.Array, data_type: pa.DataType) -> pa.Array:
@@ -60,31 +60,6 @@ def as_landed(values: pa.Array, data_type: pa.DataType) -> pa.Array:
     if t.is_null(data_type):
         return pa.nulls(len(values))
     return pa.array(values.to_pylist(), data_type) if _has_null(data_type) else values
-
-
-def _stored(data_type: pa.DataType) -> pa.DataType:
-    if t.is_struct(data_type):
-        return pa.struct([field.with_type(_stored(field.type)) for field in data_type])
-    if t.is_map(data_type):
-        return pa.map_(_stored(data_type.key_type), _stored(data_type.item_type))
-    if is_list(data_type):
-        return pa.list_(_stored(data_type.value_type)) if _has_null(data_type) else data_type
-    return pa.int32() if t.is_null(data_type) else data_type
-
-
-def _joined(own: pa.DataType, other: pa.DataType, takes: Callable[[pa.DataType, pa.DataType], bool]) -> pa.DataType:
-    """Return a type with those parts of another one that `takes` says of both."""
-    join = partial(_joined, takes=takes)
-    if takes(own, other):
-        return other
-    if t.is_struct(own) and t.is_struct(other):
-        types = {field.name.lower(): field.type for field in other}
-        return pa.struct([f.with_type(join(f.type, types.get(f.name.lower(), f.type))) for f in own])
-    if t.is_map(own) and t.is_map(other):
-        return pa.map_(join(own.key_type, other.key_type), join(own.item_type, other.item_type))
-    if is_list(own) and is_list(other) and (_has_null(own) or _has_null(other)):
-        return pa.list_(join(own.value_type, other.value_type))
-    return own
 
 
 def _has_null(data_type: pa.DataType) -> bool:

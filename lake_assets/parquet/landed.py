@@ -30,6 +30,7 @@ from lake_assets.parquet.landed_avro import LandedAvro
 from lake_assets.parquet.landed_orc import LandedOrc
 from lake_assets.parquet.landed_rows import LandedRows
 from lake_assets.parquet.landed_text import LandedCsv, LandedJson
+from lake_assets.parquet.leaves import joined_columns
 from lake_assets.parquet.read import FOOTERS, opened, read_footer
 from lake_assets.parquet.type_fit import refuse_places, united, wider
 from lake_assets.storage.arrow import ArrowStore
@@ -178,27 +179,17 @@ def generalized(schemas: Sequence[tuple[str, pa.Schema]]) -> pa.Schema:
     Whole numbers and others are doubles, dates and timestamps are timestamps, and what differs else are strings. Each
     schema has its origin.
     """
-    columns: dict[str, pa.Field] = {}
+    columns = NOTHING
     for _, schema in schemas:
-        for field in schema:
-            known = columns.setdefault(field.name.lower(), field)
-            columns[field.name.lower()] = known.with_type(_general(known.type, field.type))
-    return pa.schema(list(columns.values()))
+        columns = joined_columns(columns, schema, _general, lambda _: True)
+    return columns
 
 
 def _general(kind: pa.DataType, other: pa.DataType) -> pa.DataType:
-    """Return the first type that holds the values of both."""
+    """Return the first type that holds the values of both, which are not nested alike."""
+    kinds = (kind, other)
     if (widest := wider(kind, other)) is not None:
         return widest
-    if t.is_struct(kind) and t.is_struct(other):
-        fields = {field.name.lower(): field for field in kind}
-        for field in other:
-            mine = fields.setdefault(field.name.lower(), field)
-            fields[field.name.lower()] = mine.with_type(_general(mine.type, field.type))
-        return pa.struct(list(fields.values()))
-    if t.is_list(kind) and t.is_list(other):
-        return pa.list_(_general(kind.value_type, other.value_type))
-    kinds = (kind, other)
     if all(t.is_integer(one) or t.is_floating(one) for one in kinds):
         return pa.float64()
     if all(t.is_date(one) or (t.is_timestamp(one) and one.tz is None) for one in kinds):

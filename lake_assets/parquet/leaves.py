@@ -1,7 +1,8 @@
 """The leaves of Arrow's nested types: the parts that Parquet stores as columns."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -149,6 +150,49 @@ def is_list(data_type: pa.DataType) -> bool:
     """Return whether values of the type are lists, in any of Arrow's forms."""
     kinds = (t.is_list, t.is_large_list, t.is_fixed_size_list, t.is_list_view, t.is_large_list_view)
     return any(is_kind(data_type) for is_kind in kinds)
+
+
+Leaf = Callable[[pa.DataType, pa.DataType], pa.DataType]
+
+
+def joined(
+    own: pa.DataType,
+    other: pa.DataType,
+    leaf: Leaf,
+    takes: Callable[[pa.Field], bool] | None = None,
+    *,
+    drops: bool = False,
+) -> pa.DataType:
+    """Return a type whose parts are what `leaf` makes of those of two types: of each pair that is not nested alike.
+
+    Fields of structs are pairs by their names in any case. Of those that only the other type has, the type gets these
+    that `takes` says; with `drops` it loses those that only the first one has.
+    """
+    further = partial(joined, leaf=leaf, takes=takes, drops=drops)
+    if t.is_struct(own) and t.is_struct(other):
+        names, types = {field.name.lower() for field in own}, {field.name.lower(): field.type for field in other}
+        kept = [field for field in own if not drops or field.name.lower() in types]
+        fields = [field.with_type(further(field.type, types.get(field.name.lower(), field.type))) for field in kept]
+        new = [field for field in other if field.name.lower() not in names and takes is not None and takes(field)]
+        return pa.struct([*fields, *(pa.field(field.name, field.type) for field in new)])
+    if t.is_map(own) and t.is_map(other):
+        return pa.map_(further(own.key_type, other.key_type), further(own.item_type, other.item_type))
+    if is_list(own) and is_list(other):
+        value = further(own.value_type, other.value_type)
+        return own if value.equals(own.value_type) else pa.list_(value)
+    return leaf(own, other)
+
+
+def joined_columns(
+    own: pa.Schema,
+    other: pa.Schema,
+    leaf: Leaf,
+    takes: Callable[[pa.Field], bool] | None = None,
+    *,
+    drops: bool = False,
+) -> pa.Schema:
+    """Return columns as `joined` does the fields of a struct."""
+    return pa.schema(list(joined(pa.struct(list(own)), pa.struct(list(other)), leaf, takes, drops=drops)))
 
 
 def width(data_type: pa.DataType) -> int:

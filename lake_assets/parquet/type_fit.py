@@ -6,13 +6,12 @@ Columns and fields of structs are matched by name; upper and lower case are the 
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import pyarrow as pa
 from pyarrow import types as t
 
 from lake_assets.errors import SchemaError
-from lake_assets.parquet.leaves import is_list, shown
+from lake_assets.parquet.leaves import is_list, joined, joined_columns, shown
 
 STRING_KINDS = (t.is_string, t.is_large_string, t.is_string_view)
 _BINARY_KINDS = (t.is_binary, t.is_large_binary, t.is_binary_view, t.is_fixed_size_binary)
@@ -117,37 +116,22 @@ def wider(
     `with_empty` adds fields that are NULL in all rows of a file, so that their type is unknown. With `keeps`, a type,
     or a part of it, that cannot be widened stays as it is.
     """
-    further = partial(wider, with_empty=with_empty, keeps=keeps)
-    other = _plain(other, known)
-    if t.is_null(known):
-        return other
-    if t.is_struct(known) and t.is_struct(other):
-        fields = {field.name.lower(): field for field in known}
-        for field in other:
-            if (mine := fields.get(field.name.lower())) is None:
-                if with_empty or not t.is_null(field.type):
-                    fields[field.name.lower()] = pa.field(field.name, field.type)
-                continue
-            data_type = further(mine.type, field.type)
-            if data_type is None:
-                return None
-            fields[field.name.lower()] = mine.with_type(data_type)
-        return pa.struct(list(fields.values()))
-    if t.is_map(known) and t.is_map(other):
-        key = further(known.key_type, other.key_type)
-        item = further(known.item_type, other.item_type)
-        return None if key is None or item is None else pa.map_(key, item)
-    if is_list(known) and is_list(other):
-        value = further(known.value_type, other.value_type)
-        return None if value is None else pa.list_(value)
-    if widens(other, known):
+    conflicts = []
+
+    def of_leaf(known: pa.DataType, other: pa.DataType) -> pa.DataType:
+        other = _plain(other, known)
+        if t.is_null(known):
+            return other
+        numbers = any(is_kind(known) and is_kind(other) for is_kind in (t.is_integer, t.is_floating)) or (
+            t.is_decimal(known) and t.is_decimal(other) and known.scale == other.scale
+        )
+        if numbers and not widens(other, known) and widens(known, other):
+            return other
+        conflicts.extend([] if widens(other, known) else [other])
         return known
-    numbers = any(is_kind(known) and is_kind(other) for is_kind in (t.is_integer, t.is_floating)) or (
-        t.is_decimal(known) and t.is_decimal(other) and known.scale == other.scale
-    )
-    if numbers and widens(known, other):
-        return other
-    return known if keeps else None
+
+    result = joined(known, other, of_leaf, lambda field: with_empty or not t.is_null(field.type))
+    return result if keeps or not conflicts else None
 
 
 def united(schemas: Sequence[tuple[str, pa.Schema]]) -> pa.Schema:
@@ -167,24 +151,8 @@ def shared(schemas: Sequence[tuple[str, pa.Schema]]) -> pa.Schema:
     """Return the columns, and fields of structs, that all schemas have, as `united` finds them; raises as that."""
     columns = united(schemas)
     for _, schema in schemas:
-        columns = pa.schema(_shared(columns, schema))
+        columns = joined_columns(columns, schema, lambda own, _: own, drops=True)
     return columns
-
-
-def _shared(fields: Iterable[pa.Field], others: Iterable[pa.Field]) -> list[pa.Field]:
-    types = {field.name.lower(): field.type for field in others}
-    return [f.with_type(_shared_type(f.type, types[f.name.lower()])) for f in fields if f.name.lower() in types]
-
-
-def _shared_type(data_type: pa.DataType, other: pa.DataType) -> pa.DataType:
-    if t.is_struct(data_type) and t.is_struct(other):
-        return pa.struct(_shared(data_type, other))
-    if t.is_map(data_type) and t.is_map(other):
-        key = _shared_type(data_type.key_type, other.key_type)
-        return pa.map_(key, _shared_type(data_type.item_type, other.item_type))
-    if is_list(data_type) and is_list(other):
-        return pa.list_(_shared_type(data_type.value_type, other.value_type))
-    return data_type
 
 
 def _plain(given: pa.DataType, known: pa.DataType) -> pa.DataType:
