@@ -45,6 +45,7 @@ _DECLARED: Mapping[AnyRows, str] = {
     "landed": "land it as that type, or cast it in a transform.",
     "first": "land it as that type, or declare another one in `columns`.",
     "result": "cast it in the transform.",
+    "registered": "land it as that type.",
 }
 _WIDER: Mapping[AnyRows, str] = {
     "landed": "set schema_policy: evolve, which widens the table's column, or cast it in a transform.",
@@ -80,7 +81,7 @@ class Rules:
         not_null: the columns that are NOT NULL in the table.
         absent: the table's defaults, for rows that lack a column.
         order: of the rows in each of the table's files.
-        types: the declared types, which never change.
+        types: the columns with a declared type, which never changes, by their names in lower case.
         rows: which rows have the columns, for the advice of errors.
         is_input: they are those that a transform reads, whose columns are settled before.
     """
@@ -95,7 +96,7 @@ class Rules:
     not_null: frozenset[str] = frozenset()
     absent: Mapping[str, pa.Scalar] = field(default_factory=dict)
     order: tuple[SortKey, ...] = ()
-    types: Mapping[str, pa.DataType] = field(default_factory=dict)
+    types: Mapping[str, pa.Field] = field(default_factory=dict)
     rows: AnyRows = "landed"
     is_input: bool = False
 
@@ -129,10 +130,7 @@ class Rules:
         return self.unknown is Verdict.CHANGE
 
     def verdict(self, misfit: Misfit, *, by_value: bool = False) -> Verdict:
-        """Return what becomes of a column, or a part of one, that is not as the table has it.
-
-        With `by_value` numbers may have another type of numbers in the table.
-        """
+        """Return what becomes of a column, or a part of one; `by_value` numbers of another type may fit."""
         given, known, evolves = misfit.given, misfit.known, self.policy == "evolve"
         if given is None:
             has_default = len(misfit.path) == 1 and self.default_of(misfit.name) is not None
@@ -191,9 +189,8 @@ class Rules:
     def changed(self, table: pa.Schema, given: pa.Schema, origin: str) -> pa.Schema:
         """Return the columns of the table with those changes that its rows of an object need; see `accepted`."""
         columns = {column.name.lower(): column for column in table}
-        for column in given:  # a new one that is declared has that type
-            if (kind := self.types.get(column.name.lower())) is not None:
-                columns.setdefault(column.name.lower(), column.with_type(kind))
+        declared = self.types.keys() - columns.keys()
+        columns |= {key: self.types[key] for key in map(str.lower, given.names) if key in declared}
         verdicts = self.verdicts(given, columns.values(), by_value=True)
         if verdicts[Verdict.REFUSE]:
             raise self.refusal(verdicts[Verdict.REFUSE], origin)
@@ -206,10 +203,7 @@ class Rules:
         return pa.schema(columns.values())
 
     def created(self, columns: pa.Schema) -> pa.Schema:
-        """Return those of the columns of an object that a new table gets; those that no lake holds may stay out.
-
-        A table that grows gets columns without a value when they have one, with its type.
-        """
+        """Return those columns of an object that a new table gets; if it grows, others when they have a value."""
         leaves_out = self.rescue is not None or self.unknown is Verdict.LEAVE_OUT
         kept = pa.schema([column for column in columns if not (leaves_out and is_foreign(column.type))])
         return with_values(kept) if self.grows else kept

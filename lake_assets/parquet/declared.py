@@ -25,14 +25,12 @@ class Declared:
     """The declared columns of a stream.
 
     Attributes:
-        types: those that are declared, by the columns' names in the table.
         sources: the names in the landed files of columns that have another one in the table, by that.
         omitted: the landed columns that are left out, in lower case.
         is_landed: the table has the landed columns; a transform makes others.
         rules: what the columns are to be besides.
     """
 
-    types: Mapping[str, pa.DataType] = field(default_factory=dict)
     sources: Mapping[str, str] = field(default_factory=dict)
     omitted: frozenset[str] = frozenset()
     is_landed: bool = True
@@ -42,7 +40,6 @@ class Declared:
     def of(cls, config: "Stream") -> Self:
         """Return those of a stream."""
         columns = config.declared
-        types = {name: arrow_type(column.type) for name, column in columns.items() if column.type is not None}
         sources = {name: column.source for name, column in columns.items() if column.source is not None}
         omitted = frozenset(name.lower() for name, column in columns.items() if column.omit)
         lower = {name.lower(): column for name, column in columns.items()}
@@ -58,10 +55,10 @@ class Declared:
             config.rescue,
             {name.lower(): source for name, source in sources.items()},
             frozenset(name.lower() for name in (*config.partitions, *(derived.column for derived in config.derived))),
-            types={name.lower(): kind for name, kind in types.items()},
+            types={n.lower(): pa.field(n, arrow_type(c.type)) for n, c in columns.items() if c.type is not None},
             rows="registered" if config.mode == "index" else "landed",
         )
-        return cls(types, sources, omitted, config.transform is None, rules)
+        return cls(sources, omitted, config.transform is None, rules)
 
     def for_table(self, not_null: frozenset[str], absent: Mapping[str, pa.Scalar], order: tuple[SortKey, ...]) -> Self:
         """Return these with what the table decides: see `Rules`."""
@@ -113,7 +110,7 @@ class Declared:
 
     def columns_of(self, schema: pa.Schema, origin: str) -> pa.Schema:
         """Return the columns that the rows of a landed object have, as `renamed`, with the types of its texts."""
-        declared = self._by_name()
+        declared = self.rules.types
         return pa.schema(
             [
                 field.with_type(declared[field.name.lower()].type) if self.rules.form_of(field) else field
@@ -123,13 +120,13 @@ class Declared:
 
     def typed(self, schema: pa.Schema) -> pa.Schema:
         """Return the columns of a landed object with the declared types that hold theirs."""
-        declared = self._by_name()
+        declared = self.rules.types
         kinds = [(field, declared.get(field.name.lower(), field).type) for field in schema]
         return pa.schema([field.with_type(kind) if widens(field.type, kind) else field for field, kind in kinds])
 
     def read_as(self, schema: pa.Schema) -> pa.Schema:
         """Return the inferred columns of a text with the declared types, as which it is read."""
-        declared = self._by_name()
+        declared = self.rules.types
         return pa.schema([declared.get(f.name.lower(), f).with_name(f.name) for f in schema])
 
     def created(self, schema: pa.Schema) -> pa.Schema:
@@ -147,10 +144,7 @@ class Declared:
 
     def _with_declared(self, schema: pa.Schema) -> pa.Schema:
         own = {name.lower() for name in schema.names}
-        return pa.schema([*schema, *(field for name, field in self._by_name().items() if name not in own)])
-
-    def _by_name(self) -> dict[str, pa.Field]:
-        return {name.lower(): pa.field(name, kind) for name, kind in self.types.items()}
+        return pa.schema([*schema, *(field for name, field in self.rules.types.items() if name not in own)])
 
 
 UNDECLARED = Declared()

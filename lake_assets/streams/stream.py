@@ -189,7 +189,7 @@ class OpenStream:
             return None
         declared = self.landed.declared
         schema = declared_schema(lake, self.table, self.config.columns, declared)
-        return None if self.config.transform else untyped_schema(lake, self.table, schema, declared.types)
+        return None if self.config.transform else untyped_schema(lake, self.table, schema, declared.rules.types)
 
     def prefix(self, partition: Partition) -> str:
         """Return the folder of the partition's objects, or their names' beginning, below the landing zone's root."""

@@ -50,7 +50,7 @@ def test_each_difference_has_one_verdict(
 
 
 def test_a_declared_column_is_added_and_never_changes() -> None:
-    rules = Rules("evolve", types={"a": pa.int32(), "s": POINT})
+    rules = Rules("evolve", types={"a": pa.field("A", pa.int32()), "s": pa.field("s", POINT)})
     given = pa.schema([("A", pa.int64()), ("s", pa.struct([("y", pa.int8())]))])
     assert rules.changed(pa.schema([]), given.remove(1), "x") == pa.schema([("A", pa.int32())])
     verdicts = rules.verdicts(given, pa.schema([("a", pa.int32()), ("s", POINT)]), by_value=True)

@@ -94,7 +94,7 @@ class Writer:
         declared = self._landed.declared.for_table(*decided_in_sql(lake, self.stream.table))
         self.schema = declared_schema(lake, self.stream.table, self.stream.config.columns, declared)
         self._landed = replace(self._landed, declared=declared)
-        self._known = untyped_schema(lake, self.stream.table, self.schema, declared.types)
+        self._known = untyped_schema(lake, self.stream.table, self.schema, declared.rules.types)
 
     def write(self, sessions: Sessions, runs: Sequence[PartitionRun]) -> None:
         """Write the objects of these partitions as data files, in one Spark job; an error fails its partition only.
@@ -268,11 +268,7 @@ class Writer:
         return written
 
     def _source_schema(self, run: PartitionRun) -> pa.Schema:
-        """Return the input columns of a transform, without the partition columns.
-
-        They are those of the first object; while the table evolves those of any object, and with `ignore_extra` those
-        that all objects have.
-        """
+        """Return the input columns of a transform: of the first object, of any if the table grows, or those of all."""
         keys = [obj.key for obj in run.reads.read]
         rules, has_types = self._landed.declared.rules, self._landed.has_types
         if rules.grows or (has_types and rules.unknown is Verdict.LEAVE_OUT):
@@ -299,9 +295,7 @@ class Writer:
             create_table(lake, self.stream.table, schema, self.stream.config.columns, origin)
             self._read_schema(lake)
             declared = self._landed.declared
-            self._landed = replace(
-                self._landed, declared=replace(declared, rules=replace(declared.rules, rows="first"))
-            )
+            self._landed = replace(self._landed, declared=replace(declared, rules=declared.rules.of_first))
             self.is_first = True
             assert self.schema is not None  # noqa: S101 - just read
             types = {field.name: field.type for field in schema}

@@ -225,8 +225,9 @@ def declared_schema(
     """
     schema = data_schema(session, table, partition_columns)
     known = {field.name.lower(): field.type for field in schema}
-    for name, kind in declared.types.items():
-        wanted, found = sql_type(kind, name), known.get(name.lower())
+    for key, column in declared.rules.types.items():
+        name, kind = column.name, column.type
+        wanted, found = sql_type(kind, name), known.get(key)
         if found is None and not declared.rules.grows:
             grows = "" if declared.rules.rows == "registered" else "set schema_policy: evolve, "
             raise SchemaError(
