@@ -174,12 +174,11 @@ class Rules:
                     f"{origin} has no column {misfit.name!r}, and {why}:",
                     "land it again with the column, or declare a default in `columns`.",
                 )
-        refused = verdicts[Verdict.REFUSE]
-        if any(misfit.known is not None and t.is_null(misfit.known) for misfit in verdicts[Verdict.CHANGE]):
+        if verdicts[Verdict.CHANGE] or (verdicts[Verdict.REFUSE] and self.grows):
             raise not_yet(origin, given)
-        if refused or verdicts[Verdict.CHANGE]:
+        if verdicts[Verdict.REFUSE]:
             refuse_places(given, known.names, origin)
-            raise not_yet(origin, given) if self.grows else self.refusal(refused, origin)
+            raise self.refusal(verdicts[Verdict.REFUSE], origin)
         return verdicts
 
     def takes(self, given: pa.Field, known: pa.Field) -> bool:
