@@ -21,6 +21,7 @@ from lake_assets.parquet.leaves import leaf_types, leaves
 
 _FIRST, _ZONES = -141_427, -25_567  # days of 1582-10-15, and of 1900-01-01
 _PER_DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
+_LEAST = -(2**63)  # of nanoseconds it is in 1677
 _UTC = {"UTC", "Etc/UTC", "Z", "GMT", "Etc/GMT"}
 _VERSION, _ZONE = b"org.apache.spark.version", b"org.apache.spark.timeZone"
 _DAYS, _INT96 = b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96"
@@ -61,7 +62,8 @@ class Calendar:
         if self.days and t.is_date32(kind):
             return _FIRST
         if t.is_timestamp(kind) and (self.int96 if is_int96 else self.days and kind.tz is not None):
-            return (_FIRST if self.is_utc else _ZONES) * _PER_DAY[kind.unit]
+            limit = (_FIRST if self.is_utc else _ZONES) * _PER_DAY[kind.unit]
+            return limit if limit >= _LEAST else None
         return None
 
     def is_old(self, kind: pa.DataType, *, is_int96: bool = False) -> bool:

@@ -16,7 +16,7 @@ class File:
     """A landed file as it was when it was read.
 
     Attributes:
-        path: of a copy that nobody changes.
+        path: of a copy that nobody changes, as plain Parquet.
         name: in the folder of the partition.
         ids: of its rows, in their order.
         types: of the table's columns when a plain client inserted the rows: the INSERT casts to them, and so drops a

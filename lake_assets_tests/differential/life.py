@@ -19,6 +19,7 @@ from lake_assets.ingest.api import ingest_all
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.lake.commit.extension import register_by_extension, replace_by_extension
 from lake_assets.layout.hive import HIVE_NULL
+from lake_assets_tests.differential.annotators import annotators
 from lake_assets_tests.differential.landed import File, Landed
 from lake_assets_tests.differential.writers import WRITERS, can_write
 from lake_assets_tests.faults.without_spark import jobs_here, no_session
@@ -64,6 +65,7 @@ class Life(Landed):
         seed: all of it follows from the seed.
         landed: the files that each partition has in the landing zone.
         refused: the errors of runs that refused files.
+        is_annotated: some files have annotations that Arrow does not write, or other formats.
     """
 
     def __init__(self, seed: int, folder: Path, catalog: dict[str, Any]) -> None:
@@ -79,11 +81,15 @@ class Life(Landed):
         self.copy = chosen.choice(["auto", "always", "always", "any", "never"])
         writers = list(WRITERS)
         self.writers = chosen.choice([writers, *([writer] for writer in writers)])
+        self.is_annotated = chosen.random() < 0.3
         names = chosen.choice([["region"], ["n"], ["region", "date"], ["date"], ["n", "region"]])
         partitions = {name: PARTITIONS[name][0] for name in names}
         options: dict[str, Any] = {"mode": self.mode, "partitions": partitions}
         if self.mode != "index":
             options |= {"schema_policy": self.policy, "copy": self.copy}
+            if self.is_annotated and self.copy in {"auto", "never"}:
+                options["format"] = "auto"
+                del options["copy"]
         if self.mode == "replace":
             options["on_empty"] = "clear"
         world = World(
@@ -108,6 +114,7 @@ class Life(Landed):
         """What was chosen."""
         copied = "" if self.mode == "index" else f", copy {self.copy}, {self.policy}"
         writers = "+".join(self.writers)
+        writers += ", annotated" if self.is_annotated else ""
         return f"seed {self.seed}: {self.mode} by {self.strategy} on {self.catalog['type']}{copied}, {writers}"
 
     def _text(self, names: Sequence[str]) -> str:
@@ -166,6 +173,11 @@ class Life(Landed):
         writer = self.chosen.choice(self.writers)
         path = self.folder / "kept" / f"{self._files}.parquet"
         WRITERS[writer](self.chosen, table, path)
+        if name and self.is_annotated and self.chosen.random() < 0.5:
+            found = annotators(table, has_formats="format" in self.world.options)
+            writer = self.chosen.choice(list(found))
+            name = f"{name.removesuffix('.parquet')}.{writer}" if writer in {"avro", "orc"} else name
+            path.with_suffix(".landed").write_bytes(found[writer](self.chosen, table))
         kinds = ", ".join(f"{column.name} {column.type}" for column in table.schema)
         self.log.append(f"{path.name} by {writer}: {table.num_rows} rows, {kinds}")
         return File(path, name, range(self._rows - table.num_rows, self._rows))
@@ -182,11 +194,14 @@ class Life(Landed):
         else:
             name = f"f{self._files}.parquet"
         file = self._write(name)
-        target = self._target(text, name)
+        if file.name != name and name in there:
+            self._unland(text, name)
+        target = self._target(text, file.name)
         target.parent.mkdir(parents=True, exist_ok=True)
         target.unlink(missing_ok=True)
-        shutil.copyfile(file.path, target)
-        there[name] = file
+        annotated = file.path.with_suffix(".landed")
+        shutil.copyfile(annotated if annotated.exists() else file.path, target)
+        there[file.name] = file
 
     def _target(self, text: str, name: str) -> Path:
         return self.folder / "landing" / self.world.partition(text).path / name

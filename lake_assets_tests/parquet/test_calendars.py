@@ -78,6 +78,15 @@ def test_times_in_utc_are_those_that_spark_reads(local_world: World, *, is_int96
     assert stored == [(day, day, 1) for day in DAYS.values()]
 
 
+def test_nanoseconds_begin_after_the_old_calendar(local_world: World) -> None:
+    times = pa.array([-9_223_372_036_854_775_000, 0], pa.timestamp("ns", "UTC"))  # whole microseconds
+    local_world.land(NW, written(LEGACY | UTC, [0, 0], {"t": times}))
+
+    local_world.ingest(NW)
+
+    assert local_world.query("SELECT year(t) FROM lake.sales ORDER BY t") == [(1677,), (1970,)]
+
+
 def test_a_time_without_a_zone_is_of_no_old_calendar(local_world: World) -> None:
     time = pa.array([dt.datetime(1500, 1, 1)], pa.timestamp("us"))  # noqa: DTZ001
     local_world.land(NW, written(LEGACY, [0], {"t": time}))

@@ -1,0 +1,154 @@
+"""Landed files whose columns have annotations that Arrow does not write, of the rows of a table that Arrow has."""
+
+import datetime as dt
+import io
+import random
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import fastavro
+import numpy as np
+import pyarrow as pa
+from pyarrow import orc
+from pyarrow import types as t
+
+from lake_assets_tests.differential.writers import row_group
+from lake_assets_tests.values.annotated import CONVERTED, NODE, NUMBER, logical, with_keys, written
+
+Annotate = Callable[[random.Random, pa.Table], bytes]
+
+_ENUM = {CONVERTED: (NUMBER, 4), **logical(4)}
+_BSON = {CONVERTED: (NUMBER, 20), **logical(13)}
+_ONLY_LOGICAL = {CONVERTED: (0, None), **logical(1)}
+_UNSIGNED = {8: 11, 16: 12, 32: 13, 64: 14}  # as converted types
+_NO, _BYTE = 2, 3  # types of Thrift
+_TEXTS = (t.is_string, t.is_large_string, t.is_string_view)
+_BYTES = (t.is_binary, t.is_large_binary, t.is_binary_view)
+
+
+def parquet(chosen: random.Random, table: pa.Table) -> bytes:
+    """Texts are enums or have no converted type, bytes are BSON; unsigned numbers have the bounds of signed ones."""
+    fields: dict[str, Any] = {}
+    columns: dict[str, pa.ChunkedArray | pa.Array] = {}
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        array, kind = column.combine_chunks(), column.type
+        if any(is_kind(kind) for is_kind in _TEXTS) and chosen.random() < 0.8:
+            array, fields[name] = array.cast(pa.string()).cast(pa.binary()), chosen.choice([_ENUM, _ONLY_LOGICAL])
+        elif any(is_kind(kind) for is_kind in _BYTES):
+            array, fields[name] = array.cast(pa.binary()), _BSON
+        elif t.is_unsigned_integer(kind) and chosen.random() < 0.8:
+            bits = kind.bit_width
+            array = array.view(f"int{bits}") if bits >= 32 else array.cast(pa.int32())
+            unsigned = {10: (NODE, {1: (_BYTE, bits), 2: (_NO, None)})}
+            fields[name] = {CONVERTED: (NUMBER, _UNSIGNED[bits]), 10: (NODE, unsigned)}
+        columns[name] = array
+    return written(pa.table(columns), fields, row_group_size=row_group(chosen, table))
+
+
+def legacy(chosen: random.Random, table: pa.Table) -> bytes:
+    """Days and instants are those of Spark 2, which counted those before 1582-10-15 by the Julian calendar."""
+    columns = [_by_julian(column.combine_chunks()) for column in table.columns]
+    versions = [{"version": "2.4.8"}, {"version": "3.5.0", "legacyDateTime": ""}]
+    keys = {f"org.apache.spark.{name}": text for name, text in [*chosen.choice(versions).items(), ("timeZone", "UTC")]}
+    return with_keys(pa.table(columns, table.column_names), keys)
+
+
+def _by_julian(array: pa.Array) -> pa.Array:
+    """The stored values of the same days in the old calendar."""
+    kind = array.type
+    if not (t.is_date32(kind) or (t.is_timestamp(kind) and kind.tz)):
+        return array
+    per_day = 1 if t.is_date(kind) else 86_400 * {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[kind.unit]
+    stored = array.view(pa.int32() if t.is_date(kind) else pa.int64())
+    found = [None if n is None else _julian(n // per_day) * per_day + n % per_day for n in stored.to_pylist()]
+    return pa.array(found, stored.type).view(kind)
+
+
+def _julian(day: int) -> int:
+    """The number of the day that has the same name in the old calendar."""
+    if day >= -141_427:
+        return day
+    named = dt.date(1970, 1, 1) + dt.timedelta(days=day)
+    early = (14 - named.month) // 12
+    year, month = named.year + 4800 - early, named.month + 12 * early - 3
+    return named.day + (153 * month + 2) // 5 + 365 * year + year // 4 - 32083 - 2_440_588
+
+
+def can_be_old(table: pa.Table) -> bool:
+    """Whether all days of a table have a name in the old calendar, and Python has them."""
+    for column in table.columns:
+        kind = column.type
+        if t.is_nested(kind) and any(text in str(kind) for text in ("date", "timestamp")):
+            return False
+        if not (t.is_date32(kind) or (t.is_timestamp(kind) and kind.tz)):
+            continue
+        per_day = 1 if t.is_date(kind) else 86_400 * {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[kind.unit]
+        stored = column.combine_chunks().drop_null().view(pa.int32() if t.is_date(kind) else pa.int64())
+        days = np.asarray(stored, np.int64) // per_day
+        if ((days < -719_162) | (days > 2_932_896) | ((days < -141_427) & (days > -141_438))).any():
+            return False
+    return True
+
+
+_OF_AVRO: Mapping[str, Any] = {
+    "int32": "int", "int64": "long", "float": "float", "double": "double", "bool": "boolean", "string": "string",
+    "binary": "bytes", "date32[day]": {"type": "int", "logicalType": "date"},
+    "time32[ms]": {"type": "int", "logicalType": "time-millis"},
+    "time64[us]": {"type": "long", "logicalType": "time-micros"},
+    **{f"timestamp[{unit}s]": {"type": "long", "logicalType": f"local-timestamp-{name}s"}
+       for unit, name in (("m", "milli"), ("u", "micro"))},
+    **{f"timestamp[{unit}s, tz=UTC]": {"type": "long", "logicalType": f"timestamp-{name}s"}
+       for unit, name in (("m", "milli"), ("u", "micro"))},
+}  # fmt: skip
+_SYMBOL = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+
+
+def avro(chosen: random.Random, table: pa.Table) -> bytes:
+    """Logical types, and enums of the texts that may be symbols."""
+    fields, columns = [], []
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        array, kind = column.combine_chunks(), _OF_AVRO[str(column.type)]
+        if t.is_temporal(array.type):
+            array = array.view(pa.int32() if array.type.bit_width == 32 else pa.int64())
+        values = array.to_pylist()
+        texts = sorted({text for text in values if text is not None}) if kind == "string" else []
+        if texts and all(map(_SYMBOL.fullmatch, texts)) and chosen.random() < 0.8:
+            kind = {"type": "enum", "name": f"of_{name}", "symbols": texts}
+        fields.append({"name": name, "type": ["null", kind]})
+        columns.append(values)
+    rows = [dict(zip(table.column_names, row, strict=True)) for row in zip(*columns, strict=True)]
+    schema = fastavro.parse_schema({"type": "record", "name": "row", "fields": fields})
+    sink = io.BytesIO()
+    fastavro.writer(sink, schema, rows, codec=chosen.choice(["null", "deflate"]))
+    return sink.getvalue()
+
+
+_IN_ORC = ("int8", "int16", "int32", "int64", "float", "double", "bool", "string", "binary", "date32[day]")
+
+
+def by_orc(chosen: random.Random, table: pa.Table) -> bytes:
+    """Times without a zone are the numbers of Spark, with its attribute."""
+    fields, columns = [], []
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        array, metadata = column.combine_chunks(), None
+        if t.is_timestamp(array.type):
+            array, metadata = array.view(pa.int64()), {"spark.sql.catalyst.type": "timestamp_ntz"}
+        fields.append(pa.field(name, array.type, metadata=metadata))
+        columns.append(array)
+    sink = io.BytesIO()
+    codec = chosen.choice(["uncompressed", "zlib", "zstd"])
+    orc.write_table(pa.table(columns, schema=pa.schema(fields)), sink, compression=codec)
+    return sink.getvalue()
+
+
+def annotators(table: pa.Table, *, has_formats: bool) -> dict[str, Annotate]:
+    """The annotators of a table, by the suffix of their files or a name of their own."""
+    kinds = {str(field.type) for field in table.schema}
+    found: dict[str, Annotate] = {"annotated": parquet}
+    if can_be_old(table):
+        found["legacy"] = legacy
+    if has_formats and table.num_rows and all(map(_SYMBOL.fullmatch, table.column_names)):
+        found |= {"avro": avro} if kinds <= _OF_AVRO.keys() else {}
+        found |= {"orc": by_orc} if kinds <= {*_IN_ORC, "timestamp[us]"} else {}
+    return found
