@@ -134,8 +134,8 @@ def test_the_limit_needs_a_time_and_the_check_needs_the_limit(local_world: World
     assert "freshness" not in checks_of(local_world.stream)
     for options, text in (
         ({"freshness": {"newest_partition_hours": 30}, "partitions": {"region": {}}}, "no partition column"),
-        ({"freshness": {"warn_hours": 3}}, "freshness needs fail_hours"),
-        ({"freshness": {"warn_hours": 3, "newest_partition_hours": 30}}, "freshness needs fail_hours"),
+        ({"freshness": {"warn_hours": 3}}, "set fail_hours, or remove it"),
+        ({"freshness": {"warn_hours": 3, "newest_partition_hours": 30}}, "set fail_hours, or remove it"),
         ({"freshness": {"fail_hours": 30}, "checks": {"blocking": ["freshness"]}}, "newest_partition_hours"),
     ):
         local_world.options = options
