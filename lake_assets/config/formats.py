@@ -120,6 +120,9 @@ class CsvFormat(TextFormat):
             raise ValueError(f"decimal and thousands are both {self.decimal!r}: change one of them")
         if not self.header and self.names is None:
             raise ValueError("header: false needs the names of the columns: add names")
+        names = [name.lower() for name in self.names or ()]
+        if twice := next((name for name in names if names.count(name) > 1), None):
+            raise ValueError(f"names has {twice!r} twice: rename one")
         return self
 
 

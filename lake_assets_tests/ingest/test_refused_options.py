@@ -22,6 +22,7 @@ FORMATS: list[tuple[dict[str, Any], str]] = [
     ({"format": {"type": "csv", "delimiter": ",,"}}, "delimiter"),
     ({"format": {"type": "csv", "delimiter": '"'}}, "quote and delimiter are both"),
     ({"format": {"type": "csv", "header": False}}, "add names"),
+    ({"format": {"type": "csv", "names": ["a", "b", "A"]}}, "names has 'a' twice: rename one"),
     ({"format": {"type": "csv", "encoding": "utf-9"}}, "there is no encoding 'utf-9'"),
     ({"format": {"type": "xml"}}, "format"),
 ]
