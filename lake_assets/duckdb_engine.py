@@ -59,7 +59,7 @@ def find_extension(name: str) -> Extension:
     """Return the extension for the running version of DuckDB.
 
     It is the file of the wheel `duckdb-extension-…`, if that is of this version; else the file in DuckDB's own folder;
-    else DuckDB downloads it there. Otherwise a CatalogError.
+    else DuckDB downloads it there. Raises CatalogError if it cannot.
     """
     if (file := _wheel_file(name)) is not None:
         return Extension(file, "its wheel")

@@ -14,12 +14,9 @@ from lake_assets.lake.ledger.tables import LEDGER
 
 def schema(facts: Facts) -> PreparedCheck:
     """The table has the columns that it had after the previous run."""
-    result = _of_run(facts) if _is_of_run(facts) else _compared(facts, _previous_by_ledger(facts))
+    is_of_run = facts.scope.run_id is not None and facts.lake.unknown_specification is None
+    result = _of_run(facts) if is_of_run else _compared(facts, _previous_by_ledger(facts))
     return PreparedCheck(lambda: result)
-
-
-def _is_of_run(facts: Facts) -> bool:
-    return facts.scope.run_id is not None and facts.lake.unknown_specification is None
 
 
 def _of_run(facts: Facts) -> CheckResult:

@@ -50,13 +50,13 @@ class Options:
         return load_config(self.file)
 
     def stream(self, name: str | None) -> "OpenStream":
-        """Return the stream with that name, or the only one. Otherwise a click.UsageError."""
+        """Return the stream with that name, or the only one."""
         from lake_assets.streams.stream import open_streams
 
         return open_streams(self.config)[_chosen("stream", self.config.streams, name)]
 
     def lake(self, name: str | None, stream: str | None = None) -> "DuckLake":
-        """Return the lake with that name, the stream's lake, or the only one. Otherwise a click.UsageError."""
+        """Return the lake with that name, the stream's lake, or the only one."""
         from lake_assets.lake.ducklake import DuckLake
 
         if stream is not None:
@@ -67,7 +67,7 @@ class Options:
         return DuckLake(self.config.lakes[_chosen("lake", self.config.lakes, name)])
 
     def lakes(self, name: str | None) -> list[str]:
-        """Return the name of the lake with that name, or of all lakes. Otherwise a click.UsageError."""
+        """Return the name of the lake with that name, or of all lakes."""
         return list(self.config.lakes) if name is None else [_chosen("lake", self.config.lakes, name)]
 
 
@@ -92,7 +92,7 @@ def partition_option(help: str, *, required: bool = False) -> Callable[[Command]
 
 
 def partition_of(stream: "Stream", text: str) -> "Partition":
-    """Return the partition that `region=NW,date=2026-02-11` names. Otherwise a click.UsageError."""
+    """Return the partition that `region=NW,date=2026-02-11` names."""
     from lake_assets.layout.texts import has_wildcard
 
     try:
@@ -102,10 +102,7 @@ def partition_of(stream: "Stream", text: str) -> "Partition":
 
 
 def partitions_of(stream: "Stream", texts: Iterable[str]) -> "list[Partition]":
-    """Return the partitions that the texts name, each once; also those outside the config.
-
-    Otherwise a click.UsageError.
-    """
+    """Return the partitions that the texts name, each once; also those outside the config."""
     return [partition_of(stream, text) for text in dict.fromkeys(texts)]
 
 

@@ -100,7 +100,6 @@ def sync_dagster(options: Options, stream: str | None, *, dry_run: bool, form: F
 
 
 def _instance(config: "LakeConfig") -> "dg.DagsterInstance":
-    """Dagster's instance."""
     import dagster as dg
 
     from lake_assets.templates.starter.project import DAGSTER_SETTINGS

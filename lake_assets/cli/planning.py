@@ -177,7 +177,6 @@ def _planned(opened: "OpenStream", file: str, path: str) -> "Partition":
 
 
 def _read_plan(file: str) -> dict[str, Any]:
-    """Return the plan of a file."""
     text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
     try:
         document = json.loads(text)

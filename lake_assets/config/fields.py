@@ -22,7 +22,7 @@ TEMPLATE = "{{"
 
 
 def check_identifier(value: str) -> str:
-    """Return the value, if it is an identifier. Otherwise a ValueError."""
+    """Return the value, if it is an identifier; raises ValueError otherwise."""
     if not _IDENTIFIER.fullmatch(value):
         raise ValueError(
             f"{value!r} is not an identifier: use letters, digits and underscores, not beginning with a digit"

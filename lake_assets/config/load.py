@@ -123,7 +123,6 @@ def _object(uri: str, environment: Mapping[str, str]) -> bytes:
 
 
 def _bucket(folder: str, uri: str, environment: Mapping[str, str]) -> AnyStorage:
-    """Return the storage of a folder of a bucket."""
     try:
         storage = storage_at(folder, environment)
     except ValidationError as error:

@@ -28,7 +28,7 @@ def _check_cron(text: str) -> str:
 
 
 def check_time_zone(name: str) -> str:
-    """Return the name, if it is a time zone's. Otherwise a ValueError."""
+    """Return the name, if it is a time zone's; raises ValueError otherwise."""
     try:
         pendulum.timezone(name)
     except (ValueError, KeyError, OSError) as error:

@@ -109,11 +109,8 @@ def left_behind(stream: OpenStream, now: dt.datetime) -> list[LandedObject]:
         last = runs.get(partition.path)
         if last is None or last.commit is None or last.is_held or last.commit.mode == "restore":
             continue
-        if stream.config.after_load == "tag" and _is_older(last.committed_at, now - _TAGGED_LATER):
+        is_old = last.committed_at is not None and last.committed_at < now - _TAGGED_LATER
+        if stream.config.after_load == "tag" and is_old:
             continue
         found += compared(stream, noted.get(partition.path, {}), manifest, quarantines=True).same
     return found
-
-
-def _is_older(moment: dt.datetime | None, before: dt.datetime) -> bool:
-    return moment is not None and moment < before

@@ -142,7 +142,7 @@ def attach_statement(lake: Lake, *, read_only: bool = False) -> str:
 def _has_versions(version: str) -> bool:
     """Return whether DuckLake's extension has a choice of versions; that of DuckDB 1 has 1.0 only, and no such option.
 
-    For another one it is a ConfigError.
+    Raises ConfigError for another one.
     """
     if Version(duckdb.__version__).major > 1:
         return True
@@ -160,7 +160,7 @@ def data_path(lake: Lake) -> str:
 
 
 def motherduck_token() -> str:
-    """Return MotherDuck's token from the environment. Without one, a ConfigError."""
+    """Return MotherDuck's token from the environment; raises ConfigError without one."""
     token = os.environ.get(MOTHERDUCK_TOKEN)
     if not token:
         raise ConfigError(f"a lake on MotherDuck needs {MOTHERDUCK_TOKEN} in the environment:", "set it to a token.")

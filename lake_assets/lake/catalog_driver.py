@@ -81,10 +81,7 @@ class Driver:
 
     @contextmanager
     def held(self, lock: Lock) -> Iterator[None]:
-        """Hold a lock of a PostgreSQL catalog, on the connection that transactions have too.
-
-        Errors are those of `locks.held`.
-        """
+        """Hold a lock of a PostgreSQL catalog, on the connection that transactions have too."""
         catalog = self._lake.catalog
         assert isinstance(catalog, PostgresCatalog)  # noqa: S101 - the caller checks
         with ExitStack() as stack:
@@ -119,10 +116,7 @@ class Driver:
             self._is_busy = False
 
     def rows(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-        """Return the rows of one query, which marks its parameters by `?` and contains no other `?` or percent sign.
-
-        Errors are those of `transaction`.
-        """
+        """Return the rows of one query, which marks its parameters by `?` and contains no other `?` or percent sign."""
         with self.transaction(writes=False) as connection:
             found = connection.execute(sql if self.is_sqlite else sql.replace("?", "%s").encode(), parameters)
             rows: list[tuple[Any, ...]] = found.fetchall()

@@ -162,10 +162,7 @@ class DuckLake:
 
     @contextmanager
     def open_if_exists(self) -> Iterator[LakeSession | None]:
-        """Attach the lake read-only for the time of the block; None if there is no lake yet.
-
-        Errors are those of `open`.
-        """
+        """Attach the lake read-only for the time of the block; None if there is no lake yet."""
         with ExitStack() as stack:
             session: LakeSession | None = None
             with suppress(NoLakeError):

@@ -115,10 +115,7 @@ def commit_lock(lake: Lake, timeout: float = TIMEOUT) -> Iterator[None]:
 def held(
     catalog: PostgresCatalog, connection: "psycopg.Connection[Any]", lock: Lock, timeout: float = TIMEOUT
 ) -> Iterator[None]:
-    """Hold a lock on a connection to a PostgreSQL catalog. If the connection is lost meanwhile, so is the lock.
-
-    Errors are those of `commit_lock`.
-    """
+    """Hold a lock on a connection to a PostgreSQL catalog. If the connection is lost meanwhile, so is the lock."""
     import psycopg  # noqa: PLC0415 - an extra that only lakes on PostgreSQL need
 
     try:
@@ -152,7 +149,7 @@ def pipelined(connection: "psycopg.Connection[Any]") -> AbstractContextManager[o
 
 @contextmanager
 def file_lock(lake: Lake, lock: Lock, timeout: float = TIMEOUT) -> Iterator[None]:
-    """Hold a lock that is a file beside a file catalog. Errors are those of `commit_lock`."""
+    """Hold a lock that is a file beside a file catalog."""
     assert isinstance(lake.catalog, FileCatalog)  # noqa: S101 - the caller checks
     path = Path(f"{lake.catalog.path}{lock.suffix}")
     with ExitStack() as stack:

@@ -25,7 +25,7 @@ def under_lock(
 ) -> Result:
     """Write `what` to the catalog under the lake's lock, and retry after a conflict with a writer without the lock.
 
-    `work` writes all or nothing, perhaps twice, if the answer of a commit is lost. Errors are those of `retried`.
+    `work` writes all or nothing, perhaps twice, if the answer of a commit is lost.
     """
 
     def one_try() -> Result:

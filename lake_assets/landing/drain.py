@@ -36,7 +36,7 @@ class Drained:
 
 
 def open_buffer(name: str, options: Landing) -> Buffer:
-    """Return the stream's buffer. Without one, a LandingError."""
+    """Return the stream's buffer; raises LandingError without one."""
     if options.buffer is None:
         raise LandingError(f"the stream {name} has no buffer:", f"give streams.{name}.landing.buffer a path.")
     return Buffer(Path(options.buffer.path) / name, options.buffer.retention_days * _DAY)

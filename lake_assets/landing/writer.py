@@ -344,7 +344,6 @@ class LandingWriter:
             self._send_rejects()
 
     def _send_rejects(self) -> None:
-        """Send the rejected records."""
         if not self._rejects:
             return
         rejects, self._rejects, self._rejects_size = self._rejects, [], 0

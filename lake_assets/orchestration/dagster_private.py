@@ -97,7 +97,7 @@ def delete_texts(instance: dg.DagsterInstance, pattern: str, before: str) -> Non
 
 
 def send_mail(email: Email, subject: str, body: str) -> None:
-    """Send a mail of HTML as Dagster's own sensor of failed runs does. An OSError says why it cannot."""
+    """Send a mail of HTML as Dagster's own sensor of failed runs does."""
     message = EMAIL_MESSAGE.format(
         email_from=email.sender,
         email_to=",".join(email.to),

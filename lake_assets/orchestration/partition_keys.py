@@ -119,14 +119,11 @@ class StreamKeys:
         return self._cells.of(partition)
 
     def cell(self, key: str) -> Partition:
-        """Return the cell of a key. Errors are those of `partition_of`."""
+        """Return the cell of a key."""
         return partition_of(self.columns, key)
 
     def partitions(self, key: str) -> list[Partition]:
-        """Return the partitions of a key, in order: of its time those of the config, by now.
-
-        Errors are those of `partition_of`.
-        """
+        """Return the partitions of a key, in order: of its time those of the config, by now."""
         return self._cells.partitions(self.cell(key))
 
     def partition(self, key: str) -> Partition:

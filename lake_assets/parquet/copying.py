@@ -84,7 +84,6 @@ def _files(job: Job, item: Bin, notes: _Notes) -> Iterator[DataFile]:
 
 
 def _copy(job: Job, item: Bin, share: Share) -> DataFile | Refusal | None:
-    """Copy one object."""
     assert job.copies is not None  # noqa: S101 - the caller copies
     source = Store(job.landed.storage)
     uri = source.uri(share.key)

@@ -151,10 +151,7 @@ def _discard_unreported(job: Job, reports: Iterable[Report]) -> None:
 
 
 def dead_letters(job: Job, bins: Iterable[Bin], schema: pa.Schema) -> Iterator[Report]:
-    """Write the rows of the bins that do not fit a schema as dead letters, and nothing else.
-
-    Errors are as of `encode`.
-    """
+    """Write the rows of the bins that do not fit a schema as dead letters, and nothing else."""
     pa.set_cpu_count(1)
     reader = Reader(job, schema)
     for item in bins:
@@ -167,7 +164,7 @@ def dead_letters(job: Job, bins: Iterable[Bin], schema: pa.Schema) -> Iterator[R
 def examine(job: Job, bins: Iterable[Bin], schema: pa.Schema, *, refuses_drift: bool) -> Iterator[Report]:
     """Read each share of the bins as the job does, and report the objects that are damaged or do not fit.
 
-    With `refuses_drift` it reports objects whose columns the table does not have yet, too. Errors are as of `encode`.
+    With `refuses_drift` it reports objects whose columns the table does not have yet, too.
     """
     pa.set_cpu_count(1)
     reader = Reader(job, schema, checksums=job.copies is not None)

@@ -7,7 +7,6 @@ from typing import Any
 
 from dagster_pipes import (
     PipesContext,
-    PipesContextLoader,
     PipesDefaultContextLoader,
     PipesDefaultMessageWriter,
     PipesEnvVarParamsLoader,
@@ -24,14 +23,11 @@ _BUCKET = "bucket"
 def open_pipes() -> PipesContext:
     """Take the request, and open the way for messages."""
     loader = PipesEnvVarParamsLoader()  # type: ignore[no-untyped-call]
+    is_in_bucket = _BUCKET in loader.load_context_params()
     return open_dagster_pipes(
-        context_loader=_context_loader(loader.load_context_params()),
+        context_loader=PipesS3ContextLoader(_s3()) if is_in_bucket else PipesDefaultContextLoader(),
         message_writer=_message_writer(loader.load_messages_params()),
     )
-
-
-def _context_loader(parameters: Any) -> PipesContextLoader:  # noqa: ANN401 - Pipes' type
-    return PipesS3ContextLoader(_s3()) if _BUCKET in parameters else PipesDefaultContextLoader()
 
 
 def _message_writer(parameters: Any) -> "PipesMessageWriter[Any]":  # noqa: ANN401 - Pipes' type

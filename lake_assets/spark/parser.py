@@ -57,7 +57,6 @@ def refused_statements(config: LakeConfig) -> dict[str, str]:
 
 @contextmanager
 def _parser(settings: Mapping[str, str]) -> Iterator[Any]:
-    """Return a parser with the settings of the config."""
     (py4j,) = _JARS.glob("py4j-*.jar")
     port, token, jvm = launch_gateway(
         jarpath=str(py4j),

@@ -426,7 +426,6 @@ class Store:
 
 
 def _made(storage: AnyStorage) -> Client:
-    """Return the client of a storage."""
     try:
         return as_obstore(storage)
     except ObstoreError as error:

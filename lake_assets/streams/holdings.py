@@ -116,7 +116,7 @@ class Holdings:
         return boxes
 
     def _spans(self, landed: LandedObject) -> Iterable[Box]:
-        """Read the values in each row group of an object. Errors are as of `Reader.read`."""
+        """Read the values in each row group of an object."""
         if not landed.size or not self._has_statistics:
             return self._unknown
         storage = self._store.storage

@@ -268,7 +268,7 @@ def _tables(engine: duckdb.DuckDBPyConnection, lake: Lake) -> list[str]:
 def _refuse_mixed(engine: duckdb.DuckDBPyConnection, tables: Sequence[str]) -> None:
     """Refuse tables that were read at different snapshots: a table has none that the table of snapshots lacks.
 
-    It means that a commit was made between the two.
+    Then a commit was made between the two.
     """
     sources = [
         f"SELECT max({identifier(column)}) AS newest FROM backup.{identifier(table)}"

@@ -310,10 +310,7 @@ def statistics_transaction(session: LakeSession) -> AbstractContextManager[Catal
 
 
 def catalog_reading(session: LakeSession) -> AbstractContextManager[CatalogDatabase]:
-    """Open one state of the catalog by the driver of its database, for reading only; it blocks no writer.
-
-    Errors are those of `catalog_transaction`.
-    """
+    """Open one state of the catalog by the driver of its database, for reading only; it blocks no writer."""
     return _opened(session, writes=False)
 
 

@@ -42,7 +42,7 @@ def missing_indexes(session: LakeSession) -> list[Index]:
 def create_indexes(session: LakeSession) -> list[Index]:
     """Create the indexes that the catalog does not have, and return them. Other writers wait meanwhile.
 
-    In PostgreSQL the user has to own DuckLake's tables. Errors are those of `missing_indexes`.
+    In PostgreSQL the user has to own DuckLake's tables.
     """
 
     def create() -> list[Index]:
@@ -58,7 +58,7 @@ def create_indexes(session: LakeSession) -> list[Index]:
 
 
 def drop_indexes(session: LakeSession) -> list[Index]:
-    """Drop the indexes that the catalog has, and return them. Errors are those of `create_indexes`."""
+    """Drop the indexes that the catalog has, and return them."""
 
     def drop() -> list[Index]:
         with catalog_transaction(session) as database:

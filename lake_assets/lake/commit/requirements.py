@@ -72,7 +72,6 @@ def drift_checked(session: LakeSession, changes: Sequence[Change]) -> int | None
     """Return the newest snapshot, after `refuse_drift` in it; None if no objects are expected.
 
     So the ledger's and the manifest's files, which may be in a slow storage, are read before the commit's transaction.
-    Errors are those of `refuse_drift`.
     """
     if all(change.requires.objects is None for change in changes):
         return None
@@ -132,7 +131,7 @@ def refuse_other_files(change: Change, files: Collection[PartitionFile]) -> None
 
 
 def refuse_held(session: LakeSession, changes: Sequence[Change]) -> None:
-    """Refuse a refresh that began before its partition was held. It is a PartitionHeldError."""
+    """Refuse a refresh that began before its partition was held, by a PartitionHeldError."""
     for table, of_table in by_table([change for change in changes if not change.requires.may_be_held]).items():
         last = recorded_commits(session, table, [change.partition for change in of_table])
         for change in of_table:

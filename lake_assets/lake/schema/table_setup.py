@@ -67,10 +67,7 @@ def create_table(
 def created_schema(
     table: TableName, schema: pa.Schema, partition_columns: Sequence[PartitionColumn], origin: str | None = None
 ) -> pa.Schema:
-    """Return the schema of the data files of the table that `create_table` would create; the arguments are its.
-
-    Errors are those of `create_table`.
-    """
+    """Return the schema of the data files of the table that `create_table` would create; the arguments are its."""
     own = {column.name for column in partition_columns}
     columns = _created(table, schema, partition_columns, origin)
     return pa.schema([(name, arrow_type(DuckDBPyType(sql), name)) for name, sql in columns.items() if name not in own])

@@ -95,7 +95,7 @@ def mail_body(alert: Alert) -> str:
 
 
 def _to_webhook(webhook: Webhook, alert: Alert) -> None:
-    """Send the alert as a JSON object; a server that is away or fails is tried again. Otherwise a NotSentError."""
+    """Send the alert as a JSON object; a server that is away or fails is tried again. Raises NotSentError."""
     try:
         retry(
             lambda: _post(webhook, alert),

@@ -52,7 +52,6 @@ def _failure_sensor(alerts: Alerts, receiver: str, send: Send) -> dg.SensorDefin
 
 
 def _failed_run(alerts: Alerts, context: dg.RunFailureSensorContext) -> Alert:
-    """Return the alert of a failed run."""
     run = context.dagster_run
     assets = tuple(sorted("/".join(key.path) for key in run.asset_selection or ()))
     first, last = run.tags.get(RANGE_START), run.tags.get(RANGE_END)
