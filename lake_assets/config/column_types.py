@@ -147,6 +147,7 @@ DIRECTIVES = {
 }  # fmt: skip
 """The directives of a format of times, as those of `strptime`, and the texts of each, with the group `day`."""
 _DAYS = ("%d", "%e", "%F", "%D")
+_OF_DATES = (*_DAYS, "%Y", "%y", "%m", "%b", "%B", "%h", "%a", "%A")
 
 
 def time_format(text: str, kind: pa.DataType) -> list[str]:
@@ -162,6 +163,8 @@ def time_format(text: str, kind: pa.DataType) -> list[str]:
             raise ValueError(f"format {text!r} has {' and '.join(twice)}: remove one")
     if "%z" in directives and not (t.is_timestamp(kind) and kind.tz):
         raise ValueError(f"format {text!r} has %z, an offset from UTC, so only a TIMESTAMPTZ is read by it")
+    if t.is_time(kind) and (day := next((name for name in directives if name in _OF_DATES), None)):
+        raise ValueError(f"format {text!r} has {day}, which a TIME has not: declare a TIMESTAMP")
     return parts
 
 

@@ -54,7 +54,7 @@ def read_times(texts: Texts, form: str, kind: pa.DataType) -> Texts:
         _refuse(texts, pc.invert(pc.match_substring_regex(texts, pattern=pattern)))
         local = pc.strptime(texts, format=form, unit="us")
         _check_days(texts, local, pattern)
-        return local.cast(kind)
+        return _of_kind(texts, local, kind)
     parts = _matched(texts, pattern)
     names = parts.type.names
     rest_texts = pc.binary_join_element_wise(*(pc.struct_field(parts, n) for n in names if n.startswith("text")), "")
@@ -70,7 +70,15 @@ def read_times(texts: Texts, form: str, kind: pa.DataType) -> Texts:
         hours, minutes = (pc.utf8_slice_codeunits(digits, start, start + 2).cast(pa.int64()) for start in (1, 3))
         offset = pc.multiply(pc.add(pc.multiply(hours, 60), minutes), 60_000_000)
         micros = pc.subtract(micros, pc.if_else(pc.starts_with(digits, "-"), pc.negate(offset), offset))
-    return micros.cast(pa.timestamp("us")).cast(kind)
+    return _of_kind(texts, micros.cast(pa.timestamp("us")), kind)
+
+
+def _of_kind(texts: Texts, times: Texts, kind: pa.DataType) -> Texts:
+    """Return times as a type; refuse those of which a DATE would lose the time of day."""
+    values = times.cast(kind)
+    if t.is_date(kind):
+        _refuse(texts, pc.not_equal(values.cast(times.type), times), ", whose time of day a DATE would lose")
+    return values
 
 
 def _check_days(texts: Texts, times: Texts, pattern: str) -> None:
@@ -122,10 +130,10 @@ def _matched(texts: Texts, pattern: str) -> Texts:
     return parts
 
 
-def _refuse(texts: Texts, wrong: Texts) -> None:
+def _refuse(texts: Texts, wrong: Texts, why: str = "") -> None:
     """Refuse the first of some texts."""
     if pc.any(wrong).as_py():
-        raise pa.ArrowInvalid(f"invalid value {texts.filter(wrong)[0].as_py()!r}")
+        raise pa.ArrowInvalid(f"invalid value {texts.filter(wrong)[0].as_py()!r}{why}")
 
 
 def _pattern(form: NumberFormat) -> str:

@@ -44,6 +44,7 @@ def test_a_column_is_a_description_or_has_keys() -> None:
         ),
         ("{a: {type: date, format: '%Y-%j'}}", "", "format '%Y-%j' has %j, which is not read: write %Y, %y"),
         ("{a: {type: timestamptz, format: '%f%z'}}", "", "format '%f%z' has no directive of a day or an hour"),
+        ("{a: {type: time, format: '%F %T'}}", "", "has %F, which a TIME has not: declare a TIMESTAMP"),
         ("{a: {type: timestamp, format: '%F %T%z'}}", "", "has %z, an offset from UTC, so only a TIMESTAMPTZ is read"),
         ("{a: {type: timestamp, format: '%T %f %f'}}", "", "format '%T %f %f' has %f and %f: remove one"),
         ("{a: {type: date, format: '%F %d'}}", "", "format '%F %d' has %F and %d: remove one"),

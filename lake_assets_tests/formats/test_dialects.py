@@ -77,6 +77,13 @@ def test_a_time_is_read(text: str, form: str, kind: pa.DataType, expected: str) 
     assert value.isoformat() == expected
 
 
+def test_a_time_of_day_is_no_day() -> None:
+    for text, form in (("2026-02-11 08:30:00", "%F %T"), ("2026-02-11 00:00:00.5", "%F %T.%f")):
+        with pytest.raises(pa.ArrowInvalid, match=f"invalid value '{text}', whose time of day a DATE would lose"):
+            read(text, form, pa.date32())
+    assert read("2026-02-11 00:00:00", "%F %T", pa.date32()) == dt.date(2026, 2, 11)
+
+
 @pytest.mark.parametrize(("text", "form"), [("2026-02-11 08:00:00", "%F %T.%f"), ("2026-02-11 +0100", "%F %z")])
 def test_another_time_is_refused(text: str, form: str) -> None:
     with pytest.raises(pa.ArrowInvalid):
