@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import fastavro
-import numpy as np
 import pyarrow as pa
 from pyarrow import orc
 from pyarrow import types as t
@@ -56,13 +55,11 @@ def legacy(chosen: random.Random, table: pa.Table) -> bytes:
 
 def _by_julian(array: pa.Array) -> pa.Array:
     """The stored values of the same days in the old calendar."""
-    kind = array.type
-    if not (t.is_date32(kind) or (t.is_timestamp(kind) and kind.tz)):
+    per_day, stored = _stored(array)
+    if not per_day:
         return array
-    per_day = 1 if t.is_date(kind) else 86_400 * {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[kind.unit]
-    stored = array.view(pa.int32() if t.is_date(kind) else pa.int64())
-    found = [None if n is None else _julian(n // per_day) * per_day + n % per_day for n in stored.to_pylist()]
-    return pa.array(found, stored.type).view(kind)
+    found = [None if n is None else _julian(n // per_day) * per_day + n % per_day for n in stored]
+    return pa.array(found, pa.int32() if per_day == 1 else pa.int64()).view(array.type)
 
 
 def _julian(day: int) -> int:
@@ -75,20 +72,33 @@ def _julian(day: int) -> int:
     return named.day + (153 * month + 2) // 5 + 365 * year + year // 4 - 32083 - 2_440_588
 
 
-def can_be_old(table: pa.Table) -> bool:
-    """Whether all days of a table have a name in the old calendar, and Python has them."""
-    for column in table.columns:
-        kind = column.type
-        if t.is_nested(kind) and any(text in str(kind) for text in ("date", "timestamp")):
-            return False
-        if not (t.is_date32(kind) or (t.is_timestamp(kind) and kind.tz)):
-            continue
-        per_day = 1 if t.is_date(kind) else 86_400 * {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[kind.unit]
-        stored = column.combine_chunks().drop_null().view(pa.int32() if t.is_date(kind) else pa.int64())
-        days = np.asarray(stored, np.int64) // per_day
-        if ((days < -719_162) | (days > 2_932_896) | ((days < -141_427) & (days > -141_438))).any():
-            return False
-    return True
+def table_of_old_days(table: pa.Table) -> pa.Table:
+    """A table in which all days have a name in the old calendar, and Python has them; many are before 1582-10-15."""
+    return pa.table([_with_names(column.combine_chunks()) for column in table.columns], table.column_names)
+
+
+def _with_names(array: pa.Array) -> pa.Array:
+    per_day, stored = _stored(array)
+    if not per_day or array.type == pa.timestamp("ns", "UTC"):
+        return array
+    days = [None if n is None else n // per_day for n in stored]
+    is_named = [day is None or -719_162 <= day <= -141_438 or -141_427 <= day <= 2_932_896 for day in days]
+    found = [n if fits else (-300_000 + n % 150_000) * per_day for n, fits in zip(stored, is_named, strict=True)]
+    return pa.array(found, pa.int32() if per_day == 1 else pa.int64()).view(array.type)
+
+
+def _stored(array: pa.Array) -> tuple[int, list[Any]]:
+    """What is stored for days and instants, and its number in a day; 0 for other types."""
+    kind = array.type
+    if t.is_date32(kind):
+        return 1, array.view(pa.int32()).to_pylist()
+    if t.is_timestamp(kind) and kind.tz:
+        return 86_400 * {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[kind.unit], array.view(pa.int64()).to_pylist()
+    return 0, []
+
+
+def _can_be_old(kind: pa.DataType) -> bool:
+    return not (t.is_nested(kind) and any(text in str(kind) for text in ("date", "timestamp")))
 
 
 _OF_AVRO: Mapping[str, Any] = {
@@ -124,6 +134,7 @@ def avro(chosen: random.Random, table: pa.Table) -> bytes:
     return sink.getvalue()
 
 
+OF_ALL_FORMATS = ("int32", "int64", "double", "bool", "string", "binary", "date32[day]", "timestamp[us]")
 _IN_ORC = ("int8", "int16", "int32", "int64", "float", "double", "bool", "string", "binary", "date32[day]")
 
 
@@ -146,7 +157,7 @@ def annotators(table: pa.Table, *, has_formats: bool) -> dict[str, Annotate]:
     """The annotators of a table, by the suffix of their files or a name of their own."""
     kinds = {str(field.type) for field in table.schema}
     found: dict[str, Annotate] = {"annotated": parquet}
-    if can_be_old(table):
+    if all(map(_can_be_old, table.schema.types)):
         found["legacy"] = legacy
     if has_formats and table.num_rows and all(map(_SYMBOL.fullmatch, table.column_names)):
         found |= {"avro": avro} if kinds <= _OF_AVRO.keys() else {}

@@ -19,7 +19,7 @@ from lake_assets.ingest.api import ingest_all
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.lake.commit.extension import register_by_extension, replace_by_extension
 from lake_assets.layout.hive import HIVE_NULL
-from lake_assets_tests.differential.annotators import annotators
+from lake_assets_tests.differential.annotators import OF_ALL_FORMATS, annotators, table_of_old_days
 from lake_assets_tests.differential.landed import File, Landed
 from lake_assets_tests.differential.writers import WRITERS, can_write
 from lake_assets_tests.faults.without_spark import jobs_here, no_session
@@ -128,13 +128,16 @@ class Life(Landed):
     def _column(self, name: str) -> Column:
         chosen = self.chosen
         leaves = [kind for kind in LEAVES if all(can_write(writer, kind) for writer in self.writers)]
+        has_formats = "format" in self.world.options
+        if has_formats:
+            leaves = [kind for kind in leaves if str(kind) in OF_ALL_FORMATS]
         while True:
-            kind = random_kind(chosen, leaves)
+            kind = random_kind(chosen, leaves, 2 if has_formats else 0)
             if all(can_write(writer, kind) for writer in self.writers):
                 break
         chain = chain_of(kind)
         return Column(
-            chosen.choice([name, name, name, f"{name} ü", f'{name}.a"b']),
+            chosen.choice([name, name, name, *([] if has_formats else [f"{name} ü", f'{name}.a"b'])]),
             kind,
             chain if self.policy == "evolve" else chain[: list(chain).index(kind) + 1],
             chosen.random() < 0.35,
@@ -168,6 +171,8 @@ class Life(Landed):
     def _write(self, name: str, columns: Collection[str] | None = None) -> File:
         self._files += 1
         table = self._table()
+        if self.is_annotated:
+            table = table_of_old_days(table)
         if columns is not None:
             table = table.select([column for column in table.column_names if column in columns])
         writer = self.chosen.choice(self.writers)
