@@ -29,10 +29,11 @@ from lake_assets.formats.rescue import (
     path_of,
     taken,
 )
-from lake_assets.formats.schema import allowed_mistakes, as_text, fit, inferred, replaced, too_wide, wide_integer
+from lake_assets.formats.schema import allowed_mistakes, as_text, fit, inferred, replaced, too_wide
 from lake_assets.formats.text import FixSchema, Text
 
 _MANY = re.compile(rb"\n|\}[ \t\r]*\{")  # of a text that may have several objects
+_WHOLE_NUMBER = re.compile("-?[0-9]+")
 _WIDE, _WIDEST = pa.decimal128(38, 0), 10**38
 _UNKNOWN = "unknown field"
 _NO_TEXT = re.compile(r"changed from (string|null) to |changed from \w+ to string|Number too big")
@@ -285,19 +286,17 @@ class JsonText(Text):
         names: dict[str, Any] = {}
         for line in records:
             try:
-                record = _folded(json.loads(line, parse_float=_finite), names)
+                record = _folded(json.loads(line, parse_float=_finite, parse_int=_within_64_bits), names)
                 if not isinstance(record, dict):
                     continue
                 for name, value in record.items():
-                    if (number := wide_integer(value)) is None:
-                        continue
-                    if not self._for_table:
-                        raise too_wide(name, self.source, number)
-                    if isinstance(value, int) and abs(value) < _WIDEST:
+                    wide = next((int(text) for text in _number_texts(value) if _WHOLE_NUMBER.fullmatch(text)), None)
+                    if wide is not None and not self._for_table:
+                        raise too_wide(name, self.source, wide)
+                    if wide is not None and isinstance(value, NumberText) and abs(wide) < _WIDEST:
                         self._wide.add(name)
-                    else:
-                        record[name] = _with_wide_texts(value)
-                sample, kinds = samples[_has_number_text(record)]
+                        record[name] = wide
+                sample, kinds = samples[any(_number_texts(record))]
                 _count(record, (), kinds)
             except (ValueError, RecursionError):
                 continue
@@ -335,13 +334,9 @@ def _names_in(kind: pa.DataType) -> Iterator[str]:
         yield from _names_in(field.type)
 
 
-def _with_wide_texts(value: object) -> object:
-    """Return a value of JSON with its whole numbers beyond 64 bits as texts."""
-    if isinstance(value, dict):
-        return {name: _with_wide_texts(part) for name, part in value.items()}
-    if isinstance(value, list):
-        return [*map(_with_wide_texts, value)]
-    return value if wide_integer(value) is None else NumberText(value)
+def _within_64_bits(text: str) -> int | NumberText:
+    """Return a whole number of JSON; as text if it is beyond 64 bits, for Arrow would infer an inexact double."""
+    return number if -(2**63) <= (number := int(text)) < 2**63 else NumberText(text)
 
 
 def _finite(text: str) -> float | NumberText:
@@ -349,9 +344,11 @@ def _finite(text: str) -> float | NumberText:
     return NumberText(text) if math.isinf(number := float(text)) else number
 
 
-def _has_number_text(value: object) -> bool:
-    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return isinstance(value, NumberText) or any(map(_has_number_text, parts))
+def _number_texts(value: object) -> Iterator[NumberText]:
+    if isinstance(value, NumberText):
+        yield value
+    for part in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _number_texts(part)
 
 
 def _with_fraction(kind: pa.DataType) -> pa.DataType:

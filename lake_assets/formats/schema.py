@@ -64,21 +64,11 @@ def inferred(sample: pa.Table, *, texts: bool, numbers: bool = False, nulls: boo
     return pa.schema(list(zip(sample.schema.names, kinds, strict=True)))
 
 
-def wide_integer(value: object) -> int | None:
-    """Return a whole number beyond 64 bits in a value of JSON, for which Arrow would infer an inexact double."""
-    if isinstance(value, int):
-        return None if -(2**63) <= value < 2**63 else value
-    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return next((number for part in parts if (number := wide_integer(part)) is not None), None)
-
-
 def wide_integers(texts: pa.ChunkedArray) -> Iterator[int]:
-    """Yield the whole numbers beyond 64 bits among some texts."""
+    """Yield the whole numbers beyond 64 bits among some texts, for which Arrow would infer inexact doubles."""
     texts = pc.utf8_trim(texts, BLANKS)
     long = pc.match_substring_regex(texts, r"^[+-]?[0-9]{19,}$")
-    for text in texts.filter(long).to_pylist():
-        if (number := wide_integer(int(text))) is not None:
-            yield number
+    yield from (number for number in map(int, texts.filter(long).to_pylist()) if not -(2**63) <= number < 2**63)
 
 
 def has_codes(texts: pa.ChunkedArray, *, long: bool) -> bool:

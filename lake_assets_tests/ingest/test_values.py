@@ -241,6 +241,9 @@ MIXED: dict[str, tuple[bytes, str, list[Any]]] = {
         "STRUCT(a VARCHAR)",
         [{"a": "1"}, {"a": '{"b": "é"}'}],
     ),
+    "beyond 64 bits": (b'{"v":{"a":%d}}\n' % 2**70, "STRUCT(a VARCHAR)", [{"a": str(2**70)}]),
+    "beyond 38 digits": (b'{"v":%d}\n' % 10**40, "VARCHAR", [str(10**40)]),
+    "infinite": (b'{"v":1e999}\n', "VARCHAR", ["1e999"]),
 }
 
 
