@@ -69,7 +69,7 @@ def _damaged(uri: str, form: str, error: Exception) -> SourceError:
     why = " ".join(str(error).split()).rstrip(".")
     if why.startswith("Parquet magic bytes not found in footer"):  # Arrow's text is two sentences that guess
         why = "it has no Parquet footer"
-    return SourceError(
-        f"the object {visible_name(uri)} cannot be read as {_TITLES[form]}: {why}:",
-        "remove it or let its writer land it again.",
-    )
+    problem = f"the object {visible_name(uri)} cannot be read as {_TITLES[form]}: {why}:"
+    if "requires too much memory" in why:  # zstd's
+        return SourceError(problem, "let its writer compress it with a window of 128 MiB at most (zstd --long=27).")
+    return SourceError(problem, "remove it or let its writer land it again.")

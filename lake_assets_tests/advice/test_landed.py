@@ -116,6 +116,20 @@ def an_unknown_column_and_a_wider_one_let_the_table_evolve(local_world: World) -
     return [1]
 
 
+def zstd(rows: bytes, window: int) -> bytes:
+    """A frame of one block, whose reader is to keep 2 to the power of `window` bytes."""
+    return b"\x28\xb5\x2f\xfd" + bytes([0, (window - 10) << 3]) + (len(rows) << 3 | 1).to_bytes(3, "little") + rows
+
+
+@case
+def a_window_that_no_reader_has_is_smaller(local_world: World) -> Steps:
+    local_world.options = {"format": "csv"}
+    text(local_world, zstd(b"id,total\n0,1\n", 31), "a.csv.zst")
+    yield "let its writer compress it with a window of 128 MiB at most (zstd --long=27)"
+    text(local_world, zstd(b"id,total\n0,1\n", 27), "a.csv.zst")
+    return [1]
+
+
 @case
 def an_unknown_column_is_landed_again_without_it(local_world: World) -> Steps:
     local_world.commit(SW, 5)
