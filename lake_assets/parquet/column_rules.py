@@ -41,12 +41,7 @@ _TYPES: Mapping[AnyRows, str] = {
     "result": "cast it in the transform, or let the stream fill another table.",
     "registered": "land it with the table's type.",
 }
-_DECLARED: Mapping[AnyRows, str] = {
-    "landed": "land it as that type, or cast it in a transform.",
-    "first": "land it as that type, or declare another one in `columns`.",
-    "result": "cast it in the transform.",
-    "registered": "land it as that type.",
-}
+_DECLARED = "land it as that type, cast it in a transform, or, for a new table, declare another one in `columns`."
 _WIDER: Mapping[AnyRows, str] = {
     "landed": "set schema_policy: evolve, which widens the table's column, or cast it in a transform.",
     "first": "set schema_policy: evolve, which takes the wider type, or land it with the type of the others.",
@@ -109,11 +104,6 @@ class Rules:
         """Return the format of a landed column of texts."""
         is_text = any(is_kind(plain(column.type)) for is_kind in STRING_KINDS)
         return self.formats.get(column.name.lower()) if is_text else None
-
-    @property
-    def of_results(self) -> "Rules":
-        """Those of the rows of a transform, which have no texts any more."""
-        return replace(self, formats={}, rescue=None, rows="result")
 
     def landed(self, name: str) -> str:
         """Return the landed name of a column."""
@@ -217,7 +207,8 @@ class Rules:
             return SchemaError(f"{origin} does not fit the table: {' and '.join(parts)}:", _COLUMNS[self.rows])
         misfit = refused[0]
         if self._is_declared(misfit):
-            return SchemaError(misfit.differing(origin, "the declared type"), _DECLARED[self.rows])
+            fix = "cast it in the transform." if self.rows == "result" else _DECLARED
+            return SchemaError(misfit.differing(origin, "the declared type"), fix)
         fix = LAND_AS_ANOTHER if isinstance(misfit.given, pa.OpaqueType) else self.widening(misfit) or _TYPES[self.rows]
         return SchemaError(misfit.differing(origin, OF_ANOTHER if self.rows == "first" else "the table's"), fix)
 
@@ -234,11 +225,6 @@ class Rules:
     def of_first(self) -> "Rules":
         """Those of the rows that fill a new table, whose columns are those of the first objects."""
         return replace(self, rows="first")
-
-    @property
-    def before_transform(self) -> "Rules":
-        """Those of the rows that a transform reads, whose columns are not the table's."""
-        return replace(self, not_null=frozenset(), absent={}, rows="first", is_input=True)
 
     def why_required(self, name: str) -> str | None:
         """Return why a row must have a value of a column, as a clause; None if it need not."""

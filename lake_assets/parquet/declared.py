@@ -1,6 +1,6 @@
 """The columns that a stream declares, where landed columns become those of the table."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Self
 
@@ -76,13 +76,15 @@ class Declared:
 
     @property
     def of_table(self) -> Rules:
-        """The rules of the rows that the table gets."""
-        return self.rules if self.is_landed else self.rules.of_results
+        """The rules of the rows that the table gets; those of a transform have no texts any more."""
+        return self.rules if self.is_landed else replace(self.rules, formats={}, rescue=None, rows="result")
 
     @property
     def of_landed(self) -> Rules:
-        """The rules of the rows of landed objects."""
-        return self.rules if self.is_landed else self.rules.before_transform
+        """The rules of the rows of landed objects; the columns of those that a transform reads are not the table's."""
+        if self.is_landed:
+            return self.rules
+        return replace(self.rules, not_null=frozenset(), absent={}, rows="first", is_input=True)
 
     def renamed(self, schema: pa.Schema, origin: str) -> pa.Schema:
         """Return the columns of a landed object by their names in the table, without those that are left out.
@@ -110,24 +112,19 @@ class Declared:
 
     def columns_of(self, schema: pa.Schema, origin: str) -> pa.Schema:
         """Return the columns that the rows of a landed object have, as `renamed`, with the types of its texts."""
-        declared = self.rules.types
-        return pa.schema(
-            [
-                field.with_type(declared[field.name.lower()].type) if self.rules.form_of(field) else field
-                for field in self.renamed(schema, origin)
-            ]
-        )
+        return self._as_declared(self.renamed(schema, origin), lambda field, _: self.rules.form_of(field) is not None)
 
     def typed(self, schema: pa.Schema) -> pa.Schema:
         """Return the columns of a landed object with the declared types that hold theirs."""
-        declared = self.rules.types
-        kinds = [(field, declared.get(field.name.lower(), field).type) for field in schema]
-        return pa.schema([field.with_type(kind) if widens(field.type, kind) else field for field, kind in kinds])
+        return self._as_declared(schema, lambda field, kind: widens(field.type, kind))
 
     def read_as(self, schema: pa.Schema) -> pa.Schema:
         """Return the inferred columns of a text with the declared types, as which it is read."""
-        declared = self.rules.types
-        return pa.schema([declared.get(f.name.lower(), f).with_name(f.name) for f in schema])
+        return self._as_declared(schema, lambda *_: True)
+
+    def _as_declared(self, schema: pa.Schema, holds: Callable[[pa.Field, pa.DataType], bool]) -> pa.Schema:
+        kinds = [(field, self.rules.types.get(field.name.lower(), field).type) for field in schema]
+        return pa.schema([field.with_type(kind) if holds(field, kind) else field for field, kind in kinds])
 
     def created(self, schema: pa.Schema) -> pa.Schema:
         """Return the columns of a new table: these, with the declared types, and the declared ones that they lack."""

@@ -68,9 +68,10 @@ class Fitter:
     ) -> None:
         rules = rules if rules.rescue in target.names else replace(rules, rescue=None)
         self._rules, self._partition, self._origin = rules, partition, origin
+        self._target = stored(target)
         by_name = _by_name(source, origin)
         self._read_partition(source, by_name, derived, selects=selects)
-        types = {field.name.lower(): field.type for field in stored(target)}
+        types = {field.name.lower(): field.type for field in self._target}
         self._forms = {f.name: form for f in source if f.name.lower() in types and (form := rules.form_of(f))}
         """The formats of texts, by the columns to read."""
         columns = {column.name.lower() for column in partition.columns}
@@ -83,7 +84,7 @@ class Fitter:
         """The columns of the source that only the column of what does not fit takes."""
         self._loose = {by_name[misfit.path[0].lower()] for misfit in rescued}
         self._hints = {by_name[m.path[0].lower()]: hint for m in verdicts[Verdict.CAST] if (hint := rules.widening(m))}
-        self._set_columns(source, stored(target), by_name)
+        self._set_columns(source, by_name)
 
     def _read_partition(
         self, source: pa.Schema, by_name: Mapping[str, str], derived: Sequence[Derived], *, selects: bool
@@ -93,18 +94,16 @@ class Fitter:
         self._partition_names = {
             column.name: by_name[column.name.lower()] for column in partition.columns if column.name.lower() in by_name
         }
-        sources = {d.name: d for d in derived}
-        self.chosen = chosen_values(source, by_name, partition, origin, sources) if selects else {}
+        self.chosen = chosen_values(source, by_name, partition, origin, {d.name: d for d in derived}) if selects else {}
         """The partition's value in each source column that selects rows, by the column's name."""
         made = [value for value in made_of(derived, partition, by_name, origin) if value.name not in self.chosen]
         self.made = [value for value in made if value.column.in_rows and selects]
         """The derived values that select rows."""
         self._checked = [value for value in made if value not in self.made]
 
-    def _set_columns(self, source: pa.Schema, target: pa.Schema, by_name: Mapping[str, str]) -> None:
+    def _set_columns(self, source: pa.Schema, by_name: Mapping[str, str]) -> None:
         """Set which columns are to be read, and how."""
-        rules = self._rules
-        self._target = target
+        rules, target = self._rules, self._target
         self._same = rules.rescue is None and not rules.columns and source.remove_metadata().equals(target)
         self._names = [by_name.get(name.lower()) for name in target.names]
         pairs = [(name, field) for name, field in zip(self._names, target, strict=True) if name]
@@ -145,20 +144,20 @@ class Fitter:
         self._check_partition(batch)
         if self._same:
             return self._readable(batch)
-        arrays = []
+        arrays, rules = [], self._rules
         kept: defaultdict[int, dict[str, object]] = defaultdict(dict)
         for name, field in zip(self._names, self._target, strict=True):
             if name is None:
-                count, default = batch.num_rows, self._rules.default_of(field.name)
+                count, default = batch.num_rows, rules.default_of(field.name)
                 arrays.append(pa.nulls(count, field.type) if default is None else pa.repeat(default, count))
                 continue
-            default = self._rules.defaults.get(field.name.lower())
+            default = rules.defaults.get(field.name.lower())
             values = batch.column(name)
             if name in self.unchanged and t.is_dictionary(values.type):
                 arrays.append(values)
                 continue
             try:
-                if self._rules.rescue is None:
+                if rules.rescue is None:
                     array = self._converted(name, values, field.type)
                 else:
                     array = self._rescued(name, values, field.type, kept)
@@ -167,18 +166,18 @@ class Fitter:
                     f"column {name!r} of {self._origin} has a value that {field.type} cannot hold: {error}:",
                     self._hints.get(name, "correct the value, or round it in a transform."),
                 ) from error
-            if array.null_count and (why := self._rules.why_required(field.name)) is not None:
+            if array.null_count and (why := rules.why_required(field.name)) is not None:
                 raise SchemaError(
                     f"column {name!r} of {self._origin} has a row without a value, and {why}:",
                     "correct the row, or declare a default in `columns`.",
                 )
             arrays.append(array if default is None else array.fill_null(default))
-        if self._rules.rescue is not None:
+        if rules.rescue is not None:
             for name in self._extras:
                 for row, value in enumerate(python_values(batch.column(name))):
                     if value is not None:
-                        kept[row][self._rules.landed(name)] = value
-            place = self._target.names.index(self._rules.rescue)
+                        kept[row][rules.landed(name)] = value
+            place = self._target.names.index(rules.rescue)
             arrays[place] = merged(arrays[place], kept)
         fields = [field.with_type(array.type) for field, array in zip(self._target, arrays, strict=True)]
         return self._readable(pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields)))

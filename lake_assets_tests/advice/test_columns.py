@@ -37,7 +37,7 @@ def a_result_is_mended_in_the_transform(local_world: World) -> Steps:
     local_world.ingest(NW)
     local_world.options = {"columns": {"note": {"type": "varchar"}}}
     local_world.land(NW, pa.table({"total": [2.0], "note": pa.array([7])}))
-    yield "or cast it in a transform"
+    yield "land it as that type, cast it in a transform"
     local_world.options |= {"transform": cast}
     return [2, 5]
 
@@ -55,7 +55,7 @@ def an_object_of_another_type_than_the_first_of_a_table_is_landed_as_another(loc
 def a_column_is_landed_as_its_declared_type_or_another_one_is_declared(local_world: World) -> Steps:
     local_world.options = {"columns": {"note": {"type": "bigint"}}}
     local_world.land(NW, pa.table({"total": [1.0], "note": ["a"]}))
-    yield "land it as that type, or declare another one"
+    yield "for a new table, declare another one in `columns`."
     local_world.options = {"columns": {"note": {"type": "varchar"}}}
     local_world.ingest(NW)
     assert local_world.totals() == [1]

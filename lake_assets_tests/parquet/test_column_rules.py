@@ -60,7 +60,7 @@ def test_a_declared_column_is_added_and_never_changes() -> None:
 
 def test_what_a_transform_reads_changes_no_table() -> None:
     columns = {"missing": (None, pa.int8()), "unknown": (pa.int8(), None), "wider": (pa.int16(), pa.int8())}
-    rules = Rules("evolve").before_transform
+    rules = Rules("evolve", is_input=True)
     assert [rules.verdict(Misfit((name,), *types)) for name, types in columns.items()] == [FILL, REFUSE, REFUSE]
 
 

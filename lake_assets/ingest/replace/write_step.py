@@ -21,7 +21,7 @@ from lake_assets.errors import (
 from lake_assets.ingest.partition_run import PartitionRun
 from lake_assets.ingest.replace.staging import Staging
 from lake_assets.ingest.run import still_open
-from lake_assets.lake.schema.evolve import ColumnChange, evolve_table
+from lake_assets.lake.schema.evolve import evolve_table
 from lake_assets.lake.schema.table_setup import (
     create_table,
     decided_in_sql,
@@ -143,38 +143,23 @@ class Writer:
             raise error
 
     def evolve(self, lake: LakeSession, drifted: Sequence[PartitionRun]) -> None:
-        """Change the table to the columns that these partitions were found to have."""
+        """Change the table to the columns that these partitions were found to have, or to those that it can have."""
         for run in drifted:
             drift = run.error
             assert isinstance(drift, SchemaDriftError)  # noqa: S101 - the caller checks
             try:
-                run.changes += self._evolved(lake, drift.schemas, run)
+                self._evolve(lake, drift.schemas, run)
             except LakeAssetsError as error:
                 run.fail(error)
-                if run.quarantines:
-                    self._evolve_singly(lake, run, drift.schemas)
+                run.refuses_drift = run.quarantines
+                for of_object in drift.schemas if run.quarantines else ():
+                    with suppress(SchemaError):  # such an object is quarantined
+                        self._evolve(lake, [of_object], run)
         self.prepare(lake)
 
-    def _evolved(
-        self, lake: LakeSession, schemas: Sequence[tuple[str, pa.Schema]], run: PartitionRun
-    ) -> list[ColumnChange]:
-        config = self.stream.config
-        return evolve_table(
-            lake,
-            self.stream.table,
-            schemas,
-            config.columns,
-            run.row.run_id,
-            rules=self._landed.declared.of_table,
-            known=self._known,
-        )
-
-    def _evolve_singly(self, lake: LakeSession, run: PartitionRun, schemas: Sequence[tuple[str, pa.Schema]]) -> None:
-        """Change the table to those of the columns that it can have; objects with others are quarantined then."""
-        run.refuses_drift = True
-        for of_object in schemas:
-            with suppress(SchemaError):
-                run.changes += self._evolved(lake, [of_object], run)
+    def _evolve(self, lake: LakeSession, schemas: Sequence[tuple[str, pa.Schema]], run: PartitionRun) -> None:
+        table, columns, rules = self.stream.table, self.stream.config.columns, self._landed.declared.of_table
+        run.changes += evolve_table(lake, table, schemas, columns, run.row.run_id, rules=rules, known=self._known)
 
     def bad_objects(self, spark: SparkSession, run: PartitionRun) -> dict[str, str]:
         """Return why objects of a failed partition are damaged or do not fit, by key; all its objects are read for it.
