@@ -115,7 +115,7 @@ class LandedParquet:
         dictionaries = dictionary_columns(rows.parquet, own, fitter.unchanged) if self._dictionaries else []
         # One row group at a time, because pre-buffering takes memory for all that are requested.
         for group in own:
-            if not _may_have_rows(rows.parquet, group, fitter):
+            if not _may_have_rows(rows, group, fitter):
                 continue
             first = _first_row(rows.parquet, group) if numbered or splits else 0
             for batch in rows.batches(BATCH_ROWS, group, columns, nanos=fitter.nanos, dictionaries=dictionaries):
@@ -128,13 +128,16 @@ def _first_row(parquet: pq.ParquetFile, group: int) -> int:
     return sum(parquet.metadata.row_group(number).num_rows for number in range(group))
 
 
-def _may_have_rows(parquet: pq.ParquetFile, group: int, fitter: Fitter) -> bool:
+def _may_have_rows(rows: ParquetRows, group: int, fitter: Fitter) -> bool:
     """Return whether a row group may have rows of the partition, by its statistics."""
     if not (fitter.chosen or fitter.made):
         return True
+    parquet, old = rows.parquet, rows.columns.old
     names = [parquet.schema.column(index).path for index in range(len(parquet.schema))]
     chosen: list[tuple[int, Callable[[Span], bool]]]
     chosen = [(names.index(name), partial(Span.may_hold, value=value.as_py())) for name, value in fitter.chosen.items()]
     chosen += [(names.index(made.name), made.may_be_in) for made in fitter.made if made.name in names]
     facts = parquet.metadata.row_group(group)
-    return all(may_be_in(span_of(facts.column(index).statistics)) for index, may_be_in in chosen)
+    return all(
+        may_be_in(span_of(facts.column(index).statistics, is_old=names[index] in old)) for index, may_be_in in chosen
+    )

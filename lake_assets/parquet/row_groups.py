@@ -11,6 +11,8 @@ import pyarrow.parquet as pq
 from lake_assets.layout.partition import PartitionValue
 from lake_assets.parquet.parquet_files import ParquetRows
 
+_SURE = "1900"  # a year from which the same time has one name in all calendars
+
 Statistics: TypeAlias = pq.Statistics | None
 
 
@@ -40,8 +42,8 @@ Box: TypeAlias = tuple[Span, ...]
 """What the columns that select rows may have in the same row groups."""
 
 
-def span_of(statistics: Statistics) -> Span:
-    """Return the values that the statistics of a column allow."""
+def span_of(statistics: Statistics, *, is_old: bool = False) -> Span:
+    """Return the values that the statistics of a column allow; early days of an old calendar have other names there."""
     if statistics is None:
         return Span()
     has_null = not statistics.has_null_count or statistics.null_count != 0
@@ -49,7 +51,8 @@ def span_of(statistics: Statistics) -> Span:
         if statistics.has_min_max and in_order(statistics):
             bounds = (statistics.min, statistics.max)
             least, greatest = (end.decode() if isinstance(end, bytes) else end for end in bounds)  # bytes of an ENUM
-            return Span(least, greatest, has_null)
+            if not (is_old and str(least) < _SURE):
+                return Span(least, greatest, has_null)
     return Span(has_null=has_null)
 
 
@@ -75,13 +78,18 @@ def read_spans(file: pa.NativeFile, names: Sequence[str]) -> set[Box] | None:
 
     Names are in lower case; columns of the object may have others of it.
     """
-    footer = ParquetRows(file, "").parquet.metadata
+    rows = ParquetRows(file, "")
+    footer, old = rows.parquet.metadata, {name.lower() for name in rows.columns.old}
     paths = [footer.schema.column(index).path.lower() for index in range(len(footer.schema))]
     if not set(names) <= set(paths):
         return None
-    indexes = [paths.index(name) for name in names]
+    indexes = [(paths.index(name), name in old) for name in names]
     groups = (footer.row_group(number) for number in range(footer.num_row_groups))
-    return {tuple(span_of(group.column(index).statistics) for index in indexes) for group in groups if group.num_rows}
+    return {
+        tuple(span_of(group.column(index).statistics, is_old=is_old) for index, is_old in indexes)
+        for group in groups
+        if group.num_rows
+    }
 
 
 def merged(boxes: Iterable[Box], most: int) -> tuple[Box, ...]:

@@ -13,6 +13,7 @@ from pyarrow import orc
 from lake_assets.errors import SchemaError
 from lake_assets_tests.faults.without_spark import sessions  # noqa: F401 - a fixture
 from lake_assets_tests.ingest.index.indexing import index
+from lake_assets_tests.ingest.test_in_rows import put
 from lake_assets_tests.tiers import more
 from lake_assets_tests.values.annotated import with_keys
 from lake_assets_tests.world import NW, World
@@ -76,6 +77,17 @@ def test_times_in_utc_are_those_that_spark_reads(local_world: World, *, is_int96
 
     stored = local_world.query("SELECT a, t::DATE, microsecond(t) FROM lake.sales ORDER BY a")
     assert stored == [(day, day, 1) for day in DAYS.values()]
+
+
+def test_days_of_the_old_calendar_select_rows(local_world: World) -> None:
+    date = {"type": "date", "in": "rows", "start": "0001-01-01"}
+    local_world.options = {"partitions": {"region": {}, "date": date}}
+    stored = pa.array([*DAYS][-3:], pa.int32()).cast(pa.date32())
+    put(local_world, "region=NW/a.parquet", with_keys(pa.table({"id": [1, 2, 3], "date": stored}), LEGACY))
+
+    local_world.ingest("region=NW,date=1582-10-04")
+
+    assert local_world.query("SELECT id, date FROM lake.sales") == [(1, dt.date(1582, 10, 4))]
 
 
 def test_nanoseconds_begin_after_the_old_calendar(local_world: World) -> None:
