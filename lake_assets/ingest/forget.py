@@ -6,7 +6,7 @@ from typing import Annotated
 
 from lake_assets.documented import AsText, Documented
 from lake_assets.errors import NoLakeError, PartitionError
-from lake_assets.lake.catalog.past import counted_rows
+from lake_assets.lake.catalog.past import LIVE, past_table
 from lake_assets.lake.ledger.read import recorded_commits
 from lake_assets.lake.ledger.tables import LEDGER, OF_RUNS
 from lake_assets.lake.retry import under_lock
@@ -63,9 +63,11 @@ def _removal(stream: OpenStream) -> str:
 
 def _count_rows(lake: LakeSession, stream: OpenStream, partitions: Sequence[Partition]) -> list[Forgotten]:
     """Return the ledger rows of each partition; refuses one that exists, or that the ledger does not have."""
-    forgotten = []
+    forgotten, columns = [], stream.config.columns
+    known = past_table(lake, stream.table, columns, partitions, LIVE) if lake.exists(stream.table) else None
+    counts = {} if known is None else known.live_rows(partitions)
     for partition in partitions:
-        if lake.exists(stream.table) and (rows := counted_rows(lake, stream.table, [partition])[partition]):
+        if rows := counts.get(partition, 0):
             problem = f"partition {partition} has {rows:,} rows in {stream.table}, and one with rows is not forgotten:"
             raise PartitionError(problem, _removal(stream))
         last = recorded_commits(lake, stream.table, [partition]).get(partition.path)
@@ -85,8 +87,8 @@ def _count_rows(lake: LakeSession, stream: OpenStream, partitions: Sequence[Part
 
 
 def _delete(lake: LakeSession, stream: OpenStream, partitions: Sequence[Partition]) -> list[Forgotten]:
+    forgotten = _count_rows(lake, stream, partitions)  # in the transaction, the table would be read
     with lake.transaction():
-        forgotten = _count_rows(lake, stream, partitions)
         for partition in partitions:
             for own in (LEDGER, *OF_RUNS):
                 lake.rows(

@@ -29,7 +29,6 @@ from lake_assets.duckdb_engine import open_engine
 from lake_assets.errors import LakeAssetsError, SourceChangedError
 from lake_assets.importers.flight import flight_config
 from lake_assets.ingest.api import ingest
-from lake_assets.ingest.forget import forget
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.selection.select import Wanted, only_partition, select
 from lake_assets.storage.store import Store
@@ -292,11 +291,7 @@ def rows_of_registered_objects_to_forget_are_removed_by_a_repair(local_world: Wo
     local_world.commit(NW, 1)
     local_world.unland(NW)
     remove = partial(command, local_world, "forget", "--partition", NW)
-    yield (
-        partial(forget, local_world.stream, [local_world.partition(NW)]),
-        "--repair` first, which removes rows whose object is gone",
-    )
-    yield remove, "--repair` if it is a landed object, which removes its rows"
+    yield remove, "--repair` first, which removes rows whose object is gone"
     command(local_world, "index", "sales", "--repair")
     remove()
     return [5]
