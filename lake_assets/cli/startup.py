@@ -41,11 +41,7 @@ class _Finder:
         self._refused = 0
 
     def find_spec(self, name: str, _path: object = None, _target: object = None) -> ModuleSpec | None:
-        """Return None, for the next finder.
-
-        Raises:
-            ModuleNotFoundError: DuckDB imports pandas, and has done so less than 2,000 times.
-        """
+        """Return None, for the next finder, unless DuckDB imports pandas, which is refused up to 2,000 times."""
         if name == "pandas" and self._refused < _REFUSALS and _importer().startswith("lake_assets."):
             self._refused += 1
             raise ModuleNotFoundError(name)

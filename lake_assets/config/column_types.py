@@ -58,10 +58,7 @@ def arrow_type(text: str) -> pa.DataType:
     """Return the Arrow type of a column type, which is that of a data file for DuckLake's type of this name.
 
     A type is a key of `COLUMN_TYPES`, another name of DuckDB, `decimal(p,s)`, `struct(name T, …)`, `map(T, T)`, or a
-    list `T[]`.
-
-    Raises:
-        ValueError: there is no such column type.
+    list `T[]`. Others are a ValueError.
     """
     return _type(" ".join(text.split()), 0)
 

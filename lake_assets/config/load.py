@@ -82,11 +82,7 @@ def is_of_variables(path: str | os.PathLike[str] | None = None, environment: Map
 
 
 def loaded(config: ConfigSource) -> LakeConfig:
-    """Return the config, read from its file if it is not loaded yet.
-
-    Raises:
-        ConfigError: as `load_config`.
-    """
+    """Return the config, read from its file if it is not loaded yet."""
     return config if isinstance(config, LakeConfig) else load_config(config)
 
 

@@ -70,9 +70,8 @@ class ConfigSyntaxError(Exception):
 def compose(text: str) -> yaml.Node | None:
     """Return the root node of the text's only document, with aliases resolved to their nodes; None if it is empty.
 
-    Raises:
-        ConfigSyntaxError: the text is not YAML, or has a second document, an unknown or recursive alias, an unknown
-            tag, or more than `MAX_DEPTH` levels.
+    Raises ConfigSyntaxError if the text is not YAML, or has a second document, an unknown or recursive alias, an
+    unknown tag, or more than `MAX_DEPTH` levels.
     """
     if unprintable := _UNPRINTABLE.search(text):
         message = f"the character U+{ord(unprintable[0]):04X} cannot be in a config: remove it"

@@ -49,23 +49,13 @@ def scan(  # noqa: PLR0913 - all but three have defaults
     now: dt.datetime | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> ScanResult:
-    """Find the partitions whose objects have changed since the scan before.
+    """Find the partitions whose objects have changed since the scan before; after an error the cursor is unchanged.
 
-    Args:
-        stream: a stream with a sensor of type `objects`.
-        listing: its landing zone.
-        cursor: of the scan before; None at first, and after a reset.
-        scanned_at: Unix time in seconds at which the scan before was recorded. It makes run keys after a reset differ
-            from those before, and the keys of a repeated scan the same.
-        sharing: as of `RunPlan`.
-        is_queued: as of `RunPlan.targets`; called after the last listing.
-        in_lake: called until the whole landing zone has been read once, as no scan before can be compared with.
-        now: the present, with time zone; the clock's when None.
-        clock: seconds of a clock, for the time budget.
-
-    Raises:
-        StorageError: the landing zone cannot be listed, or is a table of another format. The cursor is unchanged.
-        LakeAssetsError: those of `in_lake`, as well.
+    `cursor` is of the scan before, which was recorded at `scanned_at`, Unix time in seconds; None at first, and after a
+    reset. The time makes run keys after a reset differ from those before, and the keys of a repeated scan the same.
+    `sharing` and `is_queued` are as of `RunPlan`; the second is called after the last listing. `in_lake` is called
+    until the whole landing zone has been read once, as no scan before can be compared with. `now` has a time zone, and
+    `clock` is for the time budget, in seconds.
     """
     now = now or dt.datetime.now(dt.UTC)
     scans = int(scanned_at or 0)

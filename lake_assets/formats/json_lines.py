@@ -276,11 +276,9 @@ class JsonText(Text):
     def _admitted(self, records: Sequence[bytes]) -> Sequence[bytes]:
         """Return the lines that are JSON objects, without values of another kind than most of their field.
 
-        A field, at any depth, of which more values have other kinds is one of texts: these are its JSON.
-        Arrow's reader overflows its stack at deeply nested arrays; Python's raises an error.
-
-        Raises:
-            SchemaError: a record to land has a whole number that no inferred type can hold; for a table it is a text.
+        A field, at any depth, of which more values have other kinds is one of texts: these are its JSON. Arrow's reader
+        overflows its stack at deeply nested arrays; Python's raises an error. A whole number to land that no inferred
+        type can hold is a SchemaError; for a table it is a text.
         """
         samples: tuple[_Sample, _Sample] = ([], defaultdict(Counter)), ([], defaultdict(Counter))
         names: dict[str, Any] = {}

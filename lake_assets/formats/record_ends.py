@@ -62,8 +62,7 @@ def object_breaks(text: memoryview, is_last: bool) -> Positions:
 class Quotes:
     """How the values of a text are quoted.
 
-    Args:
-        escape: before a quote that is part of a value, besides a second quote; None if there is none.
+    Besides a second quote, `escape` may be before a quote that is part of a value; None if there is none.
     """
 
     quote: bytes

@@ -96,9 +96,8 @@ def types_at(session: LakeSession, table: TableName, number: int | None = None) 
 def require_columns(stream: OpenStream, partition: Partition, state: PastState, number: int) -> None:
     """Refuse a snapshot whose rows today's columns cannot hold.
 
-    Raises:
-        CatalogError: a column was dropped and added again, so that its values then are those of another column.
-        PartitionError: the table was partitioned by other columns.
+    A column was dropped and added again, so that its values then are those of another column (CatalogError), or the
+    table was partitioned by other columns (PartitionError).
     """
     if state.columns.others:
         raise CatalogError(

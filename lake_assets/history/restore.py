@@ -165,21 +165,10 @@ def restore(
 ) -> Restored:
     """Put a partition's rows of an earlier snapshot back, as a new snapshot. Readers see the old rows or the new ones.
 
-    Rows that other clients had deleted in that snapshot stay deleted. The rows get today's columns.
-
-    Args:
-        stream: of the partition.
-        partition: the partition.
-        snapshot: that has the rows.
-        hold: hold the partition: refreshes skip it until `release`, and only a forced ingest replaces it.
-        dry_run: check everything, and change nothing.
-        options: name the run in ledger and commit message, and who requested it; those of a new run when None.
-
-    Raises:
-        CatalogError: the snapshot is unknown or has expired, today's columns cannot hold its rows, or the catalog
-            refuses; nothing has changed.
-        PartitionError: the partition was not there in that snapshot, or the stream registers files in place.
-        StorageError: a file of the snapshot cannot be copied; nothing has changed.
+    Rows that other clients had deleted in that snapshot stay deleted. The rows get today's columns. With `hold`
+    refreshes skip the partition until `release`, and only a forced ingest replaces it. A dry run checks everything.
+    After an error nothing has changed. Raises PartitionError if the partition was not there in that snapshot, or the
+    stream registers files in place.
     """
     options = options or IngestOptions()
     _refuse_index(stream)

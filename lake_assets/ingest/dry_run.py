@@ -137,14 +137,7 @@ def plan_stream(
 ) -> StreamPlan:
     """Return what an ingest of partitions would do now. Nothing is written, and no Spark session is started.
 
-    Args:
-        stream: of the partitions.
-        partitions: each once.
-        force: as of `IngestOptions`.
-        landed_only: as of `IngestOptions`.
-
-    Raises:
-        LakeAssetsError: the landing zone or the lake cannot be read, or the ingest would be refused as a whole.
+    The options are those of `IngestOptions`. What would be refused as a whole is refused here too.
     """
     wanted, is_index = list(partitions), stream.config.mode == "index"
     options = IngestOptions(force=force, landed_only=landed_only)

@@ -43,24 +43,14 @@ def retried(
     *,
     retry_seconds: float | None = None,
 ) -> Result:
-    """Write to the catalog, and retry after a conflict with another writer, under the lake's locks.
+    """Write `what` to the catalog, and retry after a conflict with another writer, under the lake's locks.
 
     A conflict is retried `commit_retries` times. While another process has locked the catalog, retries go on until
-    `retry_seconds` seconds have passed; `failures.BUSY` when None.
+    `retry_seconds` seconds have passed; `failures.BUSY` when None, and 0 is one try.
 
-    Args:
-        session: an open lake.
-        work: writes all or nothing; its first try acquires the lake's locks itself.
-        what: the thing to write, for the error.
-        find: called before a retry, and after the connection was lost; finds the result of an earlier try whose answer
-            was lost. Without it, the work may be done twice.
-        retry_seconds: seconds; 0 is one try.
-
-    Raises:
-        CatalogLockedError: nothing was written, because another process has locked the catalog.
-        CommitConflictError: nothing was written, because other writers were faster.
-        CatalogUnreachableError: the catalog's server is away.
-        CatalogError: the catalog refuses.
+    `work` writes all or nothing; its first try acquires the lake's locks itself. `find` is called before a retry, and
+    after the connection was lost; it finds the result of an earlier try whose answer was lost. Without it, the work may
+    be done twice. Raises CatalogLockedError or CommitConflictError if nothing was written because of other writers.
     """
     tries = count()
     seconds = failures.BUSY if retry_seconds is None else retry_seconds

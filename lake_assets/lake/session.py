@@ -137,10 +137,9 @@ class LakeSession:
 
         After a failed statement DuckDB's COMMIT may commit the statements before it, so every exception rolls back.
 
-        Args:
-            writes_files: DuckLake writes files in the block. If its COMMIT fails, it deletes them, also if the server
-                of the catalog has committed and only the answer was lost. On PostgreSQL it is kept from that: the
-                COMMIT then fails as after a conflict, and maintenance deletes the files of a commit that was not made.
+        `writes_files`: DuckLake writes files in the block. If its COMMIT fails, it deletes them, also if the server of
+        the catalog has committed and only the answer was lost. On PostgreSQL it is kept from that: the COMMIT then
+        fails as after a conflict, and maintenance deletes the files of a commit that was not made.
         """
         keeps_files = writes_files and self._renew is not None and isinstance(self.config.catalog, PostgresCatalog)
         with translated(self.config):

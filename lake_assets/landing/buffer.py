@@ -51,8 +51,7 @@ def output_name(root: str) -> str:
 class Buffer:
     """One stream's buffer; its folder is made if it does not exist.
 
-    Args:
-        retention: seconds for which a batch that has arrived is kept.
+    A batch that has arrived is kept for `retention` seconds.
     """
 
     def __init__(self, root: Path, retention: float) -> None:

@@ -15,14 +15,11 @@ _FEW = 64  # distinct values
 
 
 class Encoder:
-    """Writes tables of one schema as Parquet with zstd.
+    """Writes tables of one schema, which Parquet can hold, with zstd.
 
     In a file of a thousand rows, a column of few distinct values takes a few bits a row with a dictionary, and zstd
     makes it no smaller; a column of many distinct values gains nothing from a dictionary. So each column gets one of
     the two. This takes a third less time than both for all columns, and no more bytes.
-
-    Raises:
-        SchemaError: Parquet cannot hold a column.
     """
 
     def __init__(self, schema: pa.Schema) -> None:

@@ -35,21 +35,12 @@ class Output:
                 ) from error
 
     def submit(self, key: str, read: Callable[[], bytes], *, retries: int | None = None) -> "Future[bool]":
-        """Upload a batch in the background under its name; see `Store.put_new`.
+        """Upload a batch in the background under its name; see `Store.put_new`. False if it had arrived before.
 
-        A batch arrives once, even if the answer to an upload is lost. `max_in_flight` uploads run at a time.
-
-        Args:
-            key: the batch's.
-            read: gives its bytes when its upload begins, always the same for a key.
-            retries: of transient errors, with capped exponential pauses and jitter; the config's when None.
-
-        Returns:
-            A future: whether the batch was new; False if it had arrived before. It raises
-
-            - `StorageUnreachableError` if the upload still failed after the retries,
-            - `StorageError` if the store refuses it,
-            - any error of `read`.
+        A batch arrives once, even if the answer to an upload is lost. `max_in_flight` uploads run at a time. `read`
+        gives its bytes when its upload begins, always the same for a key. `retries` are of transient errors, with
+        capped exponential pauses and jitter; the config's when None. The future raises StorageUnreachableError after
+        them, StorageError if the store refuses the batch, and any error of `read`.
         """
         return self._pool.submit(self._send, key, read, self._options.retries if retries is None else retries)
 

@@ -57,8 +57,7 @@ class HiveCodec:
     def write_partition(self, placeholder: Placeholder, text: str, spelling: str = SPELLINGS[0]) -> str:
         """Return the text of a placeholder for a partition's value.
 
-        Raises:
-            LayoutError: the placeholder is a part of a time, and the text is not a time.
+        If the placeholder is a part of a time and the text is not a time, that is a LayoutError.
         """
         if text == "" and placeholder.may_be_empty:
             return ""

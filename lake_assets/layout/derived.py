@@ -57,12 +57,11 @@ def time_type(template: Template, column: str) -> TimeName | None:
 
 
 def check_time_type(template: Template, column: PartitionColumn, field: str) -> None:
-    """Refuse a column type whose values the layout's paths do not hold.
+    """Refuse a column type whose values the layout's paths do not hold, by a ValueError.
 
-    Raises:
-        ValueError: the paths hold parts of a time that are not a value of the type; or they hold hours of another time
-            zone than UTC, two of which have the same name when daylight saving ends; or the name of a file has the
-            whole value, and the text behind it would end it too early.
+    The paths hold parts of a time that are not a value of the type; or they hold hours of another time zone than UTC,
+    two of which have the same name when daylight saving ends; or the name of a file has the whole value, and the text
+    behind it would end it too early.
     """
     text = _sample_text(template, column.name)
     if text is None:

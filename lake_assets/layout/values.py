@@ -12,11 +12,8 @@ def value_text(column: str, value: object, zone: dt.tzinfo) -> str | None:
     """Return the value as Spark casts it to a string for a path, not encoded; None for NULL.
 
     Booleans are `true` and `false`, decimals have no exponent, dates are `YYYY-MM-DD`, timestamps are local times in
-    `zone`: `YYYY-MM-DD HH:MM:SS`, with the fraction of the second unless it is zero.
-
-    Raises:
-        LayoutError: paths cannot hold the value's type (floating point numbers, bytes, lists and structs), or its time
-            in `zone` is outside the years 1 to 9999.
+    `zone`: `YYYY-MM-DD HH:MM:SS`, with the fraction of the second unless it is zero. Paths cannot hold floating point
+    numbers, bytes, lists and structs.
     """
     match value:
         case None | str():
@@ -39,9 +36,7 @@ def value_text(column: str, value: object, zone: dt.tzinfo) -> str | None:
 def value_time(column: str, value: object, zone: dt.tzinfo) -> dt.datetime | None:
     """Return the value's local time in `zone`; None for NULL and for a text that is not a timestamp.
 
-    Raises:
-        LayoutError: the value is not a text, a date or a timestamp, or its time in `zone` is outside the years 1 to
-            9999.
+    Other types are a LayoutError.
     """
     match value:
         case None:

@@ -72,22 +72,13 @@ def maintain(
     """Maintain a lake by the rules of its config, or by the defaults.
 
     All files of the newest snapshot and of snapshots that have not expired remain. Objects in landing zones are deleted
-    only if they were registered by a stream with `owns_source: true`.
+    only if they were registered by a stream with `owns_source: true`. The config names other lakes and landing zones
+    too. The result of a dry run leaves out files of snapshots that the run itself would expire. Ages are counted from
+    `now`, with a time zone. `checkpoint` is called between steps; an exception that it raises ends the run.
 
-    Args:
-        config: the whole config, which also names other lakes and landing zones.
-        lake: the lake's name.
-        sessions: gives the Spark session; called only if there is a partition to compact.
-        dry_run: change nothing. The result leaves out files of snapshots that the run itself would expire.
-        now: the time from which ages are counted, with a time zone; the present when None.
-        checkpoint: called between steps; an exception that it raises ends the run.
-
-    Raises:
-        NoLakeError: there is no lake yet.
-        SpecificationError: the version of DuckLake's specification in the catalog is unknown.
-        StorageError: a store is unreachable or refuses; the next run continues.
-        CatalogError: the catalog is unreachable or refuses.
-        SparkUnavailableError: there is a partition to compact, and Spark does not start; all else is done.
+    Spark starts only if there is a partition to compact; if it does not, all else is done. If a store fails, the next
+    run continues. Raises NoLakeError if there is no lake yet, and SpecificationError if the catalog's version is
+    unknown.
     """
     with about(lake=lake), step("maintain", mode="dry_run" if dry_run else None) as figures:
         maintained = _Run(config, lake, sessions, dry_run, now or dt.datetime.now(dt.UTC), checkpoint).maintained()

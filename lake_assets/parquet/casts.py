@@ -17,10 +17,8 @@ from lake_assets.parquet.leaves import is_list
 def cast(array: pa.Array, data_type: pa.DataType) -> pa.Array:
     """Cast values to another type. Fields that only the new type has are NULL, and those that it lacks are dropped.
 
-    Fields of structs are matched by name; upper and lower case are the same.
-
-    Raises:
-        ArrowInvalid: the type cannot hold a value, or a number would be another one.
+    Fields of structs are matched by name; upper and lower case are the same. Raises ArrowInvalid if the type cannot
+    hold a value, or a number would be another one.
     """
     if isinstance(array, pa.ExtensionArray) and not isinstance(data_type, pa.BaseExtensionType):
         array = array.storage

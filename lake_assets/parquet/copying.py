@@ -30,11 +30,7 @@ _WHOLE = FETCHED // _COPIES  # bytes of an object that is fetched by one request
 
 
 def copy_or_encode(job: Job, bins: Iterable[Bin], threads: int = 1) -> Iterator[Report]:
-    """Copy the objects of the bins that say so, and rewrite the rows of the others; arguments as of `encode`.
-
-    Raises:
-        StorageUnreachableError: a storage failed; another try of the task may succeed.
-    """
+    """Copy the objects of the bins that say so, and rewrite the rows of the others; arguments as of `encode`."""
     copied: list[Bin] = []
 
     def others() -> Iterator[Bin]:

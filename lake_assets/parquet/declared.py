@@ -148,11 +148,7 @@ UNDECLARED = Declared()
 
 
 class DeclaredRows:
-    """Rows with declared names, without the columns that are left out.
-
-    Raises:
-        SchemaError: two columns get one name.
-    """
+    """Rows with declared names, without the columns that are left out; two of one name are refused."""
 
     def __init__(self, rows: LandedRows, declared: Declared, origin: str) -> None:
         self.schema = declared.renamed(rows.schema, origin)

@@ -47,8 +47,7 @@ def with_foreign_types(
 def without_wide_integers(footer: bytes) -> tuple[bytes, dict[str, str]]:
     """Return a footer without Arrow's types, of which pyarrow does not know all; see `footers.readable`.
 
-    Raises:
-        LookupError: it has no 128-bit integer.
+    Raises LookupError if it has no 128-bit integer.
     """
     plain = footers.of_bytes(footer.replace(_ARROW, _NO_ARROW))
     parquet = pq.ParquetFile(pa.BufferReader(plain), **footers.LIMITS)

@@ -23,10 +23,6 @@ def read_schema(store: ArrowStore, key: str, *, as_it_is: bool = False) -> pa.Sc
     """Return the Arrow schema of one object, from its footer.
 
     With `as_it_is`, the object becomes a lake file, so DuckLake must be able to read it.
-
-    Raises:
-        SourceError: as `Reader.read`.
-        SchemaError: with `as_it_is`, DuckLake cannot read a column.
     """
     _, schema = read_footer(store, key, as_it_is=as_it_is)
     return schema

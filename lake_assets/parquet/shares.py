@@ -71,16 +71,9 @@ class Reader:
         """Read the rows of shares of a partition's objects, fitted to the schema, in the order of the shares.
 
         If the job selects rows, row groups whose statistics exclude the partition are not read. If the job has dead
-        letters, rows that do not fit are put into `letters`; if that is None, they are left out only.
-
-        Raises:
-            SchemaDriftError: by the policy `evolve`, an object has columns that the schema lacks, or wider ones.
-                The error has all such objects among the shares, so that the table is changed once.
-            SourceError: an object is not a Parquet file, or is damaged; the message names it.
-            SchemaError: an object's columns or values do not fit.
-            SourceChangedError: an object has vanished, or has changed since the listing.
-            StorageUnreachableError: the store fails, also after its client's own retries; Spark tries the task again.
-            StorageError: the store refuses.
+        letters, rows that do not fit are put into `letters`; if that is None, they are left out only. A
+        SchemaDriftError has all objects among the shares whose columns the schema lacks, so that the table is changed
+        once.
         """
         drift: SchemaDriftError | None = None
         with masking(self._landed.storage), closing(self._loaded(shares, partition)) as opened:

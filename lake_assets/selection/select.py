@@ -104,19 +104,8 @@ def select(stream: OpenStream, wanted: Wanted, *, outside: bool = False, now: dt
     A partition that is named by its values is selected in any case. Of those that are described (by a wildcard, a
     range, a period, or a column without a condition) and of `every`, the ones that have landed or that the lake has a
     commit of are selected. Nothing is read if each is named and no state is wanted. Up to 1,000 partitions that the
-    config expects are listed one by one; otherwise the whole landing zone is listed.
-
-    Args:
-        stream: of the partitions.
-        wanted: what is selected.
-        outside: whether partitions outside the config are selected.
-        now: the moment up to which the config expects times, with a time zone; the present when None.
-
-    Raises:
-        PartitionError: a text is not of the selection grammar; the error names the column.
-        OutsidePartitionError: a named partition or value is outside the config.
-        StorageError: the landing zone cannot be listed.
-        CatalogError: the lake cannot be read.
+    config expects are listed one by one; otherwise the whole landing zone is listed. With `outside` partitions that the
+    config does not have are selected too. It expects times up to `now`, with a time zone.
     """
     calendar = Calendar(stream.config, now)
     selectors = [parse(stream.config, text, calendar) for text in dict.fromkeys(wanted.texts)]

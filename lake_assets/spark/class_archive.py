@@ -29,11 +29,8 @@ _WARM_UP = "from lake_assets.spark.class_archive import warm_up; warm_up()"
 def make_archive(java: Java) -> bool:
     """Make the archive; False if it exists already, or another process is making it.
 
-    The archive appears under its name complete and verified, or not at all. The last `KEPT` used archives are kept.
-
-    Raises:
-        SparkUnavailableError: a step failed; `ClassArchive.failure` then keeps the reason.
-        OSError: the cache folder cannot be written to.
+    The archive appears under its name complete and verified, or not at all. The last `KEPT` used archives are kept. If
+    a step fails, `ClassArchive.failure` keeps the reason.
     """
     archive = class_archive(java)
     archive.path.parent.mkdir(parents=True, exist_ok=True)

@@ -63,10 +63,9 @@ def check_client(url: str) -> None:
 
 
 def _await_answer(url: str) -> None:
-    """Wait until what listens at a URL answers as a server of gRPC does; pyspark would wait for ten minutes.
+    """Wait until what listens at a URL answers as a server of gRPC does, or raise TimeoutError.
 
-    Raises:
-        TimeoutError: it does not.
+    pyspark would wait for ten minutes.
     """
     grpc: Any = importlib.import_module("grpc")
     channel = importlib.import_module("pyspark.sql.connect.client").DefaultChannelBuilder(url).toChannel()

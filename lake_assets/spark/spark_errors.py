@@ -51,9 +51,6 @@ _BEHIND = re.compile(r"\s*SQLSTATE: \w+.*|;\s*line \d+ pos \d+.*|\s*If necessary
 def spark_errors(transform: Transform | None = None) -> Iterator[None]:
     """Convert errors of Spark in the block, which runs a job, to errors of this package.
 
-    Args:
-        transform: the transform that the job runs; None if it runs none.
-
     Raises:
         TransformError: the transform's SQL or function failed.
         TaskLostError: a process that ran a task ended, or had too little memory.

@@ -40,9 +40,7 @@ _GOOGLE_SCOPE = "https://www.googleapis.com/auth/devstorage.read_write"
 def as_obstore(storage: AnyStorage) -> Client:
     """Make obstore's client, whose keys are relative to the storage's root; nothing is connected yet.
 
-    Raises:
-        StorageError: the credential chain has no credentials.
-        ObstoreError: the client refuses the config, such as a key file that does not exist.
+    The client's own refusal, such as of a key file that does not exist, is an ObstoreError.
     """
     if isinstance(storage, LocalStorage):
         return LocalStore(storage.path)

@@ -66,8 +66,7 @@ class RangeFile(io.RawIOBase):
 def find(store: HTTPStore, key: str) -> "ObjectMeta | None":
     """Return the metadata of an object, by one HEAD request; None if there is none.
 
-    Raises:
-        StorageError: it has neither an ETag nor a time of change.
+    One with neither an ETag nor a time of change is a StorageError.
     """
     try:
         meta = obstore.head(store, key)

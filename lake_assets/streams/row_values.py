@@ -50,8 +50,7 @@ class RowValues:
     def of(self, landed: Manifest) -> _Values:
         """Return the values that some objects have of each such column.
 
-        Raises:
-            SourceError: an object has too many values; or none is known, because of an object that cannot be read.
+        Too many, or none because of an object that cannot be read, are a SourceError.
         """
         found: _Values = {column: set() for column in self._columns}
         if not found:

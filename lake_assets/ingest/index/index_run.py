@@ -52,11 +52,7 @@ def index_all(
 
 
 class IndexRun(Run):
-    """A run that registers new objects of partitions.
-
-    Args:
-        made: the plan, if it was made before.
-    """
+    """A run that registers new objects of partitions, by a plan if it was made before."""
 
     def __init__(
         self,

@@ -182,9 +182,7 @@ def _parsed(file: DataFile, leaves: Collection[str]) -> Footer | None:
 def _chunk(column: pq.ColumnChunkMetaData) -> Chunk:
     """Return a column in one row group.
 
-    Raises:
-        KeyError: its bounds are of a type that `_TEXTS` lacks.
-        OverflowError: Python does not have its bounds.
+    Raises KeyError for bounds of a type that `_TEXTS` lacks, and OverflowError for those that Python lacks.
     """
     statistics = column.statistics
     least = greatest = nulls = None

@@ -128,8 +128,7 @@ def read_columns(database: CatalogDatabase, table_id: int | None, snapshot: int 
 def read_table(database: CatalogDatabase, name: TableName) -> Table:
     """Return the table's description.
 
-    Raises:
-        NotDirectError: the table does not exist, or has columns of an unsupported type or with the same path.
+    Raises NotDirectError if it does not exist, or has columns of an unsupported type or with the same path.
     """
     table_id, folder = read_folder(database, name)
     columns = {column.column_id: column for column in read_columns(database, table_id)}

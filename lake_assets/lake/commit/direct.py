@@ -184,18 +184,8 @@ def _open_table(session: LakeSession, changes: Sequence[Change]) -> Iterator[Ope
 def replace_directly(session: LakeSession, changes: Sequence[Change]) -> list[LedgerRow]:
     """Try once to replace partitions, or to add to them; returns the ledger rows as written.
 
-    The files of a partition end, unless the commit adds to them, and new files are added. The number of statements
-    does not grow with the number of changes, but for exported ones.
-
-    Raises:
-        NotDirectError: a partition does not consist of whole files and is to be replaced, two changes are of the same
-            partition, or the table is not supported; nothing has changed.
-        MarkedFilesError: a partition may be held; nothing has changed.
-        PartitionMovedError: a partition does not consist of the files to be replaced, or of the expected objects;
-            nothing has changed.
-        CatalogError: a restored snapshot has expired, the catalog refuses, or another writer was faster; nothing has
-            changed.
-        StorageError: a new file is gone, or the storage cannot be asked for it; nothing has changed.
+    The files of a partition end, unless the commit adds to them, and new files are added. The number of statements does
+    not grow with the number of changes, but for exported ones. On an error nothing has changed.
     """
     has_files = any(isinstance(change.new, Written | EarlierRows) for change in changes)
     with session.lock(FILES_IN_USE) if has_files else nullcontext():
