@@ -239,8 +239,7 @@ class Rules:
         return self.defaults.get(name.lower(), self.absent.get(name.lower()))
 
 
-STRICT, GROWING, SOME_COLUMNS = Rules(), Rules("evolve"), Rules("ignore_extra")
-REGISTERED = Rules(rows="registered")
+STRICT, GROWING, SOME_COLUMNS, REGISTERED = Rules(), Rules("evolve"), Rules("ignore_extra"), Rules(rows="registered")
 
 
 def not_yet(origin: str, schema: pa.Schema) -> SchemaDriftError:
