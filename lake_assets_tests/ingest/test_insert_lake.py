@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import pyarrow as pa
 import pytest
 
 from lake_assets.checks.check_run import checks_of, run_check
@@ -153,3 +154,13 @@ def test_rows_can_be_staged_in_another_place(
     assert not (tmp_path / "data" / "_staging").exists()
     findings = {finding.subject: finding for finding in examine(local_encrypted.config_file(tmp_path))}
     assert findings["staging of test"].status == "ok"
+
+
+def test_the_first_value_gives_a_column_its_type(local_encrypted: World) -> None:
+    local_encrypted.land(NW, pa.table({"id": [1], "note": pa.nulls(1)}))
+    local_encrypted.ingest(NW)
+    local_encrypted.land(SW, pa.table({"id": [2], "note": ["x"]}))
+
+    local_encrypted.ingest(SW)
+
+    assert local_encrypted.query("SELECT id, note FROM lake.sales ORDER BY id") == [(1, None), (2, "x")]
