@@ -31,6 +31,7 @@ _SIMPLE = {
     "string": pa.string(),
 }
 _MOST_DIGITS = 38  # of a decimal of a lake
+_LEAVE_OUT = "let its writer leave the column out, or cast it to a text."
 _MOST_TYPES = 10_000  # of a schema, whose named types may use each other many times
 
 
@@ -98,7 +99,7 @@ class _Types:
     def _of(self, schema: Any, space: str, known: Any) -> tuple[pa.DataType, Any]:  # noqa: ANN401 - of a file's JSON
         self._count += 1
         if self._count > _MOST_TYPES:
-            raise self._refused(f"is one of more than {_MOST_TYPES:,} types", "land it as another type.")
+            raise self._refused(f"is one of more than {_MOST_TYPES:,} types", _LEAVE_OUT)
         if isinstance(schema, list):
             return self._of_union(schema, space, known)
         if isinstance(schema, str):
@@ -109,7 +110,7 @@ class _Types:
             if name in self._within:
                 raise self._refused(
                     f"has the type {name}, which is within itself, and DuckDB reads no Avro with such a type",
-                    "let its writer leave the column out, or cast it to a text.",
+                    _LEAVE_OUT,
                 )
             return self._of_definition(*self._named[name], known)
         return self._of_definition(schema, space, known)
