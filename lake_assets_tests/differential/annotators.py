@@ -82,7 +82,9 @@ def _with_names(array: pa.Array) -> pa.Array:
     if not per_day or array.type == pa.timestamp("ns", "UTC"):
         return array
     days = [None if n is None else n // per_day for n in stored]
-    is_named = [day is None or -719_162 <= day <= -141_438 or -141_427 <= day <= 2_932_896 for day in days]
+    is_named = [
+        day is None or (day % 3 > 0 and (-719_162 <= day <= -141_438 or -141_427 <= day <= 2_932_896)) for day in days
+    ]
     found = [n if fits else (-300_000 + n % 150_000) * per_day for n, fits in zip(stored, is_named, strict=True)]
     return pa.array(found, pa.int32() if per_day == 1 else pa.int64()).view(array.type)
 

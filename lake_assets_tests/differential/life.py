@@ -11,6 +11,7 @@ from unittest import mock
 
 import duckdb
 import pyarrow as pa
+import pyarrow.parquet as pq
 from pyarrow import types as t
 
 from dev.plain_client import plain_client
@@ -106,6 +107,8 @@ class Life(Landed):
         (self.folder / "kept").mkdir(parents=True)
         self.may_narrow = self.mode == "index" or self.policy == "evolve"  # files keep narrower types than the table's
         self.columns = [self._column(f"c{number}") for number in range(chosen.choice([1, 2, 4, 6]))]
+        if self.is_annotated:
+            self.columns.append(Column("day", pa.date32(), (pa.date32(),), False, False, False))
         self.singles = {column.name for column in self.columns if column.is_single}
         self._files = self._rows = 0
 
@@ -182,6 +185,7 @@ class Life(Landed):
             found = annotators(table, has_formats="format" in self.world.options)
             writer = self.chosen.choice(list(found))
             name = f"{name.removesuffix('.parquet')}.{writer}" if writer in {"avro", "orc"} else name
+            pq.write_table(table, path)  # without the settings of a writer that lose values
             path.with_suffix(".landed").write_bytes(found[writer](self.chosen, table))
         kinds = ", ".join(f"{column.name} {column.type}" for column in table.schema)
         self.log.append(f"{path.name} by {writer}: {table.num_rows} rows, {kinds}")
