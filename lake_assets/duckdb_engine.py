@@ -193,7 +193,7 @@ def all_threads(engine: duckdb.DuckDBPyConnection) -> Iterator[None]:
 
 
 def without_cache(engine: duckdb.DuckDBPyConnection) -> None:
-    """Let an engine read each file anew: DuckDB's cache takes one of the same size and second for the same."""
+    """Let an engine read each file again: DuckDB's cache takes one of the same size and second for the same."""
     engine.execute("SET enable_external_file_cache = false")
 
 

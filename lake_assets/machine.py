@@ -19,7 +19,7 @@ def user_name() -> str | None:
 
 
 def has_name() -> bool:
-    """Return whether the system knows the user of this process, whatever the environment says."""
+    """Return whether the system has a name for the user of this process; variables of the environment do not count."""
     try:
         return bool(pwd.getpwuid(os.getuid()).pw_name)
     except KeyError:
