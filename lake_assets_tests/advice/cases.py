@@ -8,6 +8,7 @@ import inspect
 from collections.abc import Callable, Generator, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -59,9 +60,19 @@ def command(world: World, *arguments: str, code: int = 0) -> str:
     return result.output
 
 
-def named(case: Case) -> str:
-    """Return the id of a case."""
-    return case.__name__.replace("_", " ")
+class Cases(list[Any]):
+    """The cases of a file, each with its words as its id; as a decorator it takes one.
+
+    Args:
+        marks: of each case.
+    """
+
+    def __init__(self, *marks: pytest.MarkDecorator) -> None:
+        self._marks = marks
+
+    def __call__(self, steps: Case) -> Case:
+        self.append(pytest.param(steps, id=steps.__name__.replace("_", " "), marks=self._marks))
+        return steps
 
 
 def _world(world: World | None) -> World:

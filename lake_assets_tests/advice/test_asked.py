@@ -35,29 +35,18 @@ from lake_assets.storage.store import Store
 from lake_assets.streams.stream import open_streams
 from lake_assets.templates.demo.folder import prepare
 from lake_assets.templates.starter.project import start_with
-from lake_assets_tests.advice.cases import Case, Steps, follow, named
+from lake_assets_tests.advice.cases import Case, Cases, Steps, follow
 from lake_assets_tests.cli.conftest import named as each_command
 from lake_assets_tests.config.test_contract import CONTRACT
 from lake_assets_tests.config.test_load import GOOD
 from lake_assets_tests.test_duckdb_engine import repository
 from lake_assets_tests.test_rooms import PACKAGE
-from lake_assets_tests.tiers import more
 from lake_assets_tests.world import NW, STREAM, SW, World, sales
 
 __all__ = ["inbox", "repository"]
 
-CASES: list[Case] = []
-SLOW: list[Case] = []
-
-
-def case(steps: Case) -> Case:
-    CASES.append(steps)
-    return steps
-
-
-def slow(steps: Case) -> Case:
-    SLOW.append(steps)
-    return steps
+case = Cases()
+slow = Cases(pytest.mark.more)
 
 
 def folder_of(world: World) -> Path:
@@ -645,7 +634,7 @@ def test_each_command_that_a_text_names_exists_and_has_its_options() -> None:
         assert set(re.findall(r"(?<!\S)--[a-z][a-z-]*", call)) <= options[name] | {"--help"}, call
 
 
-@pytest.mark.parametrize("steps", [*CASES, *more(SLOW)], ids=named)
+@pytest.mark.parametrize("steps", [*case, *slow])
 def test_advice_that_is_followed_gives_what_was_wanted(
     steps: Case, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,17 +8,12 @@ import pyarrow as pa
 import pytest
 
 from lake_assets.errors import CatalogError
-from lake_assets_tests.advice.cases import Case, Steps, command, follow, named
+from lake_assets_tests.advice.cases import Case, Cases, Steps, command, follow
 from lake_assets_tests.checks.checked import check
 from lake_assets_tests.world import NW, SW, World, sales
 
-CASES: list[Case] = []
+case = Cases()
 MAINTAINED = {"maintenance": {"expire_older_than": 1e-6, "delete_older_than": 0, "orphans_older_than": 3}}
-
-
-def case(steps: Case) -> Case:
-    CASES.append(steps)
-    return steps
 
 
 def checked(world: World, name: str) -> None:
@@ -130,6 +125,6 @@ def quarantined_objects_are_landed_again_or_removed(local_world: World) -> Steps
     return [1]
 
 
-@pytest.mark.parametrize("steps", CASES, ids=named)
+@pytest.mark.parametrize("steps", case)
 def test_a_check_whose_advice_is_followed_passes(steps: Case, request: pytest.FixtureRequest) -> None:
     follow(steps, request)

@@ -1,29 +1,28 @@
-"""Advice of errors about columns that are not as the table has them."""
+"""Advice of errors about the columns of landed objects, of transforms and of a table."""
 
+import gzip
+import tempfile
 from functools import partial
+from pathlib import Path
+from typing import Any
 
+import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from lake_assets_tests.advice.cases import Case, Steps, follow, named
-from lake_assets_tests.tiers import more
-from lake_assets_tests.world import NW, SW, World
+from lake_assets.parquet.landed_text import LandedText
+from lake_assets_tests.advice.cases import Case, Cases, Steps, follow
+from lake_assets_tests.advice.landing import change, in_orc, in_polars, of_avro, parquet, text
+from lake_assets_tests.faults.outage import noise, small_disk
+from lake_assets_tests.values.annotated import with_keys
+from lake_assets_tests.world import NW, SW, World, sales
 
-CASES: list[Case] = []
-WITH_SPARK: list[Case] = []
-
-
-def case(steps: Case) -> Case:
-    CASES.append(steps)
-    return steps
+case = Cases()
+large = Cases(pytest.mark.more)
 
 
-def with_spark(steps: Case) -> Case:
-    WITH_SPARK.append(steps)
-    return steps
-
-
-@with_spark
+@large
 def a_result_is_mended_in_the_transform(local_world: World) -> Steps:
     local_world.land(SW, pa.table({"total": [5.0], "note": ["a"]}))
     local_world.ingest(SW)
@@ -89,6 +88,384 @@ def a_file_to_register_has_the_columns_of_the_table_or_is_read_in_another_mode(l
     return [1, 5]
 
 
-@pytest.mark.parametrize("steps", [*CASES, *more(WITH_SPARK)], ids=named)
+@case
+def a_column_that_must_have_a_value_gets_a_default(local_world: World) -> Steps:
+    local_world.options = {"columns": {"total": {"type": "double", "nullable": False}}}
+    parquet(local_world, id=[0])
+    yield "or declare a default"
+    parquet(local_world, id=[0], total=pa.array([None], pa.float64()))
+    yield "or declare a default"
+    local_world.options = {"columns": {"total": {"type": "double", "nullable": False, "default": 7}}}
+    return [7]
+
+
+@case
+def a_column_that_must_have_a_value_is_landed_again_with_it(local_world: World) -> Steps:
+    local_world.options = {"columns": {"total": {"type": "double", "nullable": False}}}
+    parquet(local_world, id=[0])
+    yield "land it again with the column"
+    parquet(local_world, id=[0], total=[2.0])
+    return [2]
+
+
+@case
+def an_unknown_column_and_a_wider_one_let_the_table_evolve(local_world: World) -> Steps:
+    parquet(local_world, id=pa.array([0], pa.int32()), total=[1.0])
+    local_world.ingest(NW)
+    parquet(local_world, id=[2**40], total=[1.0], note=["a"])
+    yield "schema_policy: evolve"
+    local_world.options = {"schema_policy": "evolve"}
+    return [1]
+
+
+def zstd(rows: bytes, window: int) -> bytes:
+    """A frame of one block, whose reader is to keep 2 to the power of `window` bytes."""
+    return b"\x28\xb5\x2f\xfd" + bytes([0, (window - 10) << 3]) + (len(rows) << 3 | 1).to_bytes(3, "little") + rows
+
+
+@case
+def a_window_that_no_reader_has_is_smaller(local_world: World) -> Steps:
+    local_world.options = {"format": "csv"}
+    text(local_world, zstd(b"id,total\n0,1\n", 31), "a.csv.zst")
+    yield "let its writer compress it with a window of 128 MiB at most (zstd --long=27)"
+    text(local_world, zstd(b"id,total\n0,1\n", 27), "a.csv.zst")
+    return [1]
+
+
+@case
+def an_unknown_column_is_landed_again_without_it(local_world: World) -> Steps:
+    local_world.commit(SW, 5)
+    parquet(local_world, id=[0], total=[1.0], note=["a"])
+    yield "land it again with the table's columns"
+    local_world.land(NW, sales(1))
+    return [1, 5]
+
+
+@case
+def names_that_differ_by_case_are_renamed(local_world: World) -> Steps:
+    parquet(local_world, total=[1.0], Total=[2.0])
+    yield "rename one where it is written"
+    parquet(local_world, total=[1.0], net=[2.0])
+    return [1]
+
+
+@case
+def one_of_two_landed_columns_of_a_name_is_omitted(local_world: World) -> Steps:
+    local_world.options = {"columns": {"total": {"from": "amount"}}}
+    parquet(local_world, amount=[1.0], Total=[2.0])
+    yield "omit one of them in `columns`"
+    local_world.options = {"columns": {"amount": {"omit": True}}}
+    return [2]
+
+
+@case
+def a_row_of_another_partition_is_landed_in_its_own(local_world: World) -> Steps:
+    parquet(local_world, total=[1.0, 2.0], region=["NW", "SW"])
+    yield "land the row in its own partition"
+    parquet(local_world, total=[1.0], region=["NW"])
+    local_world.land(SW, pa.table({"total": [2.0], "region": ["SW"]}))
+    local_world.ingest(SW)
+    return [1, 2]
+
+
+@case
+def a_partition_column_that_the_file_has_in_another_form_gets_another_name(local_world: World) -> Steps:
+    parquet(local_world, total=[1.0], date=[20495])  # days, in a type that does not say so
+    yield partial(local_world.ingest, NW), "such as date_of_path, and give the layout its folder: date={date_of_path}"
+    columns = {"region": {}, "date_of_path": {"type": "date", "start": "2026-01-01"}}
+    local_world.options = {"partitions": columns, "layout": "region={region}/date={date_of_path}"}
+    local_world.ingest("region=NW,date_of_path=2026-02-11")
+    assert local_world.query("SELECT date, date_of_path::VARCHAR FROM lake.sales") == [(20495, "2026-02-11")]
+    return [1]
+
+
+@case
+def a_column_that_no_lake_holds_is_left_out(local_world: World) -> Steps:
+    parquet(
+        local_world,
+        total=[1.0],
+        x=pa.ExtensionArray.from_storage(pa.opaque(pa.int32(), "T", "V"), pa.array([1], pa.int32())),
+    )
+    yield "leave it out by omit: true in `columns`"
+    local_world.options = {"columns": {"x": {"omit": True}}}
+    return [1]
+
+
+@case
+def days_of_an_old_calendar_are_left_out(local_world: World) -> Steps:
+    days = pa.array([[-200_000]], pa.list_(pa.int32())).cast(pa.list_(pa.date32()))
+    keys = {"org.apache.spark.version": "2.4.8"}
+    local_world.land(NW, with_keys(pa.table({"total": [1.0], "x": days}), keys))
+    yield "or leave the column out: omit: true in `columns`"
+    local_world.options = {"columns": {"x": {"omit": True}}}
+    return [1]
+
+
+@case
+def a_declared_type_is_that_of_the_table(local_world: World) -> Steps:
+    local_world.commit(SW, 5)
+    local_world.options = {"columns": {"total": {"type": "integer"}}}
+    local_world.land(NW, sales(1))
+    yield "declare type: DOUBLE"
+    local_world.options = {"columns": {"total": {"type": "DOUBLE"}}}
+    return [1, 5]
+
+
+@case
+def a_declared_column_is_added_to_the_table(local_world: World) -> Steps:
+    local_world.commit(SW, 5)
+    local_world.options = {"columns": {"note": {"type": "varchar"}}}
+    parquet(local_world, id=[0], total=[1.0], note=["a"])
+    statement = 'ALTER TABLE main.sales ADD COLUMN "note" VARCHAR'
+    yield f"add it by {statement}"
+    change(local_world, statement)
+    return [1, 5]
+
+
+@case
+def a_declared_column_lets_the_table_evolve(local_world: World) -> Steps:
+    local_world.commit(SW, 5)
+    local_world.options = {"columns": {"note": {"type": "varchar"}}}
+    parquet(local_world, id=[0], total=[1.0], note=["a"])
+    yield "set schema_policy: evolve"
+    local_world.options |= {"schema_policy": "evolve"}
+    return [1, 5]
+
+
+@case
+def a_partition_column_has_the_type_of_the_table(local_world: World) -> Steps:
+    local_world.commit(SW, 5)
+    local_world.options = {"partitions": {"region": {}, "date": {}}}
+    local_world.land(NW, sales(1))
+    yield "correct the type of this partition column in the config"
+    local_world.options = {}
+    return [1, 5]
+
+
+@case
+def a_table_without_a_partition_column_is_left_to_others(local_world: World) -> Steps:
+    local_world.commit(SW, 5)
+    change(local_world, "CREATE TABLE other (total DOUBLE)")
+    local_world.options = {"destination": {"table": "other"}}
+    local_world.land(NW, sales(1))
+    yield "choose another table"
+    local_world.options = {}
+    return [1, 5]
+
+
+@case
+def a_column_of_the_file_and_one_of_the_stream_have_two_names(local_world: World) -> Steps:
+    local_world.options = {"file_columns": {"uri": "uri"}}
+    parquet(local_world, total=[1.0], uri=["a"])
+    yield "give the stream's column another name"
+    local_world.options = {"file_columns": {"landed_as": "uri"}}
+    return [1]
+
+
+@case
+def a_column_of_the_path_has_a_type_that_holds_its_folders(local_world: World) -> Steps:
+    layout = "region={region}/date={date}/hour={hour}"
+    local_world.options = {"layout": layout, "path_columns": {"hour": "integer"}}
+    local_world.land(NW, sales(1), "hour=noon/a.parquet")
+    yield "correct the column's type in the config"
+    local_world.options = {"layout": layout, "path_columns": {"hour": "string"}}
+    return [1]
+
+
+@case
+def a_column_of_the_path_is_a_value_of_its_type_after_a_move(local_world: World) -> Steps:
+    local_world.options = {"layout": "region={region}/date={date}/hour={hour}", "path_columns": {"hour": "integer"}}
+    local_world.land(NW, sales(1), "hour=noon/a.parquet")
+    yield "move the object"
+    folder = Path(local_world.source["path"]) / "region=NW/date=2026-02-11"
+    (folder / "hour=noon").rename(folder / "hour=12")
+    return [1]
+
+
+@case
+def a_column_of_the_dead_letters_stays_without_dead_letters(local_world: World) -> Steps:
+    local_world.options = {"on_bad_row": "dead_letter"}
+    parquet(local_world, total=[1.0], _reason=["a"])
+    yield "rename it, or remove on_bad_row from the stream"
+    parquet(local_world, total=[1.0], reason=["a"])
+    local_world.ingest(NW)
+    parquet(local_world, total=[2.0], _reason=["a"])
+    local_world.options = {"destination": {"table": "other"}}
+    local_world.ingest(NW)
+    assert local_world.query("SELECT total, _reason FROM lake.other") == [(2, "a")]
+    local_world.options = {"on_bad_row": "dead_letter"}
+    parquet(local_world, total=[1.0], reason=["a"])
+    return [1]
+
+
+@case
+def a_whole_number_of_128_bits_is_cast_or_left_out(local_world: World) -> Steps:
+    rows = pl.DataFrame([pl.Series("total", [1.0]), pl.Series("x", [2**70], dtype=pl.Int128)])
+    text(local_world, in_polars(rows), "a.parquet")
+    yield "let its writer cast it to another type, such as a text, or leave it out by omit: true in `columns`"
+    local_world.options = {"columns": {"x": {"omit": True}}}
+    local_world.ingest(NW)
+    assert local_world.totals() == [1]
+    local_world.options = {"destination": {"table": "texts"}}
+    text(local_world, in_polars(rows.with_columns(pl.col("x").cast(pl.String))), "a.parquet")
+    local_world.ingest(NW)
+    assert local_world.query("SELECT x FROM lake.texts") == [(str(2**70),)]
+    return None
+
+
+@case
+def a_time_of_orc_that_is_finer_than_microseconds_is_rounded_or_declared(local_world: World) -> Steps:
+    local_world.options = {"format": "orc"}
+    fine, rounded = (pa.array([value], pa.timestamp("ns")) for value in (1_001, 1_000))
+    text(local_world, in_orc(total=[1.0], at=fine), "a.orc")
+    yield "round it where it is written, or, for a new table, declare type: TIMESTAMP_NS in `columns`"
+    local_world.options |= {"destination": {"table": "fine"}, "columns": {"at": {"type": "TIMESTAMP_NS"}}}
+    local_world.ingest(NW)
+    assert local_world.query("SELECT epoch_ns(f.at) FROM lake.fine f") == [(1_001,)]
+    local_world.options = {"format": "orc"}
+    text(local_world, in_orc(total=[1.0], at=rounded), "a.orc")
+    return [1]
+
+
+@case
+def an_old_timestamp_is_of_the_years_and_the_unit_of_the_table(local_world: World) -> Steps:
+    def land(*values: int, unit: str = "ns", **writer: Any) -> None:
+        local_world.land(NW, pa.table({"total": [1.0], "at": pa.array(values, pa.timestamp(unit))}), **writer)
+
+    fine = {"columns": {"at": {"type": "TIMESTAMP_NS"}}, "destination": {"table": "fine"}}
+    land(1_001, use_deprecated_int96_timestamps=True)
+    yield ", or, for a new table, declare type: TIMESTAMP_NS in `columns`"
+    local_world.options = fine
+    local_world.ingest(NW)
+    land(2**54, unit="us", use_deprecated_int96_timestamps=True)
+    yield "correct the value, or let the stream fill another table with a TIMESTAMP column"
+    land(1_000, use_deprecated_int96_timestamps=True)
+    local_world.ingest(NW)
+    assert local_world.query("SELECT epoch_ns(f.at) FROM lake.fine f") == [(1_000,)]
+    local_world.options = {}
+    land(2**54, unit="us", use_deprecated_int96_timestamps=True)
+    return [1]
+
+
+@case
+def a_type_of_avro_that_is_within_itself_is_a_text_or_left_out(local_world: World) -> Steps:
+    local_world.options = {"format": "avro"}
+    total = {"name": "total", "type": "double"}
+    link = {"type": "record", "name": "link", "fields": [{"name": "next", "type": ["null", "link"]}]}
+    for x in ([], [{"name": "x", "type": "string"}]):
+        record = {"type": "record", "name": "row", "fields": [total, {"name": "x", "type": link}]}
+        text(local_world, of_avro(record, {"total": 1.0, "x": {"next": None}}), "a.avro")
+        yield "let its writer leave the column out, or cast it to a text"
+        text(local_world, of_avro(record | {"fields": [total, *x]}, {"total": 1.0, "x": "{}"}), "a.avro")
+        local_world.options = {"format": "avro", "destination": {"table": f"of_{len(x)}"}}
+        local_world.ingest(NW)
+    local_world.options = {"format": "avro"}
+    return [1]
+
+
+@case
+def columns_that_hive_has_named_by_their_places_get_names(local_world: World) -> Steps:
+    local_world.options = {"format": "orc", "schema_policy": "evolve"}
+    local_world.land(SW, in_orc(id=[0], total=[5.0]), "a.orc")
+    local_world.ingest(SW)
+    text(local_world, in_orc(_col0=[0], _col1=[1.0]), "a.orc")
+    yield "give each its name in the stream's `columns`, such as `columns: "
+    local_world.options |= {"columns": {"id": {"from": "_col0"}, "total": {"from": "_col1"}}}
+    return [1, 5]
+
+
+@case
+def a_value_that_selects_rows_is_of_the_type_of_its_column(local_world: World) -> Steps:
+    local_world.options = {"partitions": {"shop": {"in": "rows", "type": "integer", "values": [7]}}}
+    for shop in ("8", "b"):
+        with local_world.landing.create("a.parquet") as file:
+            pq.write_table(pa.table({"total": [1.0, 2.0], "shop": ["7", "b"]}), file)
+        yield partial(local_world.ingest, "shop=7"), "correct the value, or the type of this partition column in the"
+        if shop == "b":
+            shops = {"shop": {"in": "rows", "values": ["7"]}}
+            local_world.options = {"partitions": shops, "destination": {"table": "shops"}}
+        with local_world.landing.create("a.parquet") as file:
+            pq.write_table(pa.table({"total": [1.0, 2.0], "shop": ["7", shop]}), file)
+        local_world.ingest("shop=7")
+    assert local_world.query("SELECT s.total, o.total FROM lake.sales s, lake.shops o") == [(1, 1)]
+    return None
+
+
+@case
+def a_time_that_duckdb_cannot_hold_is_corrected(local_world: World) -> Steps:
+    for unit, corrected in (("us", "us"), ("ns", "ns"), ("ns", "us")):
+        parquet(local_world, total=[1.0], at=pa.array([-(2**63) + 2], pa.timestamp(unit)))
+        yield "correct the value"
+        parquet(local_world, total=[1.0], at=pa.array([0 if unit == corrected else -(2**53)], pa.timestamp(corrected)))
+        local_world.options = {"destination": {"table": f"times_{unit}_{corrected}"}}
+        local_world.ingest(NW)
+    local_world.options = {}
+    return [1]
+
+
+@large
+def a_type_that_the_table_cannot_hold_is_cast_or_goes_into_another_table(local_world: World) -> Steps:
+    local_world.commit(SW, 5)
+    parquet(local_world, id=[0], total=[[1.0]])
+    yield "cast it in a transform, or let the stream fill another table"
+    local_world.options = {"destination": {"table": "other"}}
+    local_world.ingest(NW)
+    assert local_world.query("SELECT total FROM lake.other") == [([1.0],)]
+    local_world.options = {"transform": {"sql": "SELECT id, total[0] AS total FROM source"}}
+    return [1, 5]
+
+
+@large
+def rows_of_another_partition_are_left_out_by_the_transform(local_world: World) -> Steps:
+    local_world.land(NW, sales(1, 2))
+    local_world.options = {"transform": {"sql": "SELECT total, if(total > 1, 'SW', 'NW') AS region FROM source"}}
+    yield "correct the transform"
+    local_world.options = {"transform": {"sql": "SELECT total, 'NW' AS region FROM source WHERE total = 1"}}
+    return [1]
+
+
+@large
+def a_temporary_folder_that_is_full_gets_space_or_is_another(
+    local_world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Steps:
+    local_world.lake_options = {"attach_options": {"encrypted": True}}
+    local_world.land(NW, noise())
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "full"))
+    with small_disk(tmp_path / "full", "900k"):
+        other = tmp_path / "full/other"
+        other.write_bytes(b"x" * 800_000)
+        yield "free space there, or set TMPDIR of Spark's workers to a larger folder"
+        other.unlink()
+        local_world.ingest(NW)
+        assert len(local_world.totals()) == noise().num_rows
+        other.write_bytes(b"x" * 800_000)
+        monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+        local_world.ingest(NW, force=True)
+        assert len(local_world.totals()) == noise().num_rows
+    return None
+
+
+@large
+def quotes_that_do_not_tell_where_records_begin_are_corrected_or_compressed(
+    local_world: World, monkeypatch: pytest.MonkeyPatch
+) -> Steps:
+    local_world.options = {"format": "csv", "target_file_size": "1MiB"}
+    rows = "total,note\n" + '1.0,"a\nb"\n' * 200_000
+    text(local_world, rows, "a.csv")
+    with monkeypatch.context() as wrong:
+        wrong.setattr(LandedText, "_told", lambda text, parser, at: at + 1)  # noqa: ARG005
+        yield "correct them, or land it compressed, so that it is read from its begin"
+        text(local_world, gzip.compress(rows.encode()), "a.csv.gz")
+        local_world.unland(NW, "a.csv")
+        local_world.ingest(NW)
+        assert len(local_world.totals()) == 200_000
+    local_world.unland(NW, "a.csv.gz")
+    text(local_world, rows, "a.csv")
+    local_world.ingest(NW)
+    assert len(local_world.totals()) == 200_000
+    return None
+
+
+@pytest.mark.parametrize("steps", [*case, *large])
 def test_advice_that_is_followed_ends_in_the_right_rows(steps: Case, request: pytest.FixtureRequest) -> None:
     follow(steps, request)

@@ -23,30 +23,19 @@ from lake_assets.orchestration.sensors.alert_receivers import Alert, receivers
 from lake_assets.orchestration.sensors.sqs_queue import Queue
 from lake_assets.orchestration.sensors.sync import sync_lock
 from lake_assets.orchestration.translator import LakeAssetsTranslator, LakeAssetsTranslatorData
-from lake_assets_tests.advice.cases import Case, Steps, Verb, follow, named
+from lake_assets_tests.advice.cases import Case, Cases, Steps, Verb, follow
 from lake_assets_tests.history.test_restore import ingested
 from lake_assets_tests.orchestration.in_process import REGIONS, failure_of
 from lake_assets_tests.orchestration.instances import in_memory
 from lake_assets_tests.orchestration.sensors.test_alert_sensors import mail
 from lake_assets_tests.orchestration.test_restore_job import run as run_restore
-from lake_assets_tests.tiers import more
 from lake_assets_tests.world import NW, SW, World
 
 __all__ = ["inbox", "moto"]
 
-CASES: list[Case] = []
-MORE: list[Case] = []
+case = Cases()
+in_seconds = Cases(pytest.mark.more)
 DAYS = dg.DailyPartitionsDefinition("2026-02-11", end_date="2026-02-14")
-
-
-def case(steps: Case) -> Case:
-    CASES.append(steps)
-    return steps
-
-
-def in_seconds(steps: Case) -> Case:
-    MORE.append(steps)
-    return steps
 
 
 # Definitions.
@@ -389,6 +378,6 @@ def a_mail_server_that_sends_alerts_is_started(tmp_path: Path, monkeypatch: pyte
     return None
 
 
-@pytest.mark.parametrize("steps", [*CASES, *more(MORE)], ids=named)
+@pytest.mark.parametrize("steps", [*case, *in_seconds])
 def test_advice_that_is_followed_ends_in_the_right_rows(steps: Case, request: pytest.FixtureRequest) -> None:
     follow(steps, request)

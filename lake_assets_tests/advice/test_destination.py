@@ -2,15 +2,10 @@
 
 import pytest
 
-from lake_assets_tests.advice.cases import Case, Steps, follow, named
+from lake_assets_tests.advice.cases import Case, Cases, Steps, follow
 from lake_assets_tests.world import NW, World, sales
 
-CASES: list[Case] = []
-
-
-def case(steps: Case) -> Case:
-    CASES.append(steps)
-    return steps
+case = Cases()
 
 
 @case
@@ -57,6 +52,6 @@ def rows_of_a_stream_of_another_name_are_added_to_under_the_name_that_it_had(loc
     return [1, 2]
 
 
-@pytest.mark.parametrize("case", CASES, ids=named)
-def test_the_advice_about_names_of_tables_leads_to_the_right_rows(case: Case, request: pytest.FixtureRequest) -> None:
-    follow(case, request)
+@pytest.mark.parametrize("steps", case)
+def test_the_advice_about_names_of_tables_leads_to_the_right_rows(steps: Case, request: pytest.FixtureRequest) -> None:
+    follow(steps, request)

@@ -28,8 +28,8 @@ from lake_assets.lake.attach import secret_statements
 from lake_assets.lake.catalog import spec
 from lake_assets.lake.session import LakeSession
 from lake_assets.landing.writer import LandingWriter
-from lake_assets_tests.advice.cases import Case, Steps, command, follow, named
-from lake_assets_tests.advice.test_landed import parquet
+from lake_assets_tests.advice.cases import Case, Cases, Steps, command, follow
+from lake_assets_tests.advice.landing import parquet
 from lake_assets_tests.advice.test_past import compacted, snapshot
 from lake_assets_tests.checks.checked import check
 from lake_assets_tests.deploy.test_postgres_roles import Roles, roles
@@ -37,24 +37,13 @@ from lake_assets_tests.faults.outage import HURRIED, small_disk
 from lake_assets_tests.faults.test_disks import fill
 from lake_assets_tests.faults.writer import overtaken
 from lake_assets_tests.lake.test_locked import held
-from lake_assets_tests.tiers import more
 from lake_assets_tests.world import NW, SW, World, sales
 from lake_assets_tests.world_fixtures import bucket_on, database_on
 
 __all__ = ["roles"]
 
-CASES: list[Any] = []
-
-
-def case(steps: Case) -> Case:
-    CASES.append(steps)
-    return steps
-
-
-def of_a_server(steps: Case) -> Case:
-    """A case that takes a server, or another second."""
-    CASES.extend(more([steps]))
-    return steps
+case = Cases()
+of_a_server = Cases(pytest.mark.more)  # also cases that take another second
 
 
 def change(world: World, *statements: str) -> None:
@@ -800,7 +789,7 @@ def a_partition_column_that_no_reader_sees_is_in_the_file(local_world: World) ->
     return [1]
 
 
-@pytest.mark.parametrize("steps", CASES, ids=named)
+@pytest.mark.parametrize("steps", [*case, *of_a_server])
 def test_advice_about_a_lake_that_is_followed_ends_in_the_right_rows(
     steps: Case, request: pytest.FixtureRequest
 ) -> None:

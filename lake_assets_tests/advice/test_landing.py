@@ -17,7 +17,7 @@ from lake_assets.formats.records import Rows
 from lake_assets.landing.drain import drain
 from lake_assets.landing.read_records import form_of, read_records
 from lake_assets.landing.writer import Landed, LandingWriter
-from lake_assets_tests.advice.cases import Case, Steps, follow, named
+from lake_assets_tests.advice.cases import Case, Cases, Steps, follow
 from lake_assets_tests.faults.outage import small_disk
 from lake_assets_tests.landing.streams import GOOD, rows
 from lake_assets_tests.storage.test_refusals import plain_user, root
@@ -25,12 +25,7 @@ from lake_assets_tests.world import NW, STREAM, SW, World
 
 __all__ = ["root"]
 
-CASES: list[Case] = []
-
-
-def case(steps: Case) -> Case:
-    CASES.append(steps)
-    return steps
+case = Cases()
 
 
 def writer(world: World) -> LandingWriter:
@@ -411,6 +406,6 @@ def a_buffered_batch_is_readable_for_the_user_who_drains(local_world: World, roo
     return [1]
 
 
-@pytest.mark.parametrize("steps", CASES, ids=named)
+@pytest.mark.parametrize("steps", case)
 def test_advice_that_is_followed_ends_in_the_right_rows(steps: Case, request: pytest.FixtureRequest) -> None:
     follow(steps, request)

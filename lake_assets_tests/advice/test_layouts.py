@@ -20,25 +20,20 @@ from lake_assets.lake.commit.extension import register_by_extension
 from lake_assets.landing.writer import LandingWriter
 from lake_assets.orchestration.sensors.sqs_queue import Queue
 from lake_assets.streams.landing_zone import list_landed
-from lake_assets_tests.advice.cases import Case, Steps, Verb, follow, named
+from lake_assets_tests.advice.cases import Case, Cases, Steps, Verb, follow
 from lake_assets_tests.detection.bucket import Bucket
 from lake_assets_tests.detection.watch import Watch, stream_of
 from lake_assets_tests.world import NW, STREAM, World, sales
 
 __all__ = ["moto"]
 
-CASES: list[Case] = []
+case = Cases()
 DATE = {"date": STREAM["partitions"]["date"]}
 DAY = dt.date(2026, 2, 11)
 OF_A_TIME = "region={region}/date={at,,YY}-{at,,MM}-{at,,DD}"
 OF_AT = {"partitions": {"region": {}, "date": STREAM["partitions"]["date"] | {"from": "at"}}, "layout": OF_A_TIME}
 IN_ROWS = {"partitions": {"date": STREAM["partitions"]["date"] | {"in": "rows", "from": "at"}}}
 OLAKE = {"template": "/{region,none,}/{at,none,YYYY}-{at,none,MM}-{at,none,DD}", "compat": "olake"}
-
-
-def case(steps: Case) -> Case:
-    CASES.append(steps)
-    return steps
 
 
 def load(world: World) -> Verb:
@@ -614,6 +609,6 @@ def a_message_that_is_no_notification_moves_to_another_queue(moto: Moto) -> Step
     return None
 
 
-@pytest.mark.parametrize("steps", CASES, ids=named)
+@pytest.mark.parametrize("steps", case)
 def test_advice_that_is_followed_ends_in_the_right_rows(steps: Case, request: pytest.FixtureRequest) -> None:
     follow(steps, request)

@@ -16,15 +16,10 @@ from lake_assets.ingest.options import IngestOptions
 from lake_assets.lake.catalog.backup import FOLDER, Backup, RestoredCatalog, backups, make_backup, restore_backup
 from lake_assets.maintenance.compaction import compact
 from lake_assets.maintenance.rebuild import rebuild
-from lake_assets_tests.advice.cases import Case, Steps, command, follow, named
+from lake_assets_tests.advice.cases import Case, Cases, Steps, command, follow
 from lake_assets_tests.world import NW, SW, World, sales
 
-CASES: list[Case] = []
-
-
-def case(steps: Case) -> Case:
-    CASES.append(steps)
-    return steps
+case = Cases()
 
 
 def snapshot(world: World, *totals: float) -> int:
@@ -270,6 +265,6 @@ def rows_that_no_file_name_describes_are_ingested(local_world: World) -> Steps:
     return [1, 2]
 
 
-@pytest.mark.parametrize("steps", CASES, ids=named)
+@pytest.mark.parametrize("steps", case)
 def test_advice_that_is_followed_leads_to_the_rows_of_then(steps: Case, request: pytest.FixtureRequest) -> None:
     follow(steps, request)

@@ -35,7 +35,7 @@ from lake_assets.spark.parser import refused_statements
 from lake_assets.spark.remote import check_client
 from lake_assets.spark.workers import refused
 from lake_assets.version import VERSION
-from lake_assets_tests.advice.cases import Case, Steps, follow, named
+from lake_assets_tests.advice.cases import Case, Cases, Steps, follow
 from lake_assets_tests.faults.outage import small_disk
 from lake_assets_tests.launch import undone
 from lake_assets_tests.launch.test_emr_serverless import driver as job_driver
@@ -45,29 +45,13 @@ from lake_assets_tests.spark.stranger import older, stranger
 from lake_assets_tests.spark.test_executors import end_of_job, master
 from lake_assets_tests.spark.test_java import fake_java
 from lake_assets_tests.spark.test_workers import run as run_on_worker
-from lake_assets_tests.tiers import more, soak
 from lake_assets_tests.world import NW, World, sales
 
 __all__ = ["master", "moto"]
 
-CASES: list[Case] = []
-MORE: list[Case] = []
-SOAK: list[Case] = []
-
-
-def case(steps: Case) -> Case:
-    CASES.append(steps)
-    return steps
-
-
-def in_seconds(steps: Case) -> Case:
-    MORE.append(steps)
-    return steps
-
-
-def in_minutes(steps: Case) -> Case:
-    SOAK.append(steps)
-    return steps
+case = Cases()
+in_seconds = Cases(pytest.mark.more)
+in_minutes = Cases(pytest.mark.soak)
 
 
 # Java.
@@ -557,6 +541,6 @@ def a_cluster_without_workers_gets_some(master: tuple[str, int], tmp_path: Path)
     return None
 
 
-@pytest.mark.parametrize("steps", [*CASES, *more(MORE), *soak(SOAK)], ids=named)
+@pytest.mark.parametrize("steps", [*case, *in_seconds, *in_minutes])
 def test_advice_that_is_followed_ends_in_the_right_rows(steps: Case, request: pytest.FixtureRequest) -> None:
     follow(steps, request)

@@ -24,27 +24,16 @@ from lake_assets.api.stream import open_stream
 from lake_assets.config.storages import GcsStorage
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.store import Store
-from lake_assets_tests.advice.cases import Case, Steps, follow, named
+from lake_assets_tests.advice.cases import Case, Cases, Steps, follow
 from lake_assets_tests.faults.outage import noise, small_disk
 from lake_assets_tests.storage.test_refusals import plain_user
 from lake_assets_tests.test_denied import by_user
-from lake_assets_tests.tiers import more
 from lake_assets_tests.world import NW, SW, World, sales
 from lake_assets_tests.world_fixtures import bucket_on, database_on
 
-CASES: list[Case] = []
-OF_SERVERS: list[Case] = []
+case = Cases()
+of_server = Cases(pytest.mark.more)
 KEY = "region=NW/date=2026-02-11/batch_1.parquet"
-
-
-def case(steps: Case) -> Case:
-    CASES.append(steps)
-    return steps
-
-
-def of_server(steps: Case) -> Case:
-    OF_SERVERS.append(steps)
-    return steps
 
 
 # Folders.
@@ -475,7 +464,7 @@ def a_key_file_of_google_is_corrected(tmp_path: Path) -> Steps:
     return None
 
 
-@pytest.mark.parametrize("steps", [*CASES, *more(OF_SERVERS)], ids=named)
+@pytest.mark.parametrize("steps", [*case, *of_server])
 @pytest.mark.usefixtures("impatient")
 def test_advice_that_is_followed_ends_in_the_right_rows(steps: Case, request: pytest.FixtureRequest) -> None:
     follow(steps, request)
