@@ -6,6 +6,7 @@ import os
 import pkgutil
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -388,8 +389,12 @@ def a_full_disk_of_the_catalog_gets_space(local_world: World, tmp_path: Path) ->
 
 
 @of_a_server
-def a_full_disk_of_the_server_gets_space(local_world: World, tmp_path: Path) -> Steps:
-    with small_disk(tmp_path / "server", "150m") as folder, stoppable_in(folder) as postgres:
+def a_full_disk_of_the_server_gets_space(local_world: World) -> Steps:
+    with (
+        tempfile.TemporaryDirectory() as place,  # a socket's path is short
+        small_disk(Path(place, "server"), "150m") as folder,
+        stoppable_in(folder) as postgres,
+    ):
         local_world.catalog = database_on(postgres.server)
         local_world.commit(SW, 5)
         for number in range(300):  # which need more than the pages that PostgreSQL has

@@ -146,7 +146,7 @@ def test_a_name_that_only_inlining_forbids_works_without_inlining(
             local_world.ingest(NW)
 
         assert "attach_options: {data_inlining_row_limit: 0}" in str(refused.value)
-        assert "in a transform" in str(refused.value)
+        assert "in `columns`" in str(refused.value)
         assert "reachable" not in str(refused.value)
         assert len(str(refused.value)) < 600
 
