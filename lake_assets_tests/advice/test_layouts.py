@@ -28,6 +28,7 @@ from lake_assets_tests.world import NW, STREAM, World, sales
 __all__ = ["moto"]
 
 case = Cases()
+in_seconds = Cases(pytest.mark.more)
 DATE = {"date": STREAM["partitions"]["date"]}
 DAY = dt.date(2026, 2, 11)
 OF_A_TIME = "region={region}/date={at,,YY}-{at,,MM}-{at,,DD}"
@@ -510,7 +511,7 @@ def a_day_of_the_future_is_ingested_by_the_sensor_when_it_comes() -> Steps:
     return None
 
 
-@case
+@in_seconds
 def a_value_in_the_rows_is_of_the_type_of_its_column(local_world: World) -> Steps:
     local_world.options = {"partitions": {"shop": {"in": "rows", "type": "integer"}}}
     land_rows(local_world, pa.table({"total": [1.0, 2.0], "shop": ["7", "b"]}))
@@ -609,6 +610,6 @@ def a_message_that_is_no_notification_moves_to_another_queue(moto: Moto) -> Step
     return None
 
 
-@pytest.mark.parametrize("steps", case)
+@pytest.mark.parametrize("steps", [*case, *in_seconds])
 def test_advice_that_is_followed_ends_in_the_right_rows(steps: Case, request: pytest.FixtureRequest) -> None:
     follow(steps, request)

@@ -16,6 +16,7 @@ from lake_assets.errors import (
     SchemaError,
     SourceChangedError,
     SourceError,
+    StorageError,
     StorageUnreachableError,
 )
 from lake_assets.escapes import visible_name
@@ -68,9 +69,10 @@ def inspect_candidates(
     fitting: list[_Fitting] = []
     for landed, partition in candidates:
         if (footer := footers.get(landed.uri)) is None:
-            if not checker.has_no_columns(landed):
+            # A storage that did not give DuckDB the file would not give it to Arrow either, after all retries.
+            if isinstance(inspection.errors[landed.uri], StorageError) or not checker.has_no_columns(landed):
                 continue
-            inspection.errors.pop(landed.uri, None)
+            del inspection.errors[landed.uri]
             footer = Footer(landed.uri, 0, landed.size, 0, 0, {})
         try:
             _refuse_unfinished(landed, footer)
