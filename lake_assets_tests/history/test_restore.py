@@ -168,6 +168,26 @@ def test_a_renamed_column_keeps_its_values_and_one_that_was_made_again_is_refuse
         back(local_world, first)
 
 
+@pytest.mark.parametrize("lake", ["files", *more(["encrypted", "deleted"])])
+def test_rows_from_before_a_column_got_its_type_come_back(local_world: World, lake: str) -> None:
+    local_world.lake_options = {"attach_options": {"encrypted": lake == "encrypted"}}
+    columns = {"note": pa.nulls(1), "s": pa.array([{"a": None}], pa.struct([("a", pa.null())]))}
+    local_world.land(NW, pa.table({"total": [1.0], **columns}))
+    first = local_world.ingest(NW).row.snapshot_id
+    local_world.land(NW, pa.table({"total": [2.0], "note": ["x"], "s": [{"a": "y"}]}))
+    local_world.ingest(NW)
+    if lake == "deleted":
+        local_world.execute("DELETE FROM lake.sales")  # so DuckLake reads and writes the rows
+
+    restored = back(local_world, first)
+
+    assert local_world.query("SELECT total, note, s FROM lake.sales") == [(1.0, None, {"a": None})]
+    wanted = {"column note had no value and no type yet", "column s.a was int32 and is varchar now"}
+    assert set(restored.differences) == wanted
+    assert local_world.query("SELECT count(*) FROM lake.sales WHERE note IS NULL AND s.a IS NULL") == [(1,)]
+    assert local_world.ingest(NW).row.row_count == 1
+
+
 def test_nested_columns_that_grew_since_have_the_values_of_then(local_world: World) -> None:
     local_world.options = {"schema_policy": "evolve"}
     struct, wider = pa.struct([("a", pa.int32())]), pa.struct([("a", pa.int64()), ("b", pa.string())])

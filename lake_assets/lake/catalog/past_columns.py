@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from lake_assets.lake.catalog.database import CatalogDatabase, catalog_tables
 from lake_assets.lake.catalog.table import Column, find_table, read_columns
+from lake_assets.lake.catalog.untyped import untyped_ids
 from lake_assets.lake.session import LakeSession, TableName
 
 
@@ -15,7 +16,7 @@ class PastColumns:
     Attributes:
         names: the name that each column of today had then; columns that were added since are left out.
         differences: for people, such as `column note was added`.
-        others: columns of today whose name another column had then, because it was dropped and added again.
+        others: columns of today whose name another one had then with values, as it was dropped and added again.
     """
 
     names: Mapping[str, str]
@@ -48,8 +49,10 @@ def past_columns(database: CatalogDatabase, table_id: int, snapshot: int) -> Pas
         {column.column_id: column for column in read_columns(database, table_id, at)} for at in (None, snapshot)
     )
     by_path = {_path(then, entry).lower(): entry.column_id for entry in then.values()}
+    untyped = untyped_ids(database, table_id, list(then.values()))
     differences: list[str] = []
     others: list[str] = []
+    given: list[str] = []  # their types since
     for column_id, entry in now.items():
         path = _path(now, entry)
         before = then.get(column_id)
@@ -59,14 +62,15 @@ def past_columns(database: CatalogDatabase, table_id: int, snapshot: int) -> Pas
             if before.type != entry.type:
                 differences.append(f"column {path} was {before.type} and is {entry.type} now")
         elif path.lower() in by_path:
-            others.append(path)
+            (given if by_path[path.lower()] in untyped else others).append(path)
         elif entry.parent is None or entry.parent in then:
             differences.append(f"column {path} was added since")
+    differences += [f"column {path} had no value and no type yet" for path in given]
     gone = [e for e in then.values() if e.column_id not in now and (e.parent is None or e.parent in now)]
     differences += [
         f"column {_path(then, e)} was dropped since"
         for e in gone
-        if _path(then, e).lower() not in map(str.lower, others)
+        if _path(then, e).lower() not in map(str.lower, (*given, *others))
     ]
     names = {e.name: then[i].name for i, e in now.items() if e.parent is None and i in then}
     return PastColumns(names, differences, others)
