@@ -41,7 +41,13 @@ _TYPES: Mapping[AnyRows, str] = {
     "result": "cast it in the transform, or let the stream fill another table.",
     "registered": "land it with the table's type.",
 }
-_DECLARED = "land it as that type, cast it in a transform, or, for a new table, declare another one in `columns`."
+_CAST = "land it as that type, cast it in a transform, or, for a new table, declare another one in `columns`."
+_DECLARED: Mapping[AnyRows, str] = {
+    "landed": _CAST,
+    "first": _CAST,
+    "result": "cast it in the transform.",
+    "registered": "land it as that type, or, for a new table, declare another one in `columns`.",
+}
 _WIDER: Mapping[AnyRows, str] = {
     "landed": "set schema_policy: evolve, which widens the table's column, or cast it in a transform.",
     "first": "set schema_policy: evolve, which takes the wider type, or land it with the type of the others.",
@@ -162,7 +168,8 @@ class Rules:
             if is_missing and (why := self.why_required(misfit.name)) is not None:
                 raise SchemaError(
                     f"{origin} has no column {misfit.name!r}, and {why}:",
-                    "land it again with the column, or declare a default in `columns`.",
+                    "land it again with the column"
+                    + ("." if self.rows == "registered" else ", or declare a default in `columns`."),
                 )
         if verdicts[Verdict.CHANGE] or (verdicts[Verdict.REFUSE] and self.grows):
             raise not_yet(origin, given)
@@ -207,8 +214,7 @@ class Rules:
             return SchemaError(f"{origin} does not fit the table: {' and '.join(parts)}:", _COLUMNS[self.rows])
         misfit = refused[0]
         if self._is_declared(misfit):
-            fix = "cast it in the transform." if self.rows == "result" else _DECLARED
-            return SchemaError(misfit.differing(origin, "the declared type"), fix)
+            return SchemaError(misfit.differing(origin, "the declared type"), _DECLARED[self.rows])
         fix = LAND_AS_ANOTHER if isinstance(misfit.given, pa.OpaqueType) else self.widening(misfit) or _TYPES[self.rows]
         return SchemaError(misfit.differing(origin, OF_ANOTHER if self.rows == "first" else "the table's"), fix)
 
@@ -239,7 +245,7 @@ class Rules:
         return self.defaults.get(name.lower(), self.absent.get(name.lower()))
 
 
-STRICT, GROWING, SOME_COLUMNS, REGISTERED = Rules(), Rules("evolve"), Rules("ignore_extra"), Rules(rows="registered")
+STRICT, GROWING, SOME_COLUMNS = Rules(), Rules("evolve"), Rules("ignore_extra")
 
 
 def not_yet(origin: str, schema: pa.Schema) -> SchemaDriftError:

@@ -13,7 +13,7 @@ import pytest
 
 from lake_assets.parquet.landed_text import LandedText
 from lake_assets_tests.advice.cases import Case, Cases, Steps, follow
-from lake_assets_tests.advice.landing import change, in_orc, in_polars, of_avro, parquet, text
+from lake_assets_tests.advice.landing import change, in_orc, in_polars, parquet, text
 from lake_assets_tests.faults.outage import noise, small_disk
 from lake_assets_tests.values.annotated import with_keys
 from lake_assets_tests.world import NW, SW, World, sales
@@ -85,6 +85,31 @@ def a_file_to_register_has_the_columns_of_the_table_or_is_read_in_another_mode(l
     local_world.land(NW, pa.table({"id": [0], "total": [1.0], "more": ["a"]}))
     yield "land it again with the table's columns, or use mode: replace with schema_policy: evolve."
     local_world.options = {"mode": "replace", "schema_policy": "evolve"}
+    return [1, 5]
+
+
+@case
+def a_file_to_register_has_the_declared_type_or_another_one_is_declared(local_world: World) -> Steps:
+    local_world.options = {"mode": "index", "columns": {"note": {"type": "integer"}}}
+    local_world.land(NW, pa.table({"total": [1.0], "note": [2**40]}))
+    yield "land it as that type, or, for a new table, declare another one in `columns`."
+    local_world.options = {"mode": "index", "columns": {"note": {"type": "bigint"}}}
+    local_world.ingest(NW)
+    local_world.land(SW, pa.table({"total": [5.0], "note": ["7"]}))
+    yield partial(local_world.ingest, SW), "land it as that type"
+    local_world.land(SW, pa.table({"total": [5.0], "note": [7]}))
+    local_world.ingest(SW)
+    return [1, 5]
+
+
+@case
+def a_file_to_register_has_the_column_that_must_have_a_value(local_world: World) -> Steps:
+    local_world.options = {"mode": "index"}
+    local_world.commit(SW, 5)
+    change(local_world, "ALTER TABLE sales ALTER total SET NOT NULL")
+    parquet(local_world, id=[0])
+    yield "land it again with the column."
+    parquet(local_world, id=[0], total=[1.0])
     return [1, 5]
 
 
@@ -344,22 +369,6 @@ def an_old_timestamp_is_of_the_years_and_the_unit_of_the_table(local_world: Worl
     assert local_world.query("SELECT epoch_ns(f.at) FROM lake.fine f") == [(1_000,)]
     local_world.options = {}
     land(2**54, unit="us", use_deprecated_int96_timestamps=True)
-    return [1]
-
-
-@case
-def a_type_of_avro_that_is_within_itself_is_a_text_or_left_out(local_world: World) -> Steps:
-    local_world.options = {"format": "avro"}
-    total = {"name": "total", "type": "double"}
-    link = {"type": "record", "name": "link", "fields": [{"name": "next", "type": ["null", "link"]}]}
-    for x in ([], [{"name": "x", "type": "string"}]):
-        record = {"type": "record", "name": "row", "fields": [total, {"name": "x", "type": link}]}
-        text(local_world, of_avro(record, {"total": 1.0, "x": {"next": None}}), "a.avro")
-        yield "let its writer leave the column out, or cast it to a text"
-        text(local_world, of_avro(record | {"fields": [total, *x]}, {"total": 1.0, "x": "{}"}), "a.avro")
-        local_world.options = {"format": "avro", "destination": {"table": f"of_{len(x)}"}}
-        local_world.ingest(NW)
-    local_world.options = {"format": "avro"}
     return [1]
 
 

@@ -1,11 +1,10 @@
 """Registers new objects of a stream: inspects each, and commits all that can be registered at once."""
 
-import dataclasses
 import datetime as dt
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -30,7 +29,6 @@ from lake_assets.lake.schema.table_setup import (
 )
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.layout.partition import Partition, PartitionColumn
-from lake_assets.parquet.column_rules import REGISTERED
 from lake_assets.parquet.empty_columns import filled, stored, without_values
 from lake_assets.parquet.read import read_footer, read_schema
 from lake_assets.parquet.type_fit import refuse_places
@@ -123,8 +121,9 @@ class Registrar:
         stream = self.stream
         keys = Keys(stream.config.columns, stream.layout, stream.config.derived)
         not_null, *_ = decided_in_sql(session, stream.table)
+        rules = replace(stream.landed.declared.rules, not_null=not_null)
         target = data_schema(session, stream.table, keys.columns) if columns is None else columns
-        checker = FileChecker(session, keys, target, not_null, self._schema_of)
+        checker = FileChecker(session, keys, target, rules, self._schema_of)
         table = stream.table if columns is None else None
         return inspect_candidates(session, table, checker, candidates, stream.source.probe)
 
@@ -164,8 +163,8 @@ class Registrar:
         after = filled(known, self._schemas(candidates)) if without_values(known) else known
         if not after.equals(known):
             landed, run_id = [("the new objects", after)], next(iter(self.rows.values())).run_id
-            columns = self.stream.config.columns
-            self.changes += evolve_table(session, self.stream.table, landed, columns, run_id, rules=REGISTERED)
+            columns, rules = self.stream.config.columns, self.stream.landed.declared.rules
+            self.changes += evolve_table(session, self.stream.table, landed, columns, run_id, rules=rules)
 
     def _commit(self, session: LakeSession, described: Table | None, files: Sequence[LandedFile]) -> None:
         if not files:
@@ -216,9 +215,7 @@ class Registrar:
         present = [*self.present[partition], *(file.object for file in files)]
         row = self.rows[partition]
         seconds = round((row.seconds or 0) + (time.perf_counter() - self.began) / len(self.rows), 3)
-        return dataclasses.replace(
-            row, started_at=now, seconds=seconds, **read_from(self.stream, present), **written(files)
-        )
+        return replace(row, started_at=now, seconds=seconds, **read_from(self.stream, present), **written(files))
 
 
 def read_from(stream: OpenStream, objects: Iterable[LandedObject]) -> dict[str, Any]:
@@ -256,7 +253,7 @@ def _combined(first: LedgerRow | None, second: LedgerRow) -> LedgerRow:
     """Return the ledger row of two commits of one partition."""
     if first is None:
         return second
-    return dataclasses.replace(
+    return replace(
         second,
         row_count=(first.row_count or 0) + (second.row_count or 0),
         rows_before=first.rows_before,

@@ -22,7 +22,7 @@ from lake_assets.layout.hive import HIVE_NULL
 from lake_assets.layout.partition import Partition, PartitionColumn, PartitionValue
 from lake_assets.layout.template import Template
 from lake_assets.parquet.as_is import unread_form
-from lake_assets.parquet.column_rules import REGISTERED
+from lake_assets.parquet.column_rules import Rules
 from lake_assets.parquet.derived_columns import Made, made_of
 from lake_assets.parquet.leaves import has_limits, has_nanoseconds, leaf_types, shown, unheld
 from lake_assets.parquet.partition_values import other_value
@@ -65,19 +65,17 @@ class FileChecker:
     Args:
         session: an open lake, whose engine has the secret of the landing zone.
         target: the table's other columns.
-        not_null: those of all of them that are NOT NULL, in lower case.
+        rules: those of the stream, and of the table's columns that are NOT NULL.
         schema_of: called once for all files of a shape.
     """
 
-    def __init__(
-        self, session: LakeSession, keys: Keys, target: pa.Schema, not_null: frozenset[str], schema_of: SchemaOf
-    ) -> None:
+    def __init__(self, session: LakeSession, keys: Keys, target: pa.Schema, rules: Rules, schema_of: SchemaOf) -> None:
         self._session = session
         self._columns = keys.columns
         self._folder_names = {column.name: keys.layout.folder(column.name) for column in keys.columns}
         self._derived = keys.derived
         self._target = target
-        self._not_null = not_null
+        self._rules = rules
         self._schema_of = schema_of
         self._schemas: dict[int, pa.Schema] = {}
         self._checked: set[int] = set()  # shapes
@@ -107,7 +105,7 @@ class FileChecker:
             self._checked.add(footer.shape)
         self._check_times(landed, schema, footer)
         names = {name.lower(): name for name in schema.names}
-        for name in (names[name] for name in sorted(self._not_null & names.keys())):
+        for name in (names[name] for name in sorted(self._rules.not_null & names.keys())):
             self._check_not_null(landed, name, footer)
         in_path = self._in_path(landed, partition)
         own = {(column.name.lower(), column.name) for column in self._columns}
@@ -133,7 +131,7 @@ class FileChecker:
         return View(inside, folders, frozenset(names[name] for name in by_path if name in names))
 
     def _check_columns(self, landed: LandedObject, partition: Partition, schema: pa.Schema) -> None:
-        fitter = Fitter(schema, self._target, partition, f"the object {landed.shown}", rules=REGISTERED)
+        fitter = Fitter(schema, self._target, partition, f"the object {landed.shown}", rules=self._rules)
         for name, wanted in zip(fitter.columns, self._target, strict=True):
             given = schema.field(name).type
             if not is_read_as(given, wanted.type):

@@ -28,6 +28,7 @@ from lake_assets.lake.schema.fitting import FileChecker, Keys
 from lake_assets.lake.schema.table_setup import create_table, data_schema, prepare_table
 from lake_assets.lake.session import TableName
 from lake_assets.layout.partition import Partition, PartitionColumn
+from lake_assets.parquet.column_rules import STRICT
 from lake_assets.parquet.job import DataFile
 from lake_assets.storage.manifest import LandedObject, Manifest
 
@@ -155,7 +156,7 @@ class StrategyLake:
             candidates.append((LandedObject(uri, f"{partition.path}/x", "etag", size, NOON), partition))
         with self.ducklake.open() as session:
             schema = data_schema(session, TABLE, COLUMNS)
-            checker = FileChecker(session, Keys(COLUMNS), schema, frozenset(), lambda _: schema)
+            checker = FileChecker(session, Keys(COLUMNS), schema, STRICT, lambda _: schema)
             inspection = inspect_candidates(session, TABLE, checker, candidates, probe=list)
             assert not inspection.errors
             return strategy(session, [self._registration(inspection, file) for file in inspection.files])
