@@ -13,6 +13,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from lake_assets.formats import avro_types
+from lake_assets.formats.avro_values import bytes_at, encoded_number, number_at
 
 _MAGIC = b"Obj\x01"
 _MARKER = 16  # bytes
@@ -59,7 +60,7 @@ class AvroFile:
         self._decompress = _CODECS[codec]
         try:
             schema = json.loads(self.metadata["avro.schema"])
-            self.schema, self._stored = avro_types.columns(schema, origin, known)
+            self.schema, self._stored, self._texts = avro_types.columns(schema, origin, known)
         except (LookupError, ValueError, TypeError, AttributeError, RecursionError) as error:
             raise pa.ArrowInvalid(f"its schema is none of Avro's ({type(error).__name__}: {error})") from error
 
@@ -72,7 +73,8 @@ class AvroFile:
         """Yield the records of the blocks that begin in some of the file's bytes, those of some blocks at a time."""
         count, parts, size = 0, [], 0
         for rows, position, stored in self._blocks(self._first_block(begin, end), end):
-            parts.append(data := self._decompressed(bytes(self._read(position, stored))))
+            data = self._decompressed(bytes(self._read(position, stored)))
+            parts.append(data := self._texts.encoded(rows, data) if self._texts else data)
             count, size = count + rows, size + len(data)
             if size >= _TOGETHER:
                 yield Records(count, b"".join(parts))
@@ -88,9 +90,9 @@ class AvroFile:
         """Return records as a file without compression and logical types."""
         marker = bytes(_MARKER)
         metadata = {b"avro.schema": json.dumps(self._stored).encode(), b"avro.codec": b"null"}
-        texts = b"".join(_long(len(text)) + text for pair in metadata.items() for text in pair)
-        block = _long(records.number) + _long(len(records.data))
-        return b"".join((_MAGIC, _long(len(metadata)), texts, b"\0", marker, block, records.data, marker))
+        texts = b"".join(encoded_number(len(text)) + text for pair in metadata.items() for text in pair)
+        block = encoded_number(records.number) + encoded_number(len(records.data))
+        return b"".join((_MAGIC, encoded_number(len(metadata)), texts, b"\0", marker, block, records.data, marker))
 
     def _header(self, size: int) -> tuple[dict[str, bytes], int] | None:
         """Return the metadata and the position of the first block, by the first bytes; None if these are too few."""
@@ -99,14 +101,14 @@ class AvroFile:
             raise pa.ArrowInvalid("it does not begin as a container file of Avro")
         metadata: dict[str, bytes] = {}
         try:
-            count, at = _number(head, len(_MAGIC))
+            count, at = number_at(head, len(_MAGIC))
             while count:
                 if count < 0:  # and then the bytes of these pairs
-                    _, at = _number(head, at)
+                    _, at = number_at(head, at)
                 for _ in range(abs(count)):
-                    key, at = _text(head, at)
-                    metadata[key.decode("utf-8", "replace")], at = _text(head, at)
-                count, at = _number(head, at)
+                    key, at = bytes_at(head, at)
+                    metadata[key.decode("utf-8", "replace")], at = bytes_at(head, at)
+                count, at = number_at(head, at)
         except IndexError:
             return None
         return (metadata, at + _MARKER) if at + _MARKER <= len(head) else None
@@ -116,8 +118,8 @@ class AvroFile:
         while position < min(end, self._size):
             head = self._read(position, _HEAD)
             try:
-                count, at = _number(head, 0)
-                size, at = _number(head, at)
+                count, at = number_at(head, 0)
+                size, at = number_at(head, at)
             except IndexError:
                 raise _damaged(position) from None
             marker = position + at + size
@@ -157,38 +159,6 @@ class AvroFile:
 
 def _damaged(position: int) -> pa.ArrowInvalid:
     return pa.ArrowInvalid(f"the block at byte {position:,} is truncated or damaged")
-
-
-def _number(data: memoryview, at: int) -> tuple[int, int]:
-    """Return a number at a position of an encoded text, and the position behind it."""
-    value = shift = 0
-    while True:
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return (value >> 1) ^ -(value & 1), at
-        shift += 7
-        if shift > 63:
-            raise pa.ArrowInvalid("it has a number of more than 64 bits")
-
-
-def _text(data: memoryview, at: int) -> tuple[bytes, int]:
-    size, at = _number(data, at)
-    if size < 0:
-        raise pa.ArrowInvalid("it has a text of a negative length")
-    if at + size > len(data):
-        raise IndexError
-    return bytes(data[at : at + size]), at + size
-
-
-def _long(value: int) -> bytes:
-    """Return a number that is not negative as Avro encodes it."""
-    value, encoded = value << 1, bytearray()
-    while value > 0x7F:
-        encoded.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*encoded, value])
 
 
 def _snappy(data: bytes) -> bytes:

@@ -8,7 +8,7 @@
 | record, array, map                                   | struct, list, map                             |
 | a union of one type, also with null                  | that type                                     |
 | a union of several types, a record without fields    | opaque: no column of a lake holds it          |
-| a type within itself                                 | refused, as DuckDB reads no file with one     |
+| a type within itself, or of very many types          | string: its JSON                              |
 | a logical type                                       | as `formats/annotations.py` says              |
 """
 
@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from lake_assets.errors import SchemaError
 from lake_assets.formats.annotations import AVRO, KEPT, REFUSED, opaque
+from lake_assets.formats.avro_values import Schema, Texts, full_name
 
 _SIMPLE = {
     "null": pa.null(),
@@ -31,12 +32,11 @@ _SIMPLE = {
     "string": pa.string(),
 }
 _MOST_DIGITS = 38  # of a decimal of a lake
-_LEAVE_OUT = "let its writer leave the column out, or cast it to a text."
-_MOST_TYPES = 10_000  # of a schema, whose named types may use each other many times
+_MOST_TYPES = 10_000  # of a column, whose named types may use each other many times
 
 
-def columns(schema: Any, origin: str, known: pa.Schema) -> tuple[pa.Schema, dict[str, Any]]:  # noqa: ANN401 - of JSON
-    """Return the columns of a record, and its schema without logical types, with numbers for names.
+def columns(schema: Any, origin: str, known: pa.Schema) -> tuple[pa.Schema, dict[str, Any], Texts | None]:  # noqa: ANN401 - of JSON
+    """Return the columns of a record, its schema without logical types, with numbers for names, and those to encode.
 
     `known` has columns of which an unknown field may be one by its aliases, at any depth. A schema that is none of
     Avro's raises ValueError, LookupError, TypeError, AttributeError or RecursionError.
@@ -46,11 +46,13 @@ def columns(schema: Any, origin: str, known: pa.Schema) -> tuple[pa.Schema, dict
             f"{origin} has rows that are no records with fields:",
             "let its writer land records with fields, or let the stream's files leave it out.",
         )
-    types = _Types(origin)
+    types = _Types(schema)
     kind = pa.struct(list(known))
-    found = [(name, *types.of_column(field, schema, of)) for name, field, of in _fields(schema["fields"], kind)]
+    found = [(name, *types.of_column(field, of)) for name, field, of in _fields(schema["fields"], kind)]
     stored = [{"name": column_name(number), "type": kind} for number, (_, _, kind) in enumerate(found)]
-    return pa.schema([(name, kind) for name, kind, _ in found]), {"type": "record", "name": "row", "fields": stored}
+    texts = Texts(types.columns, types.definition) if any(is_text for _, is_text in types.columns) else None
+    names = pa.schema([(name, kind) for name, kind, _ in found])
+    return names, {"type": "record", "name": "row", "fields": stored}, texts
 
 
 def column_name(number: int) -> str:
@@ -75,44 +77,45 @@ def _fields(
 
 
 class _Types:
-    """The types of one file's columns."""
+    """The types of the columns of one record."""
 
-    def __init__(self, origin: str) -> None:
-        self._origin = origin
-        self._column = ""
-        self._named: dict[str, tuple[dict[str, Any], str]] = {}  # definitions with their namespaces, by full names
+    def __init__(self, record: dict[str, Any]) -> None:
+        self._row = full_name(record, "")
+        self._space = self._row.rpartition(".")[0]
+        self._named = {self._row: Schema(record, "")}  # definitions, by full names
         self._within: tuple[str, ...] = ()  # full names of the records around a type
-        self._count = 0
+        self._count = self._most = 0
         self._unheld = ""  # a type that no column of a lake holds
+        self._is_text = False
+        self.columns: list[tuple[Schema, bool]] = []
+        """The types of the columns, and whether each becomes its JSON."""
 
-    def of_column(
-        self, field: dict[str, Any], record: dict[str, Any], known: pa.DataType | None
-    ) -> tuple[pa.DataType, Any]:
-        """Return the type of a column of a record, and how Avro stores its values."""
-        self._column = field["name"]
-        name, space = _full_name(record, "")
-        self._within = (name,)
-        self._unheld = ""
-        kind, stored = self._of(field["type"], space, known)
+    def of_column(self, field: dict[str, Any], known: pa.DataType | None) -> tuple[pa.DataType, Any]:
+        """Return the type of a column, and how Avro stores its values."""
+        self._within, self._most = (self._row,), self._count + _MOST_TYPES
+        self._unheld, self._is_text = "", False
+        kind, stored = self._of(field["type"], self._space, known)
+        self.columns.append((Schema(field["type"], self._space), self._is_text))
+        if self._is_text:
+            return pa.string(), ["null", "string"]
         return opaque(pa.null(), self._unheld) if self._unheld else kind, stored
+
+    def definition(self, name: str, space: str) -> Schema:
+        """Return what a name means in a namespace."""
+        return self._named.get(f"{space}.{name}") or self._named[name]
 
     def _of(self, schema: Any, space: str, known: Any) -> tuple[pa.DataType, Any]:  # noqa: ANN401 - of a file's JSON
         self._count += 1
-        if self._count > _MOST_TYPES:
-            raise self._refused(f"is one of more than {_MOST_TYPES:,} types", _LEAVE_OUT)
         if isinstance(schema, list):
             return self._of_union(schema, space, known)
         if isinstance(schema, str):
             if schema in _SIMPLE:
                 return _SIMPLE[schema], schema
-            name = schema if "." in schema or not space else f"{space}.{schema}"
-            name = name if name in self._named or name in self._within else schema
-            if name in self._within:
-                raise self._refused(
-                    f"has the type {name}, which is within itself, and DuckDB reads no Avro with such a type",
-                    _LEAVE_OUT,
-                )
-            return self._of_definition(*self._named[name], known)
+            definition = self.definition(schema, space)
+            if full_name(*definition) in self._within or self._count > self._most:
+                self._is_text = True
+                return pa.null(), "null"
+            return self._of_definition(*definition, known)
         return self._of_definition(schema, space, known)
 
     def _of_union(self, branches: Sequence[Any], space: str, known: pa.DataType | None) -> tuple[pa.DataType, Any]:
@@ -133,8 +136,9 @@ class _Types:
         if kind not in {"record", "enum", "fixed"}:
             found, stored = self._of(kind, space, known)
             return self._logical(schema, kind, found), stored
-        name, space = _full_name(schema, space)
-        self._named[name] = schema, space
+        name = full_name(schema, space)
+        self._named[name] = Schema(schema, space)
+        space = name.rpartition(".")[0]
         named = {"type": kind, "name": f"t{self._count}"}
         if kind == "enum":
             return pa.string(), {**named, "symbols": schema["symbols"]}
@@ -159,14 +163,3 @@ class _Types:
         if fate is REFUSED:
             self._unheld = str(name)
         return stored if fate in (KEPT, REFUSED) else fate
-
-    def _refused(self, why: str, fix: str) -> SchemaError:
-        return SchemaError(f"column {self._column!r} of {self._origin} {why}:", fix)
-
-
-def _full_name(schema: dict[str, Any], space: str) -> tuple[str, str]:
-    """Return the full name of a type, and the namespace of the names within it."""
-    name: str = schema["name"]
-    if "." not in name and (given := schema.get("namespace", space)):
-        name = f"{given}.{name}"
-    return name, name.rpartition(".")[0]

@@ -88,9 +88,9 @@ def path_of(rest: Mapping[str, object], kind: pa.DataType) -> str:
     return name if within is None or not isinstance(value, Mapping) else f"{name}.{path_of(value, within)}"
 
 
-def dumped(fields: Mapping[str, object]) -> str:
-    """Return what is kept of a row: a JSON object. A value that JSON has not, such as a date, is a text."""
-    return json.dumps(_plain(fields), ensure_ascii=False, default=_text)
+def dumped(value: object) -> str:
+    """Return a value as JSON, such as what is kept of a row. One that JSON has not, such as a date, is a text."""
+    return json.dumps(_plain(value), ensure_ascii=False, default=_text)
 
 
 def merged(texts: pa.Array, found: Mapping[int, Mapping[str, object]]) -> pa.Array:

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import gzip
+import json
 import uuid
 from decimal import Decimal
 from typing import Any
@@ -284,20 +285,101 @@ def test_a_damaged_record_is_an_error_and_not_fewer_rows(local_world: World) -> 
         load(of(local_world, "avro"), good.replace(b"\x08abcd", b"\x7eabcd"))  # a text that is longer than its block
 
 
-NODE = {"type": "record", "name": "node", "fields": [field("next", ["null", "node"])]}
-
-
 @pytest.mark.parametrize(
     ("kind", "message"),
     [
         (["null", "int", "string"], "column 'x' has the type union of int32 and string.*omit: true"),
-        (NODE, r"column 'x' .* has the type a\.b\.node, which is within itself"),
         *more([({"type": "array", "items": ["int", "string"]}, "column 'x' has the type union of")]),
     ],
 )
 def test_a_type_that_no_column_has_is_refused_by_its_name(local_world: World, kind: Any, message: str) -> None:
     with pytest.raises(SchemaError, match=message):
         load(of(local_world, "avro"), as_avro([], [field("id", "long"), field("x", kind)]))
+
+
+def within_itself(schema: dict[str, Any], values: Any, rows: int = 3) -> bytes:
+    """A file whose column `x` has a type within itself, before and behind columns that have none."""
+    fields = [field("id", "long"), field("x", schema), field("note", ["null", "string"])]
+    return as_avro([{"id": n, "x": values, "note": f"é{n}"} for n in range(rows)], fields, "deflate")
+
+
+TREE = {
+    "type": "record",
+    "name": "tree",
+    "fields": [
+        field("kind", {"type": "enum", "name": "kind", "symbols": ["a", "b"]}),
+        field("size", {"type": "fixed", "name": "two", "size": 2}),
+        field("weights", {"type": "array", "items": ["null", "double", "float", "boolean"]}),
+        field("below", {"type": "map", "values": "tree"}),
+        field("other", ["null", "string", "bytes"]),
+    ],
+}
+LEAF = {"kind": "b", "size": b"\0\1", "weights": [0.5, None, True], "below": {}, "other": "é"}
+LEAF_TEXT = {"kind": "b", "size": "0001", "weights": [0.5, None, True], "below": {}, "other": "é"}
+DOUBLED: dict[str, Any] = {"type": "record", "name": "r0", "fields": [field("n", "int")]}
+for _number in range(14):  # 2 ** 15 types
+    DOUBLED = {
+        "type": "record",
+        "name": f"r{_number + 1}",
+        "fields": [field("a", ["null", DOUBLED]), field("b", ["null", f"r{_number}"])],
+    }
+WITHIN: dict[str, tuple[Any, Any, Any]] = {
+    "link": (
+        {"type": "record", "name": "node", "fields": [field("n", "int"), field("next", ["null", "node"])]},
+        {"n": -1, "next": {"n": 2**31 - 1, "next": None}},
+        {"n": -1, "next": {"n": 2**31 - 1, "next": None}},
+    ),
+    "tree": (
+        TREE,
+        LEAF | {"below": {"ü": LEAF}, "other": b"\xff"},
+        LEAF_TEXT | {"below": {"ü": LEAF_TEXT}, "other": "ff"},
+    ),
+    "row": (["null", "row"], {"id": 7, "x": None, "note": None}, {"id": 7, "x": None, "note": None}),
+    "none": (["null", "row"], None, None),
+    "of many types": (DOUBLED, {"a": None, "b": None}, {"a": None, "b": None}),
+}
+
+
+@pytest.mark.parametrize("kind", WITHIN)
+def test_a_type_of_avro_within_itself_is_its_json(local_world: World, kind: str) -> None:
+    schema, value, wanted = WITHIN[kind]
+
+    load(of(local_world, "avro"), within_itself(schema, value))
+
+    assert types(local_world) == {"id": "BIGINT", "x": "VARCHAR", "note": "VARCHAR"}
+    rows = columns_of(local_world, "id, x, note")
+    assert [(n, text and json.loads(text), note) for n, text, note in rows] == [(n, wanted, f"é{n}") for n in range(3)]
+
+
+@pytest.mark.parametrize(
+    ("options", "columns"),
+    [
+        ({"columns": {"x": {"omit": True}}}, ["id", "note"]),
+        *more([({"schema_policy": "ignore_extra"}, ["id", "note"]), ({"rescue": "_r"}, ["id", "note", "_r"])]),
+    ],
+)
+def test_a_type_of_avro_within_itself_goes_where_the_policy_says(
+    local_world: World, options: dict[str, Any], columns: list[str]
+) -> None:
+    schema, value, _ = WITHIN["link"]
+    fields = [field("id", "long"), field("note", ["null", "string"])]
+    load(of(local_world, "avro", **options), as_avro([{"id": 9, "note": "first"}], fields), SW)
+
+    load(local_world, within_itself(schema, value))
+
+    assert [*types(local_world)] == columns
+    assert columns_of(local_world, "id, note", "id < 9") == [(n, f"é{n}") for n in range(3)]
+    if "rescue" in options:
+        assert columns_of(local_world, "count(*)", "_r LIKE '%next%'") == [(3,)]
+
+
+def test_a_damaged_value_within_itself_is_an_error(local_world: World) -> None:
+    schema, value, _ = WITHIN["link"]
+    fields = [field("id", "long"), field("x", schema), field("note", ["null", "string"])]
+    good = as_avro([{"id": 1, "x": value, "note": "abcd"}], fields)
+
+    with pytest.raises(SourceError, match=r"a\.avro cannot be read as Avro: a record is damaged"):
+        load(of(local_world, "avro"), good.replace(b"\x08abcd", b"\x7eabcd"))
 
 
 @pytest.mark.parametrize("policy", ["strict", *more(["evolve", "ignore_extra"])])
