@@ -26,13 +26,13 @@ class Declared:
 
     Attributes:
         sources: the names in the landed files of columns that have another one in the table, by that.
-        omitted: the landed columns that are left out, in lower case.
+        omitted: the landed columns that are left out, by their names in lower case; see `kept`.
         is_landed: the table has the landed columns; a transform makes others.
         rules: what the columns are to be besides.
     """
 
     sources: Mapping[str, str] = field(default_factory=dict)
-    omitted: frozenset[str] = frozenset()
+    omitted: Mapping[str, str] = field(default_factory=dict)
     is_landed: bool = True
     rules: Rules = STRICT
 
@@ -41,7 +41,7 @@ class Declared:
         """Return those of a stream."""
         columns = config.declared
         sources = {name: column.source for name, column in columns.items() if column.source is not None}
-        omitted = frozenset(name.lower() for name, column in columns.items() if column.omit)
+        omitted = {name.lower(): name for name, column in columns.items() if column.omit}
         lower = {name.lower(): column for name, column in columns.items()}
         rules = Rules(
             config.schema_policy,
@@ -86,6 +86,12 @@ class Declared:
             return self.rules
         return replace(self.rules, not_null=frozenset(), absent={}, rows="first", is_input=True)
 
+    def kept(self, schema: pa.Schema) -> list[pa.Field]:
+        """Return the columns of a landed object that are not left out; of two that differ in case, one may be."""
+        names = set(schema.names)
+        declared = [(column, self.omitted.get(column.name.lower())) for column in schema]
+        return [column for column, name in declared if name is None or (name in names and name != column.name)]
+
     def renamed(self, schema: pa.Schema, origin: str) -> pa.Schema:
         """Return the columns of a landed object by their names in the table, without those that are left out.
 
@@ -95,16 +101,14 @@ class Declared:
             return schema
         names = {source.lower(): name for name, source in self.sources.items()}
         found: dict[str, pa.Field] = {}
-        for landed in schema:
-            if landed.name.lower() in self.omitted:
-                continue
+        for landed in self.kept(schema):
             name = names.get(landed.name.lower(), landed.name)
             if (other := found.setdefault(name.lower(), landed)) is not landed:
                 # `columns` knows no two names that differ in the case of their letters.
                 same = other.name.lower() == landed.name.lower()
                 raise SchemaError(
                     f"{origin} has the columns {other.name!r} and {landed.name!r}, and each is {name!r} in the table:",
-                    "rename one where it is written."
+                    "rename one where it is written, or leave one out: omit: true in `columns`."
                     if same
                     else "omit one of them in `columns`, or give it another name there.",
                 )
@@ -155,8 +159,7 @@ class DeclaredRows:
         self.count = rows.count
         self._rows = rows
         self._declared = declared
-        kept = (name for name in rows.schema.names if name.lower() not in declared.omitted)
-        self._landed = dict(zip(self.schema.names, kept, strict=True))
+        self._landed = dict(zip(self.schema.names, (column.name for column in declared.kept(rows.schema)), strict=True))
 
     @property
     def is_small(self) -> bool:

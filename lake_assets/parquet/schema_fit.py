@@ -66,7 +66,9 @@ class Fitter:
         selects: bool = False,
         derived: Sequence[Derived] = (),
     ) -> None:
-        rules = rules if rules.rescue in target.names else replace(rules, rescue=None)
+        if rules.rescue is not None:
+            own = (name for name in target.names if name.lower() == rules.rescue.lower())
+            rules = replace(rules, rescue=next(own, None))
         self._rules, self._partition, self._origin = rules, partition, origin
         self._target = stored(target)
         by_name = _by_name(source, origin)
@@ -319,6 +321,6 @@ def _by_name(source: pa.Schema, origin: str) -> dict[str, str]:
         if (other := by_name.setdefault(name.lower(), name)) != name:
             raise SchemaError(
                 f"{origin} has the columns {other!r} and {name!r}, which SQL cannot tell apart:",
-                "rename one where it is written, or leave one out.",
+                "rename one where it is written, or leave one out: omit: true in `columns`.",
             )
     return by_name

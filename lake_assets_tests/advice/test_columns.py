@@ -175,6 +175,15 @@ def names_that_differ_by_case_are_renamed(local_world: World) -> Steps:
 
 
 @case
+def one_of_two_names_that_differ_by_case_is_left_out(local_world: World) -> Steps:
+    local_world.options = {"columns": {"tax": {"from": "vat"}}}
+    parquet(local_world, total=[1.0], vat=[3.0], VAT=[4.0])
+    yield "or leave one out: omit: true in `columns`"
+    local_world.options["columns"]["VAT"] = {"omit": True}
+    return [1]
+
+
+@case
 def one_of_two_landed_columns_of_a_name_is_omitted(local_world: World) -> Steps:
     local_world.options = {"columns": {"total": {"from": "amount"}}}
     parquet(local_world, amount=[1.0], Total=[2.0])

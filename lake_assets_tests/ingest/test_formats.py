@@ -237,6 +237,16 @@ def test_declared_and_added_columns_are_those_of_parquet(local_world: World, for
     assert columns_of(local_world, "number, place") == [(7, 1), (2**40, 2)]
 
 
+@pytest.mark.parametrize("form", ["parquet", *more(["csv", "orc", "avro"])])
+def test_of_two_columns_that_differ_in_case_the_one_that_is_named_is_left_out(local_world: World, form: str) -> None:
+    of(local_world, form, columns={"Total": {"omit": True}})
+
+    load(local_world, landed(form, {"id": 1, "total": 1.5, "Total": 7.0}))
+    load(local_world, landed(form, {"id": 2, "Total": 8.0, "total": 2.5}), name="b")
+
+    assert columns_of(local_world, "id, total") == [(1, 1.5), (2, 2.5)]
+
+
 @pytest.mark.more
 @BINARY
 def test_rows_may_have_no_column_of_the_object(local_world: World, form: str) -> None:

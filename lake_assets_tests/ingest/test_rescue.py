@@ -64,6 +64,17 @@ def test_evolve_takes_new_fields_and_keeps_what_no_type_holds(local_world: World
     assert rows(local_world, "id, total, tax") == [(1, 2, None, None), (2, None, 0.5, {"total": "x"})]
 
 
+@pytest.mark.parametrize("form", ["parquet", *more(["csv", "json", "avro", "orc"])])
+def test_the_column_of_the_table_may_be_written_in_another_case(local_world: World, form: str) -> None:
+    rescuing(local_world, form, rescue="_Rescued")
+    load(local_world, landed(form, {"id": 1, "total": 2}))
+
+    rescuing(local_world, form)
+    load(local_world, landed(form, {"id": 2, "total": "n/a"}), name="b")
+
+    assert rows(local_world) == [(1, 2, None), (2, None, {"total": "n/a"})]
+
+
 def texts(*values: str) -> pa.Array:
     return pa.array(values, pa.string())
 
