@@ -122,6 +122,12 @@ class Driver:
             rows: list[tuple[Any, ...]] = found.fetchall()
         return rows
 
+    def tidy(self) -> None:
+        """Let SQLite remove what DuckDB, as a reader, leaves beside its file, unless another process has it open."""
+        catalog = self._lake.catalog
+        if isinstance(catalog, SqliteCatalog) and self.exists and Path(f"{catalog.path}-shm").exists():
+            self.rows("SELECT 1 FROM sqlite_master LIMIT 1")  # whoever closes the file last removes it
+
     def close(self) -> None:
         """Close the connection; the next transaction opens another one."""
         connection, self._connection = self._connection, None

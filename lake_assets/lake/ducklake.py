@@ -31,9 +31,10 @@ from lake_assets.lake.attach import (
 )
 from lake_assets.lake.catalog import spec
 from lake_assets.lake.catalog_driver import Driver, driver_errors, leave_to_duckdb
-from lake_assets.lake.checkpoint import SETTINGS, EngineLostError, checkpointed, recover
+from lake_assets.lake.checkpoint import SETTINGS, EngineLostError, checkpointed, copy_of, recover
 from lake_assets.lake.failures import catalog_location, is_locked, translated
-from lake_assets.lake.locks import commit_lock, exclusive_access
+from lake_assets.lake.locks import COMMITS, commit_lock, exclusive_access, file_lock
+from lake_assets.lake.reader_copy import for_reader
 from lake_assets.lake.session import LakeSession
 from lake_assets.lake.vendor_errors import Meaning, matches
 from lake_assets.retrying import Limit, pause_between, retry
@@ -43,7 +44,6 @@ ATTACH_PATIENCE = 60.0  # seconds that another process or a user's connection ma
 _PAUSE = pause_between(0.02, 0.2)
 
 _ATTACHED: dict[str, str] = {}  # the ATTACH of the engine that a user's connections share, by its name
-_UNLOCKED = threading.RLock()  # of threads that read catalogs beside which no lock file can be created
 
 
 class DuckLake:
@@ -53,6 +53,7 @@ class DuckLake:
         self.config = config
         self._engine: duckdb.DuckDBPyConnection | None = None
         self._turn = threading.Lock()
+        self._of_reader: DuckLake | None = None  # of a copy of the catalog
 
     @contextmanager
     def open(self, *, create: bool = False, read_only: bool = False, shared: bool = True) -> Iterator[LakeSession]:
@@ -69,6 +70,10 @@ class DuckLake:
             CatalogLockedError: another process, or a connection of a user, holds the catalog for too long.
             CatalogError: the catalog refuses.
         """
+        if read_only and (reader := self._for_reader()) is not self:
+            with reader.open(read_only=True) as session:
+                yield session
+            return
         servers = [self.config.catalog] if isinstance(self.config.catalog, PostgresCatalog) else []
         if read_only and not shared:
             self._shared(None, wait=False)  # the connection to close may be of this thread
@@ -90,6 +95,8 @@ class DuckLake:
         Connections to a DuckDB-file catalog share the engine. The lake's lock is held only to attach. Errors are those
         of `open`.
         """
+        if read_only and (reader := self._for_reader()) is not self:
+            return reader.connect(read_only=True)
         statement = attach_statement(self.config, read_only=read_only)
         leave_to_duckdb(self.config)
         with self._turn, self._held(create=False, read_only=read_only):
@@ -107,6 +114,13 @@ class DuckLake:
             else:
                 engine.execute("RESET threads")
             return engine
+
+    def _for_reader(self) -> "DuckLake":
+        """Return what opens the lake for a reader, who may have to read a copy of the catalog."""
+        if (config := for_reader(self.config)) is self.config:
+            return self
+        self._of_reader = self._of_reader or DuckLake(config)
+        return self._of_reader
 
     @property
     def _shared_name(self) -> str:
@@ -159,6 +173,8 @@ class DuckLake:
             session.engine.close()
         elif session.is_attached and not self.config.is_managed:
             self._detach(session.engine, read_only=read_only)
+            if read_only:
+                session.driver.tidy()
 
     @contextmanager
     def open_if_exists(self) -> Iterator[LakeSession | None]:
@@ -186,8 +202,8 @@ class DuckLake:
             _make_folder(folder, "catalog")
         else:
             self._refuse_absent_file()
-        if read_only and not os.access(folder, os.W_OK):
-            return _UNLOCKED  # `_execute_attach` retries while the catalog's file is locked
+        if read_only and not (copy_of(catalog).exists() and os.access(folder, os.W_OK)):
+            return file_lock(self.config, COMMITS, read_only=True)
         return self._recovered(catalog)
 
     @contextmanager

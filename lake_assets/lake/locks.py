@@ -17,9 +17,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from filelock import FileLock, Timeout
+from typing import TYPE_CHECKING, Any, Literal
 
 from lake_assets.config.catalogs import FileCatalog, MotherDuckCatalog, PostgresCatalog, SqliteCatalog
 from lake_assets.config.lake import Lake
@@ -34,6 +32,7 @@ TIMEOUT = 600.0  # seconds; a commit takes well under one
 
 _GUARD = threading.Lock()
 _THREADS: dict[str, threading.RLock] = {}
+_UNLOCKED = threading.RLock()  # of threads that read catalogs beside which they can open no lock file
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,36 +147,36 @@ def pipelined(connection: "psycopg.Connection[Any]") -> AbstractContextManager[o
 
 
 @contextmanager
-def file_lock(lake: Lake, lock: Lock, timeout: float = TIMEOUT) -> Iterator[None]:
-    """Hold a lock that is a file beside a file catalog."""
+def file_lock(lake: Lake, lock: Lock, timeout: float = TIMEOUT, *, read_only: bool = False) -> Iterator[None]:
+    """Hold a lock that is a file beside a file catalog.
+
+    A reader makes no file. Where it can open none, only threads of this process wait for it, and it for nobody.
+    """
     assert isinstance(lake.catalog, FileCatalog)  # noqa: S101 - the caller checks
     path = Path(f"{lake.catalog.path}{lock.suffix}")
     with ExitStack() as stack:
         try:
             if lock == COMMITS:
-                stack.enter_context(FileLock(path, timeout=timeout, poll_interval=0.01))
+                stack.enter_context(_flock(path, lock, timeout, "r" if read_only else "a"))
                 stack.enter_context(exclusive_access(lake))
             else:
                 # Commits whose times overlap would keep maintenance waiting for ever. So it takes the turn, and waits.
                 with _flock(Path(f"{path}.turn"), lock, timeout):
                     stack.enter_context(_flock(path, lock, timeout))
-        except Timeout as error:
-            raise CatalogLockedError(
-                f"the lock {path} was not free within {timeout:g} seconds:",
-                "see which process holds it (`fuser` on that file), and run it again when that one has ended.",
-            ) from error
         except OSError as error:
-            raise CatalogError(
-                f"the lock {path} cannot be acquired: {error.strerror}:",
-                "let this user write that file, or its folder if the file does not exist yet.",
-            ) from error
+            if not read_only:
+                raise CatalogError(
+                    f"the lock {path} cannot be acquired: {error.strerror}:",
+                    "let this user write that file, or its folder if the file does not exist yet.",
+                ) from error
+            stack.enter_context(_UNLOCKED)
         yield
 
 
 @contextmanager
-def _flock(path: Path, lock: Lock, timeout: float) -> Iterator[None]:
+def _flock(path: Path, lock: Lock, timeout: float, mode: Literal["a", "r"] = "a") -> Iterator[None]:
     kind = fcntl.LOCK_SH if lock.is_shared else fcntl.LOCK_EX
-    with path.open("a") as file:
+    with path.open(mode) as file:
 
         def is_free() -> bool:
             with suppress(BlockingIOError):
@@ -186,7 +185,10 @@ def _flock(path: Path, lock: Lock, timeout: float) -> Iterator[None]:
             return False
 
         if not poll(is_free, pause=pause_between(0.005, 0.015), limit=Limit(seconds=timeout)):
-            raise Timeout(str(path))
+            raise CatalogLockedError(
+                f"the lock {path} was not free within {timeout:g} seconds:",
+                "see which process holds it (`fuser` on that file), and run it again when that one has ended.",
+            )
         yield
 
 

@@ -1,6 +1,5 @@
 """Advice of errors about a lake: its catalog and locks, the commits into it, and its tables."""
 
-import ctypes
 import inspect
 import os
 import pkgutil
@@ -24,7 +23,7 @@ from dev.servers.s3 import S3Server
 from lake_assets import connect
 from lake_assets.history.restore import restore
 from lake_assets.ingest.index.verify import repair_indexed
-from lake_assets.lake import ducklake, failures, locks
+from lake_assets.lake import ducklake, failures, locks, reader_copy
 from lake_assets.lake.attach import secret_statements
 from lake_assets.lake.catalog import spec
 from lake_assets.lake.session import LakeSession
@@ -38,6 +37,7 @@ from lake_assets_tests.faults.outage import HURRIED, small_disk
 from lake_assets_tests.faults.test_disks import fill
 from lake_assets_tests.faults.writer import overtaken
 from lake_assets_tests.lake.test_locked import held
+from lake_assets_tests.rights import only_readable, unprivileged
 from lake_assets_tests.world import NW, SW, World, sales
 from lake_assets_tests.world_fixtures import bucket_on, database_on
 
@@ -78,31 +78,6 @@ def on_duckdb(world: World) -> Path:
     file = Path(world.catalog["path"]).with_suffix(".duckdb")
     world.catalog = {"type": "duckdb", "path": str(file)}
     return file
-
-
-@contextmanager
-def bound_by_modes() -> Iterator[None]:
-    """Let the modes of files bind this thread, also of root."""
-    libc, header = ctypes.CDLL(None, use_errno=True), (ctypes.c_uint32 * 2)(0x20080522, 0)
-    sets = (ctypes.c_uint32 * 6)()  # effective, permitted and inheritable ones, of two words
-    assert libc.capget(header, sets) == 0
-    before, sets[0] = sets[0], sets[0] & ~0b110  # to override modes, and to read and search
-    assert libc.capset(header, sets) == 0
-    try:
-        yield
-    finally:
-        sets[0] = before
-        assert libc.capset(header, sets) == 0
-
-
-def unprivileged(verb: Callable[[], object]) -> Callable[[], object]:
-    """What a user does whom the modes of files bind."""
-
-    def do() -> object:
-        with bound_by_modes():
-            return verb()
-
-    return do
 
 
 # Opening.
@@ -208,6 +183,21 @@ def a_catalog_that_this_user_may_not_write_is_made_writable(local_world: World, 
     yield unprivileged(partial(local_world.ingest, NW, force=True)), "let this user read and write that file"
     file.chmod(0o600)
     unprivileged(partial(local_world.ingest, NW, force=True))()
+    return [1]
+
+
+@case
+def a_catalog_that_this_user_may_not_read_is_made_readable(local_world: World, tmp_path: Path) -> Steps:
+    local_world.commit(NW, 1)
+    file = Path(local_world.catalog["path"])
+    tmp_path.chmod(0o500)
+    file.chmod(0)
+    read = unprivileged(local_world.stream.partition(NW).read)
+    yield read, "let this user read that file, and enter its folder"
+    file.chmod(0o400)
+    read()
+    tmp_path.chmod(0o700)
+    file.chmod(0o600)
     return [1]
 
 
@@ -372,6 +362,24 @@ def a_full_disk_of_the_storage_gets_space(local_world: World, tmp_path: Path) ->
         local_world.ingest(NW)
         assert local_world.totals() == [1, 5]
     return None
+
+
+@of_a_server
+def a_reader_without_temporary_space_gets_another_folder(local_world: World) -> Steps:
+    local_world.commit(NW, 1)
+    file = Path(local_world.catalog["path"])
+    read = local_world.stream.partition(NW).read
+    with (
+        only_readable(file.parent),
+        small_disk(Path(tempfile.mkdtemp(), "small")) as small,
+        pytest.MonkeyPatch.context() as environment,
+    ):
+        environment.setattr(tempfile, "tempdir", str(small))
+        yield read, "free space for temporary files, or set TMPDIR to another folder"
+        environment.setattr(tempfile, "tempdir", None)
+        reader_copy._folder.cache_clear()  # as in another process
+        assert read().num_rows == 1
+    return [1]
 
 
 @of_a_server
