@@ -248,18 +248,14 @@ class PartitionRun:
         return self.plan.compared if self.adds else None
 
     def refuse_moved_source(self) -> None:
-        """Refuse rows that were read from objects that have changed since the listing.
+        """Refuse rows that were read from objects that have changed or vanished since the listing.
 
-        Objects that have landed since then do no harm to an addition: the next run adds them. Raises SourceChangedError
-        for one that has changed.
+        Objects that have landed since then do no harm: the next run reads them. But a partition is not emptied beside
+        them. Raises SourceChangedError.
         """
-        now = self.stream.manifest(self.partition)
-        if self.adds:
-            listed = {(obj.uri, obj.etag, obj.size) for obj in now.objects}
-            has_moved = any((obj.uri, obj.etag, obj.size) not in listed for obj in self.reads.objects)
-        else:
-            has_moved = self.stream.fingerprint(now) != self.row.source_fingerprint
-        if has_moved:
+        now = self.stream.manifest(self.partition).objects
+        listed, read = ({(obj.key, obj.version, obj.size) for obj in objects} for objects in (now, self.reads.objects))
+        if not read <= listed or (now and not read):
             raise SourceChangedError(
                 f"the objects of {self.row.source_glob} changed {TRIES} times while they were being read:",
                 "run it again when their writer has finished.",

@@ -26,6 +26,7 @@ from lake_assets.ingest.compare_objects import Comparison, changed_objects, comp
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.lake.catalog.past import where
 from lake_assets.lake.catalog.table import renamed
+from lake_assets.lake.commit.change import Planned
 from lake_assets.lake.ledger.read import commits, last_commits, partitions_in_ledger
 from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets.lake.session import LakeSession, TableName
@@ -87,6 +88,7 @@ class PartitionPlan:
         compared: its objects compared with the known ones; of nothing in mode replace.
         live: the URIs of changed objects that are files of the table, in mode index.
         table_exists: whether the lake has the table, if the decision needs that.
+        snapshot: the lake's newest one before it was looked into.
         rows: that were read; None before the Spark job.
     """
 
@@ -97,6 +99,7 @@ class PartitionPlan:
     compared: Comparison = Comparison()  # noqa: RUF009 - it is frozen
     live: AbstractSet[str] = frozenset()
     table_exists: bool = False
+    snapshot: int = 0
     is_unchanged: bool = False
     rows: int | None = None
 
@@ -114,6 +117,11 @@ class PartitionPlan:
     def is_held(self) -> bool:
         """Whether a restore keeps refreshes off."""
         return self.last is not None and self.last.is_held
+
+    @property
+    def planned(self) -> Planned:
+        """What the partition was made of."""
+        return Planned(self.snapshot, None if self.last is None else self.last.source_fingerprint)
 
     @property
     def is_registered(self) -> bool:
@@ -161,11 +169,13 @@ class Planner:
         has_table = bool(wanted) and lake is not None and lake.exists(stream.table)
         # If the table was dropped, a partition is not skipped because of its earlier commits.
         last: Mapping[str, LedgerRow] = {}
+        snapshot = 0
         if lake is not None and has_table:
+            snapshot = lake.current_snapshot()
             last = last_commits(lake, stream.table, wanted, newest=mode == "append")
         elif lake is not None and wanted and not self._force and (error := _renamed(lake, stream.table)) is not None:
             refused |= {plan.partition: _refused(error) for plan in open_plans if plan.landed.objects}
-        plans = [self._with_last(plan, last.get(plan.partition.path), table_exists=has_table) for plan in plans]
+        plans = [replace(self._with_last(plan, last), table_exists=has_table, snapshot=snapshot) for plan in plans]
         if mode == "append" and compared is None:
             open_plans = [plan for plan in plans if plan.partition not in refused]
             landed_plans = [plan for plan in open_plans if plan.landed.objects or plan.landed.folder]
@@ -187,9 +197,10 @@ class Planner:
         )
         return replace(_refused(moved), is_recorded=False)
 
-    def _with_last(self, plan: PartitionPlan, last: LedgerRow | None, *, table_exists: bool) -> PartitionPlan:
+    def _with_last(self, plan: PartitionPlan, commits: Mapping[str, LedgerRow]) -> PartitionPlan:
+        last = commits.get(plan.partition.path)
         is_unchanged = last is not None and self._stream.has_read(plan.landed, last.source_fingerprint)
-        return replace(plan, last=last, table_exists=table_exists, is_unchanged=is_unchanged)
+        return replace(plan, last=last, is_unchanged=is_unchanged)
 
     def decide(self, plan: PartitionPlan, lake: LakeSession | None) -> Decision:
         """Decide what to do with a partition, also once its rows are read; `lake` is None if there is no lake yet."""

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -12,7 +13,9 @@ from lake_assets.ingest.api import ingest, ingest_all
 from lake_assets.ingest.partition_run import TRIES
 from lake_assets.report.state import read_state
 from lake_assets.streams.pending import scan_landing
+from lake_assets_tests.ingest.encrypted import ENCRYPTED
 from lake_assets_tests.ingest.landed_as import load
+from lake_assets_tests.ingest.overtaking import before
 from lake_assets_tests.ingest.test_quarantine import spoiled
 from lake_assets_tests.tiers import more
 from lake_assets_tests.world import NW, SW, World, plan, sales
@@ -126,23 +129,47 @@ def test_a_text_that_no_catalog_can_hold_as_a_bound_is_ingested(world: World) ->
 
 
 @pytest.mark.more
-def test_an_object_that_lands_during_the_job_is_not_left_out(local_world: World) -> None:
-    """The ledger would have the new fingerprint with the old rows, so the job runs again."""
-    local_world.land(NW, sales(1))
-    spark, late = local_world.sessions, iter([2.0])
+def test_a_partition_in_which_objects_land_all_the_time_is_committed_as_it_was_listed(local_world: World) -> None:
+    """What has landed since then is for the next run: the ledger has the fingerprint of what was read."""
+    local_world.land(NW, sales(0))
+    spark, late = local_world.sessions, itertools.count(1)
 
     def sessions() -> "SparkSession":
-        for total in late:
-            local_world.land(NW, sales(total), "late.parquet")
+        number = next(late)
+        local_world.land(NW, sales(number), f"{number}.parquet")
         return spark()
 
     local_world.sessions = sessions
-    row = local_world.ingest(NW).row
+    rows = [local_world.ingest(NW).row for _ in range(2)]
 
-    assert local_world.totals() == [1, 2]
-    assert row.source_files == 2
-    local_world.sessions = lambda: pytest.fail("the fingerprint is not that of what was read")
-    assert local_world.ingest(NW).row.status == "skipped"
+    assert [(row.status, row.source_files) for row in rows] == [("committed", 1), ("committed", 2)]
+    assert local_world.totals() == [0, 1]
+    assert list(scan_landing(local_world.stream).pending) == [local_world.partition(NW)]
+
+
+@pytest.mark.parametrize(
+    ("encrypted", "later"),  # it is told by the names of files, in an encrypted lake by the ledger
+    [(False, ()), *more([(False, (2,)), (True, ()), (True, (2,))])],
+)
+def test_a_run_that_was_stopped_before_its_commit_replaces_nothing_that_another_has_committed_meanwhile(
+    local_world: World, encrypted: bool, later: tuple[int, ...]
+) -> None:
+    local_world.lake_options = dict(ENCRYPTED) if encrypted else {}
+    local_world.commit(SW, 5)
+    local_world.land(NW, sales(1))
+    other = replace(local_world, _opened=None)
+
+    def commit(_: object) -> None:
+        for total in later:
+            other.land(NW, sales(total), "later.parquet")
+        assert other.ingest(NW).row.status == "committed"
+
+    with before("transaction", commit):
+        row = local_world.ingest(NW).row
+
+    assert row.status == "skipped"
+    assert local_world.totals(NW) == [1, *later]
+    assert [row.status for row in local_world.ledger(NW)] == ["skipped", "committed"]
 
 
 def test_a_partition_that_changes_at_every_read_is_refused_and_the_old_one_stays(local_world: World) -> None:

@@ -237,6 +237,7 @@ class StreamSteps:
                 schema=run.schema if self.writer.is_first else None,
                 may_be_held=run.plan.is_held,
                 was_committed=run.plan.last is not None,
+                planned=None if run.expected else run.plan.planned,
             ),
             export=self.stream.export,
         )

@@ -131,6 +131,18 @@ class Expected:
 
 
 @dataclass(frozen=True, slots=True)
+class Planned:
+    """What a partition was made of when its replacement was planned."""
+
+    snapshot: int  # the newest one of the lake
+    fingerprint: str | None  # of the landed objects
+
+    def is_before(self, snapshot: int | None, fingerprint: str | None) -> bool:
+        """Return whether rows were made later, of other objects; compactions and other clients name none."""
+        return (snapshot or 0) > self.snapshot and fingerprint not in (None, self.fingerprint)
+
+
+@dataclass(frozen=True, slots=True)
 class Requirements:
     """What must hold at the commit; otherwise nothing is committed. `requirements.py` has the checks."""
 
@@ -139,6 +151,7 @@ class Requirements:
     schema: pa.Schema | None = None  # the new rows', if the table may have other types now
     may_be_held: bool = False
     was_committed: bool = False  # before the run; if the partition has no files now, only the ledger says if it is held
+    planned: Planned | None = None  # of a replacement, which replaces no newer rows
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ from lake_assets.lake.commit.change import (
     message,
     of_table,
 )
-from lake_assets.lake.commit.requirements import columns_changed, refuse_drift, refuse_held, refuse_other_types
+from lake_assets.lake.commit.requirements import columns_changed, refuse_drift, refuse_other_types, refuse_others
 from lake_assets.lake.failures import OVERTAKEN, is_conflict, translated
 from lake_assets.lake.ledger.tables import LedgerRow, append_records, claim
 from lake_assets.lake.session import AUTHOR, LakeSession, TableName
@@ -109,7 +109,7 @@ def _replace_under_lock(
     stage: Callable[[], Change] | None,
 ) -> list[LedgerRow]:
     refuse_other_types(session, [change])
-    refuse_held(session, [change])
+    refuse_others(session, [change])
     # DuckLake's own retries accept two overlapping commits if neither delete matched a row: both would add the
     # partition. Without retries the snapshot's number, which is then known before, makes the catalog refuse any
     # overlap. The retries of MotherDuck's server cannot be turned off, so there a claim makes it refuse overlaps.

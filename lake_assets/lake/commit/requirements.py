@@ -18,7 +18,7 @@ from lake_assets.lake.ledger.read import recorded_commits
 from lake_assets.lake.ledger.tables import LEDGER, MANIFEST
 from lake_assets.lake.schema.table_setup import data_schema
 from lake_assets.lake.session import LakeSession
-from lake_assets.parquet.file_names import may_be_marked
+from lake_assets.parquet.file_names import may_be_marked, named_fingerprint
 
 
 class MarkedFilesError(Exception):
@@ -114,15 +114,19 @@ def ask_drift(
 
 
 def refuse_other_files(change: Change, files: Collection[PartitionFile]) -> None:
-    """Refuse a partition that consists of other files than required, or that may be held by the names of its files.
+    """Refuse a partition that consists of other files than required, by their ids or by what their names say.
 
     The first commit of a partition needs no look at the ledger.
 
     Raises:
-        MarkedFilesError: the partition may be held; `refuse_held` says whether it is.
-        PartitionMovedError: it has other files.
+        MarkedFilesError: the partition may be held; `refuse_others` says whether it is.
+        PartitionMovedError: it has other files, or another run has made them meanwhile.
     """
     requires = change.requires
+    if (planned := requires.planned) is not None and any(
+        planned.is_before(file.begin_snapshot, named_fingerprint(file.path)) for file in files
+    ):
+        raise partition_drift(change)
     may_be = any(may_be_marked(file.path) for file in files) if files else requires.was_committed
     if may_be and not requires.may_be_held:
         raise MarkedFilesError
@@ -130,18 +134,24 @@ def refuse_other_files(change: Change, files: Collection[PartitionFile]) -> None
         raise partition_drift(change)
 
 
-def refuse_held(session: LakeSession, changes: Sequence[Change]) -> None:
-    """Refuse a refresh that began before its partition was held, by a PartitionHeldError."""
-    for table, of_table in by_table([change for change in changes if not change.requires.may_be_held]).items():
+def refuse_others(session: LakeSession, changes: Sequence[Change]) -> None:
+    """Refuse a refresh that began before its partition was held, or before another run committed it.
+
+    Raises PartitionHeldError or PartitionMovedError.
+    """
+    for table, of_table in by_table([c for c in changes if not c.requires.may_be_held or c.requires.planned]).items():
         last = recorded_commits(session, table, [change.partition for change in of_table])
         for change in of_table:
-            commit = last.get(change.partition.path)
-            if commit is not None and commit.is_held:
+            commit, requires = last.get(change.partition.path), change.requires
+            if commit is not None and commit.is_held and not requires.may_be_held:
                 raise PartitionHeldError(
                     f"partition {change.partition} of {table} was restored and held meanwhile:",
                     f"nothing was changed. `lake-assets restore {change.row.stream} --partition "
                     f"{change.partition.option} --release` ends the hold.",
                 )
+            planned = requires.planned
+            if commit and planned and planned.is_before(commit.snapshot_id, commit.source_fingerprint):
+                raise partition_drift(change)
 
 
 def refuse_other_types(session: LakeSession, changes: Sequence[Change], described: Table | None = None) -> None:

@@ -43,7 +43,7 @@ from lake_assets.lake.commit.direct import register_directly, repair_directly, r
 from lake_assets.lake.commit.exporter import Exports
 from lake_assets.lake.commit.extension import refuse_files, register_by_extension, replace_by_extension
 from lake_assets.lake.commit.insert import replace_by_insert, rewrite_by_insert
-from lake_assets.lake.commit.requirements import MarkedFilesError, refuse_held
+from lake_assets.lake.commit.requirements import MarkedFilesError, refuse_others
 from lake_assets.lake.ledger.read import rows_as_written
 from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets.lake.locks import FILES_IN_USE
@@ -221,7 +221,7 @@ def _replace(session: LakeSession, changes: Sequence[Change], strategies: Sequen
     except MarkedFilesError:
         # A restore that holds a partition comes before both statements or after them.
         with session.lock(FILES_IN_USE), session.commit_lock():
-            refuse_held(session, changes)
+            refuse_others(session, changes)
             unheld = [
                 dataclasses.replace(change, requires=dataclasses.replace(change.requires, may_be_held=True))
                 for change in changes
