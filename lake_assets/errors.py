@@ -251,6 +251,16 @@ class MissingExtraError(LakeAssetsError):
     """A package of an extra of lake-assets is not installed."""
 
 
+TRANSIENT = (
+    StorageUnreachableError,
+    CatalogUnreachableError,
+    CommitConflictError,
+    DriverLostError,
+    SparkUnreachableError,
+)
+"""Errors after which a retry may succeed, though nothing else has changed."""
+
+
 def install(extra: str) -> str:
     """Return how to install an extra, for the hint of an error. No package index has lake-assets."""
     return f"run `pip install '.[{extra}]'` in the clone of lake-assets"

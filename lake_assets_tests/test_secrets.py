@@ -230,7 +230,7 @@ def test_dagster_is_told_none(file: Path, capfd: pytest.CaptureFixture[str], mon
     from lake_assets.orchestration.resources import pyspark_resource  # noqa: PLC0415
     from lake_assets.orchestration.translator import specs_of  # noqa: PLC0415
 
-    monkeypatch.setattr("lake_assets.orchestration.stream_run.RETRY_SECONDS", 0.1)  # of a store that stays unreachable
+    monkeypatch.setattr("lake_assets.orchestration.failed_step.RETRY_SECONDS", 0.1)  # of a store that stays unreachable
     stream = open_stream(load_config(file), "sales")
     asset = stream_asset(specs_of(stream))
     instance = dg.DagsterInstance.ephemeral()

@@ -9,6 +9,7 @@ from lake_assets.config.models import LakeConfig
 from lake_assets.errors import LakeAssetsError
 from lake_assets.orchestration.checks.stream_checks import evaluations_of_commits
 from lake_assets.orchestration.dagster_private import UserFailure
+from lake_assets.orchestration.failed_step import tried_again
 from lake_assets.orchestration.metadata import Metadata
 from lake_assets.orchestration.partition_keys import keys_of
 from lake_assets.orchestration.resources import PYSPARK, sessions
@@ -68,7 +69,7 @@ def ingest_job(specs: StreamSpecs, config: LakeConfig) -> dg.JobDefinition:
         try:
             selection = select(stream, config.wanted)
         except LakeAssetsError as error:
-            raise UserFailure(str(error)) from None
+            raise tried_again(context, UserFailure(str(error)), [error]) from None
         run.log.info(f"{stream.name}: {selection}")
         of_stream = keys_of(stream)
         cells = map(of_stream.cell_of, selection.partitions)

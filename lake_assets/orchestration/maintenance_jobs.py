@@ -13,6 +13,7 @@ from lake_assets.escapes import visible_name
 from lake_assets.exports import telemetry
 from lake_assets.maintenance.maintenance_run import Maintained, maintain
 from lake_assets.orchestration.dagster_private import UserFailure
+from lake_assets.orchestration.failed_step import tried_again
 from lake_assets.orchestration.metadata import lines_by_text, markdown_list
 from lake_assets.orchestration.queued_runs import job_schedule
 from lake_assets.orchestration.resources import sessions
@@ -36,7 +37,7 @@ def maintenance_job(lakes: LakeConfig, lake: str) -> dg.JobDefinition:
             with telemetry():
                 maintained = maintain(lakes, lake, sessions(pyspark, lakes.spark), dry_run=config.dry_run)
         except LakeAssetsError as error:
-            raise UserFailure(str(error)) from None
+            raise tried_again(context, UserFailure(str(error)), [error]) from None
         figures = maintenance_figures(maintained)
         context.log.info(", ".join(f"{name} {number:,}" for name, number in figures.items()))
         for uri in [*maintained.cleaned.deleted, *(orphan.uri for orphan in maintained.orphans)]:

@@ -14,16 +14,7 @@ import dagster as dg
 from lake_assets.checks.result import Scope
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.runs import InProcess
-from lake_assets.errors import (
-    CatalogUnreachableError,
-    CommitConflictError,
-    DriverLostError,
-    LakeAssetsError,
-    LauncherError,
-    SparkUnreachableError,
-    StorageUnreachableError,
-    is_interrupt,
-)
+from lake_assets.errors import LakeAssetsError, LauncherError, is_interrupt
 from lake_assets.escapes import visible_name
 from lake_assets.exports import lineage, telemetry
 from lake_assets.ingest.api import ingest_all
@@ -47,6 +38,7 @@ from lake_assets.orchestration.dagster_private import (
     unfinished_runs,
 )
 from lake_assets.orchestration.event_log import EventLog
+from lake_assets.orchestration.failed_step import tried_again
 from lake_assets.orchestration.metadata import (
     Metadata,
     elsewhere_metadata,
@@ -69,17 +61,7 @@ LOG_SECONDS = 1.0  # between two messages of progress: Dagster stores one in mor
 BACKFILL_WRITES = 5  # of which one is lost with the chance of one in about fifty
 NAMED_FAILURES = 20  # errors of a range in the text of its failure; the log and the ledger have them all
 
-# Errors after which a retry may succeed.
-TRANSIENT = (
-    StorageUnreachableError,
-    CatalogUnreachableError,
-    CommitConflictError,
-    DriverLostError,
-    SparkUnreachableError,
-)
 CLOCKS = dt.timedelta(hours=1)  # by which those of a launcher and a driver may differ
-RETRIES = 2  # of a run without other errors
-RETRY_SECONDS = 30  # before the first retry; twice as many before the second
 
 _REQUESTERS = {
     "dagster/from_automation_condition": "automation",
@@ -400,11 +382,8 @@ class StreamRun:
     def failure(self) -> dg.Failure:
         """Return the failure of the run, with the errors of its partitions.
 
-        Its cause is the first error that is not one of this package's, so that the UI shows its traceback.
-
-        Raises:
-            dagster.RetryRequested: all errors are transient, and this was not the last retry. It is not a retry policy:
-                with one, Dagster would also retry a run that somebody has cancelled.
+        Its cause is the first error that is not one of this package's, so that the UI shows its traceback. Raises as
+        `tried_again`.
         """
         texts = {key: error_text(error) for key, error in self.failed.items()}
         if self.number == 1:
@@ -420,10 +399,7 @@ class StreamRun:
         text = "\n".join(lines)
         failure = UserFailure(text) if unforeseen is None else dg.Failure(text, allow_retries=False)
         failure.__cause__ = unforeseen
-        retry = self._context.retry_number
-        if retry < RETRIES and all(isinstance(error, TRANSIENT) for error in self.failed.values()):
-            raise dg.RetryRequested(RETRIES, RETRY_SECONDS * 2**retry) from failure
-        return failure
+        return tried_again(self._context, failure, self.failed.values())
 
 
 def options_of(context: StepContext, *, force: bool, landed_only: bool = False) -> IngestOptions:

@@ -45,7 +45,7 @@ def errors_of(world: World, *texts: str) -> list[Exception | None]:
 
 def may_pass(error: Exception | None) -> bool:
     """Whether Dagster retries a run with this error."""
-    from lake_assets.orchestration.stream_run import TRANSIENT  # noqa: PLC0415 - imports Dagster
+    from lake_assets.errors import TRANSIENT  # noqa: PLC0415 - imports Dagster
 
     return isinstance(error, TRANSIENT)
 

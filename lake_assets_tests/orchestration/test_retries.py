@@ -1,39 +1,44 @@
 """Which runs Dagster tries again by itself: those of which all errors pass, as of a catalog that is locked or away."""
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import dagster as dg
 import pytest
 
 from dev.servers.postgres import StoppablePostgres
+from lake_assets.checks.check_run import CheckRun
+from lake_assets.checks.result import CheckResult
 from lake_assets.config.spark import Spark
-from lake_assets.errors import CommitConflictError
+from lake_assets.errors import CommitConflictError, StorageUnreachableError
 from lake_assets.ingest.api import ingest_all
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.ingest.outcome import Outcome
 from lake_assets.ingest.run import skip
 from lake_assets.lake.commit.change import Committed
 from lake_assets.lake.commit.strategy import commit
+from lake_assets.layout.partition import Partition
 from lake_assets.orchestration.assets.stream_asset import stream_asset
+from lake_assets.orchestration.failed_step import RETRIES
 from lake_assets.orchestration.resources import pyspark_resource
-from lake_assets.orchestration.stream_run import RETRIES
 from lake_assets.orchestration.translator import specs_of
 from lake_assets.streams.stream import OpenStream
 from lake_assets_tests.lake.test_locked import held
 from lake_assets_tests.orchestration.assets.test_stream_asset import FORCE, metadata_of
+from lake_assets_tests.orchestration.checks.check_runs import SALES, evaluations_of, run
 from lake_assets_tests.orchestration.in_process import REGIONS, Materialize, failing_once, failure_of
 from lake_assets_tests.world import NW, SW, World, sales
 from lake_assets_tests.world_fixtures import database_on
 
+ONE = {"partition_key": "2026-02-11|NW"}
 CONFLICT = CommitConflictError("other writers were faster:", "run it again.")
 
 
 def test_a_run_whose_errors_pass_is_tried_again(
     materialize: Materialize, local_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lake_assets.orchestration.stream_run.RETRY_SECONDS", 0)
+    monkeypatch.setattr("lake_assets.orchestration.failed_step.RETRY_SECONDS", 0)
     local_world.options["commit_batch"] = 1
     local_world.land(NW, sales(1))
     local_world.land(SW, sales(2))
@@ -59,10 +64,35 @@ def test_a_run_in_which_something_else_failed_too_is_not_tried_again(
     assert next(commits) == 1
 
 
+@pytest.mark.parametrize("passes", [True, False])
+def test_checks_that_a_storage_kept_from_being_made_are_tried_again(
+    local_world: World, monkeypatch: pytest.MonkeyPatch, passes: bool
+) -> None:
+    monkeypatch.setattr("lake_assets.orchestration.failed_step.RETRY_SECONDS", 0)
+    local_world.land(NW, sales(1))
+    tries, of_partitions = iter(range(1 if passes else RETRIES + 1)), CheckRun.by_partition
+
+    def away(check_run: CheckRun, name: str) -> Mapping[Partition, CheckResult]:
+        if name == "row_counts" and next(tries, None) is not None:
+            raise StorageUnreachableError("the storage is away:", "wait for it.")
+        return of_partitions(check_run, name)
+
+    monkeypatch.setattr(CheckRun, "by_partition", away)
+    result = run(local_world, SALES, **ONE)
+
+    assert result.success is passes
+    assert [row.status for row in local_world.ledger()] == ["committed"]
+    if passes:
+        assert {name for name, each in evaluations_of(result).items() if not each.passed} == set()
+        assert {"row_counts", "ledger"} < evaluations_of(result).keys()
+    else:
+        assert "1 check could not be made.\nrow_counts: the storage is away" in failure_of(result)
+
+
 def test_a_run_without_its_spark_connect_server_is_tried_again(
     local_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lake_assets.orchestration.stream_run.RETRY_SECONDS", 0)
+    monkeypatch.setattr("lake_assets.orchestration.failed_step.RETRY_SECONDS", 0)
     local_world.options |= REGIONS
     local_world.land(NW, sales(1))
     spark = pyspark_resource(Spark.model_validate({"remote": "sc://127.0.0.1:1"}))
@@ -96,7 +126,7 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], object]]:
         return ingest_all(stream, partitions, sessions, options)
 
     monkeypatch.setattr("lake_assets.orchestration.stream_run.ingest_all", counted)
-    monkeypatch.setattr("lake_assets.orchestration.stream_run.RETRY_SECONDS", 0)
+    monkeypatch.setattr("lake_assets.orchestration.failed_step.RETRY_SECONDS", 0)
     return left
 
 

@@ -85,7 +85,7 @@ def test_a_cancelled_run_ends_its_driver_and_records_what_had_begun(local_world:
 def test_a_run_whose_driver_is_killed_is_tried_again(
     local_world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lake_assets.orchestration.stream_run.RETRY_SECONDS", 0)
+    monkeypatch.setattr("lake_assets.orchestration.failed_step.RETRY_SECONDS", 0)
     land_many(local_world)
     file = local_world.config_file(tmp_path, runs="spark_submit", spark=SPARK)
 

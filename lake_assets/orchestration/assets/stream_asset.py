@@ -19,6 +19,7 @@ from lake_assets.orchestration.checks.stream_checks import (
     hand_on_scope,
 )
 from lake_assets.orchestration.dagster_private import OUTPUT_WITHOUT_EVENT, UserFailure
+from lake_assets.orchestration.failed_step import tried_again
 from lake_assets.orchestration.partition_keys import keys_of, summary_of
 from lake_assets.orchestration.resources import PYSPARK, sessions
 from lake_assets.orchestration.stream_run import StreamRun, options_of
@@ -106,7 +107,7 @@ def _events(run: StreamRun, context: dg.AssetExecutionContext, wanted: Wanted) -
     stream, keys = run.stream, context.partition_keys
     of_run = _partitions(run, context)
     run.number = len(of_run) + len(run.failed)
-    partitions = _selected(run, of_run, wanted)
+    partitions = _selected(run, context, of_run, wanted)
     if len(partitions) > 1:
         run.log.info(f"This run is {summary_of(list(partitions))}")
     try:
@@ -150,7 +151,9 @@ def _partitions(run: StreamRun, context: dg.AssetExecutionContext) -> dict[Parti
     return partitions
 
 
-def _selected(run: StreamRun, partitions: dict[Partition, str], wanted: Wanted) -> dict[Partition, str]:
+def _selected(
+    run: StreamRun, context: dg.AssetExecutionContext, partitions: dict[Partition, str], wanted: Wanted
+) -> dict[Partition, str]:
     """Of the run's partitions, those that its config selects; the others get no event.
 
     It ends a run by dagster.Failure if that is not possible.
@@ -160,7 +163,7 @@ def _selected(run: StreamRun, partitions: dict[Partition, str], wanted: Wanted) 
     try:
         kept = narrowed(run.stream, list(partitions), wanted)
     except LakeAssetsError as error:
-        raise UserFailure(str(error)) from None
+        raise tried_again(context, UserFailure(str(error)), [error]) from None
     run.not_selected = len(partitions) - len(kept)
     run.log.info(f"The run's config selects {count(len(kept), 'partition')} of {len(partitions):,}.")
     return {partition: partitions[partition] for partition in kept}

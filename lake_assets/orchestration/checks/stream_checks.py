@@ -24,6 +24,7 @@ from lake_assets.orchestration.dagster_private import (
     repeated_result,
     selected_checks,
 )
+from lake_assets.orchestration.failed_step import tried_again
 from lake_assets.orchestration.metadata import lines_by_text
 from lake_assets.orchestration.partition_keys import keys_of
 from lake_assets.remote.messages import OBJECTS
@@ -76,16 +77,11 @@ def stream_checks(stream: OpenStream, asset: dg.AssetKey) -> dg.AssetChecksDefin
                 yield from evaluator.not_run(name)
             raise
         if errors:
-            raise _failure(errors)
+            lines = lines_by_text({name: str(error) for name, error in errors.items()}, len(errors), "")
+            failure = UserFailure("\n".join([f"{count(len(errors), 'check')} could not be made.", *lines]))
+            raise tried_again(context.op_execution_context, failure, errors.values())
 
     return check
-
-
-def _failure(errors: Mapping[str, LakeAssetsError]) -> dg.Failure:
-    """Return the error of the step for the checks that could not be made."""
-    texts = {name: str(error) for name, error in errors.items()}
-    lines = lines_by_text(texts, len(errors), "")
-    return UserFailure("\n".join([f"{count(len(errors), 'check')} could not be made.", *lines]))
 
 
 def _spec(stream: OpenStream, asset: dg.AssetKey, name: str) -> dg.AssetCheckSpec:
