@@ -9,7 +9,7 @@ import pytest
 from dev.servers.proxy import Request, Rule, S3Proxy
 from lake_assets.config.storages import S3Storage
 from lake_assets.duckdb_engine import open_engine
-from lake_assets.errors import LakeUnreachableError, StorageError, StorageUnreachableError
+from lake_assets.errors import TRANSIENT, LakeUnreachableError, StorageError, StorageUnreachableError
 from lake_assets.ingest.api import ingest_all
 from lake_assets.lake.failures import translated
 from lake_assets.layout.partition import Partition
@@ -45,8 +45,6 @@ def errors_of(world: World, *texts: str) -> list[Exception | None]:
 
 def may_pass(error: Exception | None) -> bool:
     """Whether Dagster retries a run with this error."""
-    from lake_assets.errors import TRANSIENT  # noqa: PLC0415 - imports Dagster
-
     return isinstance(error, TRANSIENT)
 
 
