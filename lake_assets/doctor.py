@@ -36,6 +36,7 @@ from lake_assets.lake.catalog.database import NotDirectError, catalog_reading
 from lake_assets.lake.catalog.indexes import missing_indexes
 from lake_assets.lake.ducklake import DuckLake
 from lake_assets.lake.failures import catalog_location
+from lake_assets.lake.ledger.read import read_ledger
 from lake_assets.lake.locks import commit_lock
 from lake_assets.lake.session import LakeSession
 from lake_assets.layout.texts import count
@@ -96,15 +97,20 @@ class Findings(Documented):
     """In the order of the checks."""
 
 
-def examine(config_file: str | os.PathLike[str] | None = None) -> Iterator[Finding]:
-    """Run all checks of a config, as of `load_config`, and yield each finding as soon as it is known."""
+def examine(config_file: str | os.PathLike[str] | None = None, *, reads_only: bool = False) -> Iterator[Finding]:
+    """Run all checks of a config, as of `load_config`, and yield each finding as soon as it is known.
+
+    `reads_only`: those of what a reader of the lakes needs, who runs no Spark, and neither writes nor locks anything.
+    """
     yield _checked("Python", _python)
-    yield _checked("Java", _java)
+    if not reads_only:
+        yield _checked("Java", _java)
     yield from _packages()
     yield from _extensions()
-    yield _checked("cache folder", _cache)
-    yield _checked("disk for Spark", _disk, Path(tempfile.gettempdir()))
-    yield from _config(config_file)
+    if not reads_only:
+        yield _checked("cache folder", _cache)
+        yield _checked("disk for Spark", _disk, Path(tempfile.gettempdir()))
+    yield from _config(config_file, reads_only=reads_only)
 
 
 def _checked(
@@ -231,7 +237,7 @@ def _disk(folder: Path) -> str:
     return text
 
 
-def _config(file: str | os.PathLike[str] | None) -> Iterator[Finding]:
+def _config(file: str | os.PathLike[str] | None, *, reads_only: bool) -> Iterator[Finding]:
     """Yield the config, and everything that it names."""
     named = "the config of the variables" if is_of_variables(file) else file or os.environ.get(CONFIG_VARIABLE)
     if named is None and not Path(DEFAULT_FILE).exists():
@@ -244,13 +250,22 @@ def _config(file: str | os.PathLike[str] | None) -> Iterator[Finding]:
         yield Finding("config", "failed", *_one_line(error))
         return
     yield Finding("config", "ok", f"{named or DEFAULT_FILE} is valid")
-    yield from _lakes_and_streams(config)
-
-
-def _lakes_and_streams(config: LakeConfig) -> Iterator[Finding]:
     needed = {extension for lake in config.lakes.values() for extension in extensions(lake)}
     for extension in sorted(needed - set(EXTENSIONS)):
         yield _checked(f"DuckDB {extension}", _loads, extension)
+    yield from (_readable if reads_only else _lakes_and_streams)(config)
+
+
+def _readable(config: LakeConfig) -> Iterator[Finding]:
+    """Yield what a reader may do: query the tables, and list and read what has landed, as `report` and `plan` do."""
+    for name, lake in config.lakes.items():
+        yield _limited(f"catalog of {name}", _snapshot, lake)
+    for name, stream in open_streams(config).items():
+        yield _limited(f"rows of {name}", _rows, stream)
+        yield _limited(f"source of {name}", _source, _quick(stream))
+
+
+def _lakes_and_streams(config: LakeConfig) -> Iterator[Finding]:
     for name, lake in config.lakes.items():
         yield _limited(f"catalog of {name}", _catalog, lake)
         for key, storage in (("storage", lake.storage), ("staging", lake.staging)):
@@ -262,8 +277,7 @@ def _lakes_and_streams(config: LakeConfig) -> Iterator[Finding]:
     if remote_url(settings) or not spark_config(settings=settings)["spark.master"].startswith("local"):
         yield _checked("Spark cluster", _cluster, settings)
     for name, stream in open_streams(config).items():
-        source = Store(quick(stream.config.source, STORE_PATIENCE))
-        yield _limited(f"source of {name}", _source, replace(stream, source=source))
+        yield _limited(f"source of {name}", _source, _quick(stream))
         if stream.export is not None:
             yield _limited(f"deltas of {name}", _storage, stream.export.deltas.to)
 
@@ -278,6 +292,11 @@ def _catalog(lake: Lake) -> str:
     # This also finds an unreachable PostgreSQL server, within the config's connect_timeout.
     with commit_lock(lake, LOCK_PATIENCE):
         pass
+    return _snapshot(lake)
+
+
+def _snapshot(lake: Lake) -> str:
+    location = catalog_location(lake)
     try:
         with DuckLake(lake).open(read_only=True) as session:
             snapshot = session.current_snapshot()
@@ -285,6 +304,16 @@ def _catalog(lake: Lake) -> str:
     except NoLakeError:
         return f"{location}: reachable; the first ingest creates the lake in it"
     return f"{location}: snapshot {snapshot}{hint}"
+
+
+def _rows(stream: OpenStream) -> str:
+    """Return whether a row of the table and of the ledger can be read, each from the files that have it."""
+    with stream.lake.open(read_only=True) as session:
+        if not session.exists(stream.table):
+            return f"{stream.table}: does not exist yet; the first ingest creates it"
+        session.rows(f"SELECT * FROM {stream.table.sql} LIMIT 1")  # noqa: S608 - a quoted name
+        read_ledger(session, limit=1)
+    return f"{stream.table}: can be read"
 
 
 def _without_indexes(session: LakeSession) -> str:
@@ -316,6 +345,10 @@ def _storage(storage: AnyStorage) -> str:
     store.probe()
     probe_writing(store)
     return f"{store.root}: can be listed, written to and deleted from"
+
+
+def _quick(stream: OpenStream) -> OpenStream:
+    return replace(stream, source=Store(quick(stream.config.source, STORE_PATIENCE)))
 
 
 def _source(stream: OpenStream) -> str:

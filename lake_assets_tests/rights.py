@@ -3,9 +3,26 @@
 import ctypes
 import os
 import stat
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from click.testing import CliRunner
+
+from lake_assets.cli import main
+from lake_assets_tests.world import NW
+
+COMMAND = (sys.executable, "-c", "from lake_assets.cli import main; main()")
+BOUND_BY_MODES = ("setpriv", "--bounding-set", "-dac_override,-dac_read_search") if os.geteuid() == 0 else ()
+READS = {
+    "doctor": ["doctor", "--as", "reader"],
+    "query": ["query", "SELECT sum(total) FROM sales"],
+    "report": ["report"],
+    "history": ["history", "sales", "--partition", NW],
+    "plan": ["plan", "sales", "--waiting"],
+    "ledger": ["ledger", "sales"],
+}
 
 
 @contextmanager
@@ -34,9 +51,9 @@ def unprivileged(verb: Callable[[], object]) -> Callable[[], object]:
 
 
 @contextmanager
-def only_readable(folder: Path) -> Iterator[None]:
-    """Nobody may write below a folder, this thread neither."""
-    paths = [folder, *folder.rglob("*")]
+def only_readable(*folders: Path) -> Iterator[None]:
+    """Nobody may write in these folders and below, this thread neither."""
+    paths = [path for folder in folders for path in (folder, *folder.rglob("*"))]
     modes = {path: stat.S_IMODE(path.stat().st_mode) for path in paths}
     for path, mode in modes.items():
         path.chmod(mode & ~0o222)
@@ -56,3 +73,15 @@ def contents(folder: Path) -> dict[str, tuple[int, int]]:
         for path in folder.rglob("*")
         if (status := os.lstat(path))
     }
+
+
+def run(config: Path, *arguments: str, code: int = 0) -> str:
+    """Run a command of lake-assets; returns what it prints."""
+    result = CliRunner().invoke(main, ["--config", str(config), *arguments])
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+def reads_all(config: Path) -> dict[str, str]:
+    """Run all commands that read; returns what each prints."""
+    return {name: run(config, *arguments) for name, arguments in READS.items()}

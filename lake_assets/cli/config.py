@@ -109,9 +109,17 @@ def _inferred(stream: "OpenStream") -> str:
 
 
 @click.command()
+@click.option(
+    "--as",
+    "role",
+    type=click.Choice(["writer", "reader"]),
+    default="writer",
+    show_default=True,
+    help="The rights to check: a reader queries, reports and plans, and writes nothing.",
+)
 @form_option
 @click.pass_context
-def doctor(ctx: click.Context, form: Form) -> None:
+def doctor(ctx: click.Context, role: str, form: Form) -> None:
     """Check this machine and everything that the config names.
 
     Prints one line for each check, with how to fix a failure. The exit code is 1 if a check fails; `!` marks what only
@@ -119,7 +127,7 @@ def doctor(ctx: click.Context, form: Form) -> None:
     """
     from lake_assets.doctor import Findings, examine
 
-    findings = counted(examine(ctx.obj.file), "doctor", "checks")
+    findings = counted(examine(ctx.obj.file, reads_only=role == "reader"), "doctor", "checks")
     if form == "json":
         found = list(findings)
         failed = sum(finding.status == "failed" for finding in found)

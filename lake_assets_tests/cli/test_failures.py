@@ -106,7 +106,7 @@ def test_an_error_that_checks_share_is_printed_once(moved: str, tmp_path: Path) 
 
 def test_a_failure_that_findings_of_the_doctor_share_is_printed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     values = [Finding(f"source of {name}", "failed", "it is away:", "wake it.") for name in ("sales", "orders")]
-    monkeypatch.setattr("lake_assets.doctor.examine", lambda _: values)
+    monkeypatch.setattr("lake_assets.doctor.examine", lambda *_, **__: values)
 
     result = CliRunner().invoke(main, ["doctor"])
 

@@ -41,6 +41,7 @@ from lake_assets_tests.ingest.lettering import visible as visible_letters
 from lake_assets_tests.lake.commit.test_deltas import visible
 from lake_assets_tests.landing.streams import land_text, stream_of
 from lake_assets_tests.maintenance.test_compaction import scatter
+from lake_assets_tests.rights import reads_all
 from lake_assets_tests.tiers import more, soak
 from lake_assets_tests.world import NW, World, sales
 from lake_assets_tests.world_fixtures import bucket_on
@@ -234,6 +235,12 @@ def query(account: Account, user: World) -> None:
     assert user.totals(NW) == account.owner.totals(NW)
 
 
+def read(account: Account, user: World) -> None:
+    """All commands that read, of a partition that has changed since, so that its objects are read too."""
+    account.owner.land(NW, sales(account.number()))
+    reads_all(user.config_file(account.folder))
+
+
 def list_landed(_: Account, user: World) -> None:
     landed, _unmatched = list_scope(user.stream, None)
     assert landed
@@ -250,6 +257,7 @@ STEPS: dict[str, tuple[Callable[[Account, World], None], ...]] = {
     "ingest": (refresh, check, give_up),
     "maintain": (maintain_all,),
     "query": (query,),
+    "read": (read,),
     "export-deltas": (export,),
     "maintain-deltas": (maintain_deltas,),
     "read-deltas": (read_deltas,),

@@ -1,43 +1,28 @@
 """Readers leave nothing behind, and need no right to write: also while others commit, and beside the log of a process
 that has died."""
 
+import shlex
 import shutil
 import sqlite3
 import subprocess
 import sys
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 from dev.servers.absent import absent
 from lake_assets import connect
-from lake_assets.cli import main
 from lake_assets.errors import CatalogError, CatalogLockedError
 from lake_assets.lake import reader_copy
 from lake_assets.lake.reader_copy import for_reader
 from lake_assets_tests.lake.test_locked import HOLDS, held
 from lake_assets_tests.lake.worlds import EACH_CATALOG
-from lake_assets_tests.rights import contents, only_readable
+from lake_assets_tests.rights import COMMAND, contents, only_readable, reads_all
 from lake_assets_tests.tiers import more
 from lake_assets_tests.world import NW, SW, World, sales
 
-COMMANDS = {
-    "query": ["query", "SELECT sum(total) FROM sales"],
-    "report": ["report"],
-    "history": ["history", "sales", "--partition", NW],
-    "plan": ["plan", "sales", "--waiting"],
-    "ledger": ["ledger", "sales"],
-    "diff": ["diff", "sales", "--partition", NW, "--from", "2"],
-}
 OPENED = "import sqlite3; c = sqlite3.connect(sys.argv[1]); c"
-
-
-def run(config: Path, *arguments: str) -> str:
-    result = CliRunner().invoke(main, ["--config", str(config), *arguments])
-    assert result.exit_code == 0, result.output
-    return result.output
 
 
 @pytest.fixture
@@ -55,18 +40,14 @@ def test_commands_that_read_leave_nothing_behind(
     in_one_folder: World, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, *, may_write: bool
 ) -> None:
     config = in_one_folder.config_file(tmp_path_factory.mktemp("config"))
-    expected = {name: run(config, *arguments) for name, arguments in COMMANDS.items()}
+    expected = reads_all(config)
     assert "2" in expected["query"]
     for lock in tmp_path.glob("*.lock*"):
         lock.unlink()
     before = contents(tmp_path)
 
-    for name, arguments in COMMANDS.items():
-        if may_write:
-            assert run(config, *arguments) == expected[name]
-        else:
-            with only_readable(tmp_path):
-                assert run(config, *arguments) == expected[name]
+    with nullcontext() if may_write else only_readable(tmp_path):
+        assert reads_all(config) == expected
     assert contents(tmp_path) == before
 
 
@@ -176,7 +157,7 @@ def test_a_read_only_mount_is_read(copied: World, tmp_path: Path, tmp_path_facto
     if subprocess.run(["unshare", "--mount", "sh", "-c", mount], capture_output=True, check=False).returncode:
         absent("no mounts of one's own: `unshare --mount` fails")
     before = contents(tmp_path)
-    program = f"{sys.executable} -c 'from lake_assets.cli import main; main()' --config {config}"
+    program = f"{shlex.join(COMMAND)} --config {config}"
     script = f"{mount} && ! touch {tmp_path}/file && {program} query 'SELECT sum(total) FROM sales' && {program} report"
 
     ended = subprocess.run(["unshare", "--mount", "sh", "-c", script], capture_output=True, text=True, check=False)
