@@ -261,6 +261,19 @@ TRANSIENT = (
 """Errors after which a retry may succeed, though nothing else has changed."""
 
 
+def may_pass(text: str) -> bool:
+    """Return whether a failure may pass while its objects stay as they are, by the text that the ledger has of it.
+
+    Then its cause is outside of the partition: a storage, the catalog, Spark, or another writer.
+    """
+    kind = globals().get(text.partition(":")[0])
+    of_places = (*TRANSIENT, StorageError, SparkUnavailableError, LauncherError)
+    of_writers = (PartitionMovedError, SourceChangedError, SchemaChangedError)
+    if not isinstance(kind, type) or issubclass(kind, ObjectRefusedError):
+        return False
+    return issubclass(kind, (*of_places, *of_writers))
+
+
 def install(extra: str) -> str:
     """Return how to install an extra, for the hint of an error. No package index has lake-assets."""
     return f"run `pip install '.[{extra}]'` in the clone of lake-assets"

@@ -155,7 +155,7 @@ class _Sorting:
             f"({count(len(messages), 'message')} received, {known:,} of their events again)."
             + (f" {left_out_text(self.left_out.values())}." if self.left_out else "")
         )
-        return ScanResult(targets, unmatched, cursor.dump(), summary)
+        return ScanResult(targets, unmatched, cursor.dump(), summary, queued=self.run_plan.queued)
 
     def _events(self, message: Message) -> tuple[Event, ...] | None:
         """Return the message's events; None if it must stay in the queue."""

@@ -34,6 +34,7 @@ class RunTarget:
     last: Partition  # equal to `first` if it is one partition
     state: str  # a hash of the changes in hexadecimal; equal only for the same scan
     size: int = 0  # bytes of the objects in its changed folders, as far as the scan has read them
+    cells: tuple[Partition, ...] = ()  # those of its partitions that have changed
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,7 @@ class ScanResult:
     cursor: str  # for the next tick, once the runs are requested
     summary: str  # the tick in one sentence
     unremembered: int = 0  # further unmatched objects, too many for the cursor; 0 if the number was reported before
+    queued: tuple[Partition, ...] = ()  # changed partitions that queued runs have
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +98,7 @@ class RunPlan:
         self._ranges = _Segments(_GAPS[-1])  # of times
         self._neighbours: _Segments | None = None  # in the column of `sharing`, once there are too many ranges
         self._bytes = 0  # the folders' sizes, each as no more than `MOST_BYTES`
-        self._queued = 0  # changed partitions that need no run
+        self.queued: tuple[Partition, ...] = ()  # changed partitions that need no run; set by `targets`
 
     def __len__(self) -> int:
         return len(self._changed)
@@ -104,7 +106,7 @@ class RunPlan:
     @property
     def changed(self) -> str:
         """The changed partitions in words, and the number of those that need no run."""
-        queued = f", {self._queued:,} of them in queued runs" if self._queued else ""
+        queued = f", {len(self.queued):,} of them in queued runs" if self.queued else ""
         return f"{count(len(self), self._noun)} changed{queued}" if self else "No changes"
 
     def take(self, folders: Iterable[ChangedFolder]) -> bool:
@@ -164,7 +166,7 @@ class RunPlan:
         in no run of the result; a range ends before such a partition.
         """
         changed = [partition for partition in self._changed if not is_queued(partition)]
-        self._queued = len(self._changed) - len(changed)
+        self.queued = tuple(self._changed.keys() - set(changed))
         if len(changed) <= self._max_runs or self._time is None or self._are_shared():
             return tuple(self._target([partition], scan) for partition in changed)
         ranges: list[list[Partition]] = []
@@ -181,7 +183,8 @@ class RunPlan:
             for folder in self._changed[partition]
         )
         size = sum(folder.size for partition in partitions for folder in self._changed[partition])
-        return RunTarget(partitions[0], partitions[-1], f"{hash_of(scan, *texts, bits=64):016x}", size)
+        state = f"{hash_of(scan, *texts, bits=64):016x}"
+        return RunTarget(partitions[0], partitions[-1], state, size, tuple(partitions))
 
     def _group(self, partition: Partition) -> tuple[PartitionValue, ...]:
         return tuple(value for number, value in enumerate(partition.values) if number != self._time)
@@ -293,7 +296,8 @@ class _Box:
         if first is last:
             return first
         state = f"{hash_of(*sorted(member.state for member in self.members), bits=64):016x}"
-        return RunTarget(first.first, last.last, state, self.size)
+        cells = tuple(cell for member in self.members for cell in member.cells)
+        return RunTarget(first.first, last.last, state, self.size, cells)
 
 
 def _box(target: RunTarget, columns: Sequence[PartitionColumn], position: Position) -> _Box:

@@ -118,7 +118,8 @@ class _Scan:
         targets = self.run_plan.targets(cursor.scans, is_queued)
         cursor.scans += bool(len(self.run_plan))
         unmatched, unremembered = self._new_unmatched()
-        return ScanResult(targets, unmatched, cursor.dump(), self._summary(), unremembered)
+        queued = self.run_plan.queued
+        return ScanResult(targets, unmatched, cursor.dump(), self._summary(), unremembered, queued)
 
     def _retire(self) -> None:
         """Move folders that are no longer active to the older ones."""

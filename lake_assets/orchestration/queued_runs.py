@@ -1,13 +1,17 @@
-"""Runs that have not begun: each lists its partitions when it begins, so what lands before that needs no other run.
+"""The runs of a stream. One that has not begun lists its partitions when it begins, so these need no other run.
 
 Without this, sensors and schedules would add runs of the same partitions while nothing takes runs from the queue.
 """
 
+import datetime as dt
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import dagster as dg
 
+from lake_assets.detection.requests import RunState
 from lake_assets.errors import PartitionError
 from lake_assets.layout.partition import Partition, PartitionValue
 from lake_assets.layout.times import TIME_TYPES
@@ -17,13 +21,28 @@ from lake_assets.streams.stream import OpenStream
 
 # A run of these states has listed nothing. The state changes to STARTED before the run's first step.
 _NOT_BEGUN = (dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.NOT_STARTED, dg.DagsterRunStatus.STARTING)
+_CLOCK_SECONDS = 5.0  # by which clocks differ, and Dagster rounds
 _MOST = 2_000  # newest runs that are read; a partition that only older ones have may have one run more
+_ENDED: dict[dg.DagsterRunStatus, RunState] = {
+    dg.DagsterRunStatus.SUCCESS: "done",
+    dg.DagsterRunStatus.CANCELED: "done",
+    dg.DagsterRunStatus.FAILURE: "failed",
+}
+_SENSOR = "dagster/sensor_name"  # a tag of a run: the sensor that requested it
 _NARROWING = {"partitions", "failed", "max"}  # options of a run that leave out partitions with new objects
 
 
 def refresh_job(stream: str) -> str:
     """Return the name of the job of a stream's schedule."""
     return f"refresh_{stream}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    span: tuple[Partition, Partition]  # the first and the last cell
+    status: dg.DagsterRunStatus
+    began: float | None  # Unix time
+    sensor: str | None
 
 
 class QueuedRuns:
@@ -38,18 +57,45 @@ class QueuedRuns:
         self._instance = instance
         self._order = ValueOrder(stream, instance)
         self._keys = keys_of(stream)
+        self._changed: tuple[float, Sequence[_Run]] | None = None
 
     def have(self, first: Partition, last: Partition | None = None) -> bool:
         """Return whether one of the runs has a cell, or all between two in each column."""
-        last = last or first
-        singles, ranges = self._spans
-        return (first == last and first in singles) or any(self._is_inside(first, last, span) for span in ranges)
+        exact, ranges = self._spans
+        return (first, last or first) in exact or any(self._is_inside(first, last or first, span) for span in ranges)
+
+    def are_of(self, sensor: str) -> bool:
+        """Return whether a sensor has requested one of the runs."""
+        return any(run.sensor == sensor for run in self._queued)
+
+    def newest(self, cell: Partition, since: float) -> RunState:
+        """Return what became of the newest run of a cell that began after a Unix time, or will begin."""
+        if self.have(cell):
+            return "under way"
+        for run in self._since(since):
+            if (run.began is None or run.began >= since - _CLOCK_SECONDS) and self._is_inside(cell, cell, run.span):
+                return _ENDED.get(run.status, "under way")
+        return "none"
 
     @cached_property
-    def _spans(self) -> tuple[set[Partition], set[tuple[Partition, Partition]]]:
-        """The cells that have runs of their own, and the first and last ones of other runs."""
-        singles, ranges = set(), set()
-        for record in self._instance.get_run_records(dg.RunsFilter(statuses=_NOT_BEGUN), limit=_MOST):
+    def _spans(self) -> tuple[set[tuple[Partition, Partition]], list[tuple[Partition, Partition]]]:
+        """The first and the last cell of each of the runs, and those of runs of several."""
+        exact = {run.span for run in self._queued}
+        return exact, [span for span in exact if span[0] != span[1]]
+
+    @cached_property
+    def _queued(self) -> Sequence["_Run"]:
+        return [*self._runs(dg.RunsFilter(statuses=_NOT_BEGUN))]
+
+    def _since(self, since: float) -> Sequence["_Run"]:
+        """The newest runs that were changed after a Unix time; they are read again for an earlier one."""
+        if self._changed is None or since < self._changed[0]:
+            after = dt.datetime.fromtimestamp(since - _CLOCK_SECONDS, dt.UTC)
+            self._changed = since, [*self._runs(dg.RunsFilter(updated_after=after))]
+        return self._changed[1]
+
+    def _runs(self, filters: dg.RunsFilter) -> Iterator["_Run"]:
+        for record in self._instance.get_run_records(filters, limit=_MOST):
             run = record.dagster_run
             ends = [run.tags.get(tag) or run.tags.get(PARTITION) for tag in (RANGE_START, RANGE_END)]
             if not self._is_refresh(run):
@@ -58,11 +104,7 @@ class QueuedRuns:
                 first, last = (self._keys.cell(end or "") for end in ends)
             except PartitionError:  # a run of the job without partitions, or of an earlier config
                 continue
-            if first == last:
-                singles.add(first)
-            else:
-                ranges.add((first, last))
-        return singles, ranges
+            yield _Run((first, last), run.status, record.start_time, run.tags.get(_SENSOR))
 
     def _is_refresh(self, run: dg.DagsterRun) -> bool:
         """Return whether a run refreshes all of its partitions of the stream."""

@@ -1,24 +1,31 @@
 """The schedules of a stream: its newest partitions are refreshed in one run, and the batches of its buffer uploaded."""
 
 import datetime as dt
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import dagster as dg
 
+from lake_assets.detection.failures import due_again
+from lake_assets.detection.run_plan import RunTarget, grouped
+from lake_assets.errors import LakeAssetsError
+from lake_assets.layout.partition import Partition, PartitionColumn
 from lake_assets.layout.times import TIME_TYPES
 from lake_assets.orchestration.dagster_private import RANGE_END, RANGE_START, UserFailure
-from lake_assets.orchestration.partition_keys import joined_key, keys_of
+from lake_assets.orchestration.partition_keys import ValueOrder, joined_key, keys_by_dimension, keys_of, partition_key
 from lake_assets.orchestration.queued_runs import QueuedRuns, job_schedule, refresh_job
 from lake_assets.streams.stream import OpenStream
+
+MOST, RUNS = 100, 25  # partitions of a run of older ones that failed, and such runs of a tick
 
 
 def refresh_schedule(stream: OpenStream, asset: dg.AssetKey) -> dg.ScheduleDefinition | None:
     """Return the schedule `refresh_<stream>_schedule` with its job `refresh_<stream>`; None if the config has none.
 
     A tick requests one run over the current partition and the `lookback` ones before it, for every value of the other
-    column. The run lists them and reads those that have changed; a partition that has never landed is skipped. A tick
-    has no run key, so the next one of the same day is another run. If Dagster evaluates a tick twice, it finds the run
-    by its scheduled time.
+    column. The run lists them and reads those that have changed; a partition that has never landed is skipped. Older
+    ones whose runs failed by what passes are requested too. A tick has no run key, so the next one of the same day is
+    another run. If Dagster evaluates a tick twice, it finds the run by its scheduled time.
     """
     config = stream.config.schedule
     if config is None:
@@ -38,21 +45,45 @@ def refresh_schedule(stream: OpenStream, asset: dg.AssetKey) -> dg.ScheduleDefin
         default_status=dg.DefaultScheduleStatus(config.status.upper()),
         description=f"Refreshes the newest partitions of {stream.name}; an unchanged one costs a listing.",
     )
-    def schedule(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
+    def schedule(context: dg.ScheduleEvaluationContext) -> list[dg.RunRequest] | dg.SkipReason:
         # A context that a test builds may have no instance, and then there are no queued runs.
         at, instance = context.scheduled_execution_time, context.instance if context.instance_ref else None
         of_stream = keys_of(stream)
         keys = of_stream.recent(instance, at, config.lookback)
+        runs = None if instance is None else QueuedRuns(stream, asset, instance)
+        again = [] if runs is None else _failed_before(context, stream, runs, keys)
         for name in keys:
             if not keys[name]:
-                return dg.SkipReason(_why_none(stream, name, at))
+                return again or dg.SkipReason(_why_none(stream, name, at))
         first, last = (joined_key({name: of_column[end] for name, of_column in keys.items()}) for end in (0, -1))
-        ends = map(of_stream.cell, (first, last))
-        if instance is not None and QueuedRuns(stream, asset, instance).have(*ends):
-            return dg.SkipReason("A queued run has all these partitions.")
-        return dg.RunRequest(**run_range(first, last))
+        if runs is not None and runs.have(*map(of_stream.cell, (first, last))):
+            return again or dg.SkipReason("A queued run has all these partitions.")
+        run_key = f"newest:{at.isoformat()}" if again else None  # Dagster wants one of each of several
+        return [dg.RunRequest(run_key=run_key, **run_range(first, last)), *again]
 
     return schedule
+
+
+def _failed_before(
+    context: dg.ScheduleEvaluationContext, stream: OpenStream, runs: QueuedRuns, newest: Mapping[str, Sequence[str]]
+) -> list[dg.RunRequest]:
+    """Return runs of older partitions that failed by what passes, and are due again; see `due_again`."""
+    of_stream, order = keys_of(stream), ValueOrder(stream, context.instance)
+    try:
+        cells = dict.fromkeys(map(of_stream.cell_of, due_again(stream, context.scheduled_execution_time)))
+    except LakeAssetsError as error:
+        context.log.warning(f"Older partitions that failed are looked for at the next tick: {error}")
+        return []
+    older = [c for c in cells if any(key not in newest[name] for name, key in keys_by_dimension(c).items())]
+    targets = [RunTarget(cell, cell, "", 0, (cell,)) for cell in older if not runs.have(cell)]
+
+    def position(cell: Partition, column: PartitionColumn) -> int:
+        return order.of(column.name)[keys_by_dimension(cell)[column.name]]
+
+    joined = grouped(targets, of_stream.columns, position, stream.config.max_partitions_per_run or MOST)[:RUNS]
+    ends = [(partition_key(target.first), partition_key(target.last)) for target in joined]
+    at = context.scheduled_execution_time.isoformat()
+    return [dg.RunRequest(run_key=f"{first}...{last}:{at}", **run_range(first, last)) for first, last in ends]
 
 
 def drain_schedule(stream: OpenStream) -> dg.ScheduleDefinition | None:

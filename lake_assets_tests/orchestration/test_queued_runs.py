@@ -47,9 +47,7 @@ def has_begun(instance: dg.DagsterInstance, run: dg.DagsterRun) -> None:
     instance.report_dagster_event(began, run.run_id)
 
 
-def test_what_lands_before_a_run_begins_needs_no_other_and_what_lands_after_needs_one(
-    ticks: Ticks, local_world: World
-) -> None:
+def test_what_lands_before_a_run_begins_is_in_that_run_or_in_the_next_one(ticks: Ticks, local_world: World) -> None:
     local_world.land(day("NW"), sales(1))
     (request,) = ticks.tick()
     run = queue(ticks, request)
@@ -58,11 +56,15 @@ def test_what_lands_before_a_run_begins_needs_no_other_and_what_lands_after_need
         local_world.land(day("NW"), sales(2), f"{number}.parquet")
         assert "1 partition changed, 1 of them in queued runs (" in str(ticks.evaluate().skip_message)
         assert ticks.tick() == []
-    local_world.land(day("SW"), sales(3))
-    assert keys_of(ticks.tick()) == [key("SW")]
+    for region in ("SW", "SE"):
+        local_world.land(day(region), sales(3))
+        assert ticks.tick() == []
+    assert "2 wait for the next run." in str(ticks.evaluate().skip_message)
 
-    has_begun(ticks.instance, run)
-    assert ticks.tick() == []  # the run lists what had landed
+    has_begun(ticks.instance, run)  # it lists what had landed
+    (joined,) = ticks.tick()
+    assert {joined.tags[START], joined.tags[END]} == {key("SE"), key("SW")}
+    assert ticks.tick() == []
     local_world.land(day("NW"), sales(4), "late.parquet")
     (second,) = ticks.tick()
     assert second.partition_key == key("NW")

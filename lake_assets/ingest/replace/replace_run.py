@@ -10,7 +10,7 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import nullcontext, suppress
 from itertools import chain
 
-from lake_assets.errors import CatalogError, LakeAssetsError
+from lake_assets.errors import TRANSIENT, CatalogError, LakeAssetsError
 from lake_assets.ingest.outcome import Outcome, error_text, of_partition
 from lake_assets.ingest.partition_run import PartitionRun, State
 from lake_assets.ingest.plan import held_back, waiting_text
@@ -106,7 +106,7 @@ class ReplaceRun(Run):
         if cause is None or cause.error is None:
             return
         held = still_open(key)
-        is_of_all = isinstance(cause.error, OF_ALL)
+        is_of_all = isinstance(cause.error, (*OF_ALL, *TRANSIENT))  # a run of either stream is tried again
         for run in held:
             run.fail(
                 cause.error if is_of_all else held_back(run.partition, cause.stream.name, error_text(cause.error)),

@@ -1,6 +1,7 @@
 """A sensor for each stream that has one, by listings or messages: it requests a run where objects have landed."""
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import partial
 from ipaddress import ip_address
@@ -11,9 +12,12 @@ import dagster as dg
 from lake_assets.config.sections import SensorBase, SqsSensor
 from lake_assets.config.storages import AnyStorage, LocalStorage, S3Storage
 from lake_assets.detection.deliveries import MOST_WAITING, QueueCursor, classify
+from lake_assets.detection.failures import failed_for_good
+from lake_assets.detection.requests import Requests, Verdict
 from lake_assets.detection.run_plan import IsQueued, RunTarget, ScanResult, Sharing, grouped
 from lake_assets.detection.scan import scan
 from lake_assets.errors import LakeAssetsError
+from lake_assets.escapes import visible_name
 from lake_assets.layout.partition import Partition, PartitionColumn
 from lake_assets.layout.texts import count, several
 from lake_assets.layout.times import TIME_TYPES
@@ -53,16 +57,57 @@ def stream_sensor(stream: OpenStream, asset: dg.AssetKey) -> dg.SensorDefinition
     )
     def changes(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         order = ValueOrder(stream, context.instance)
-        is_queued = QueuedRuns(stream, asset, context.instance).have
+        runs = QueuedRuns(stream, asset, context.instance)
         kept = KeptState(context.instance, context.cursor)
+        state, _, waiting = (kept.text or "").partition("\n")
+        requests = Requests.load(waiting, keys_of(stream).columns)
         try:
-            scanned = find(kept.text, context.last_tick_completion_time, _sharing(stream, order), is_queued)
+            scanned = find(state or None, context.last_tick_completion_time, _sharing(stream, order), runs.have)
         except LakeAssetsError as error:
             raise without_traceback(error) from None
+        scanned = _grouped(context, stream, scanned, _requested(context, stream, scanned, requests, runs))
+        now = time.time()
+        requests.note(scanned.targets, now)
+        scanned = replace(scanned, summary=f"{scanned.summary} {requests.text(now)}".rstrip())
         _log(context, stream, scanned)
-        return _result(context, stream, asset, replace(scanned, cursor=kept.store(scanned.cursor)))
+        text = "\n".join(filter(None, [scanned.cursor, requests.dump()]))
+        return _result(context, stream, asset, replace(scanned, cursor=kept.store(text)))
 
     return changes
+
+
+def _requested(
+    context: dg.SensorEvaluationContext, stream: OpenStream, scanned: ScanResult, requests: Requests, runs: QueuedRuns
+) -> Sequence[RunTarget]:
+    """Return what is to be requested at this tick, that of the scan first; nothing while a run of it is queued."""
+    now = time.time()
+    try:
+        failed = requests.settle(runs.newest, partial(_verdicts, stream), now)
+    except LakeAssetsError as error:
+        context.log.warning(f"What has failed is looked for at the next tick: {error}")
+        failed = {}
+    for cell, waiting in failed.items():
+        again = f"it is requested again {waiting.due - now:.0f} seconds from now, if its objects still wait"
+        why = "by its objects, and is requested when these change" if waiting.phase == "blocked" else f"and {again}"
+        context.log.warning(f"{visible_name(cell.path)} failed {why}")
+    requests.add(scanned.targets, scanned.queued, now)
+    if runs.are_of(context.sensor_name):
+        return ()
+    of_scan = {cell for target in scanned.targets for cell in target.cells}
+    others = [target for cell, target in requests.take(now).items() if cell not in of_scan]
+    return (*scanned.targets, *others)
+
+
+def _verdicts(stream: OpenStream, cells: Collection[Partition]) -> dict[Partition, Verdict]:
+    """Return what the lake says of cells whose runs have ended without success."""
+    keys = keys_of(stream)
+    partitions = {cell: keys.partitions(partition_key(cell)) for cell in cells}
+    pending = failed_for_good(stream, [one for of_cell in partitions.values() for one in of_cell])
+    verdicts: dict[Partition, Verdict] = {}
+    for cell, of_cell in partitions.items():
+        found = [pending[partition] for partition in of_cell if partition in pending]
+        verdicts[cell] = "done" if not found else "blocked" if all(found) else "failed"
+    return verdicts
 
 
 Find = Callable[[str | None, float | None, Sharing | None, IsQueued], ScanResult]
@@ -146,21 +191,38 @@ def _result(
     """Return the result of a tick: the runs, the dynamic partitions that they need, and the cursor."""
     if not scanned.targets:
         return dg.SensorResult(skip_reason=dg.SkipReason(scanned.summary), cursor=scanned.cursor)
-    keys, cells = keys_of(stream), [cell for target in scanned.targets for cell in (target.first, target.last)]
-    new_keys = keys.missing(context.instance, cells)
-    targets, most = scanned.targets, _most(stream)
-    if most > 1 and len(targets) > 1:  # neighbours share a run
-        order = ValueOrder(stream, context.instance, new_keys)
+    return dg.SensorResult(
+        run_requests=[run_request(asset, target) for target in scanned.targets],
+        cursor=scanned.cursor,
+        dynamic_partitions_requests=[
+            dg.AddDynamicPartitionsRequest(name, keys)
+            for name, keys in _new_keys(context.instance, stream, scanned.targets).items()
+        ],
+    )
+
+
+def _new_keys(instance: dg.DagsterInstance, stream: OpenStream, targets: Sequence[RunTarget]) -> dict[str, list[str]]:
+    cells = [cell for target in targets for cell in (target.first, target.last, *target.cells)]
+    return keys_of(stream).missing(instance, cells)
+
+
+def _grouped(
+    context: dg.SensorEvaluationContext, stream: OpenStream, scanned: ScanResult, targets: Sequence[RunTarget]
+) -> ScanResult:
+    """Return the scan with targets of which neighbours are one, and no more than a tick may request.
+
+    The scan has limited its own.
+    """
+    most, sensor = _most(stream), stream.config.sensor
+    limit = max(len(scanned.targets), sensor.max_runs if sensor else 0)
+    if most > 1 and len(targets) > 1:
+        order = ValueOrder(stream, context.instance, _new_keys(context.instance, stream, targets))
 
         def position(partition: Partition, column: PartitionColumn) -> int:
             return order.of(column.name)[keys_by_dimension(partition)[column.name]]
 
-        targets = grouped(targets, keys.columns, position, most)
-    return dg.SensorResult(
-        run_requests=[run_request(asset, target) for target in targets],
-        cursor=scanned.cursor,
-        dynamic_partitions_requests=[dg.AddDynamicPartitionsRequest(name, keys) for name, keys in new_keys.items()],
-    )
+        targets = grouped(targets, keys_of(stream).columns, position, most)
+    return replace(scanned, targets=tuple(targets[:limit]))
 
 
 def _sharing(stream: OpenStream, order: ValueOrder) -> Sharing | None:

@@ -228,7 +228,7 @@ def test_a_cursor_holds_what_must_be_deleted(ticks: Ticks, moto: Moto, queue: st
     moto.send(queue, notification(ticks, path_of("NW"), "01"))
     ticks.tick()
     assert ticks.cursor is not None
-    assert json.loads(str(KeptState(ticks.instance, ticks.cursor).text))["version"] == VERSION
+    assert json.loads(str(KeptState(ticks.instance, ticks.cursor).text).partition("\n")[0])["version"] == VERSION
     # The queue delivers again what an unreadable cursor leaves undeleted, and Dagster has its run key.
     ticks.cursor = "nonsense"
     assert ticks.tick() == []

@@ -1,0 +1,137 @@
+"""What a sensor has requested and the lake may not have yet: it is requested until the lake has it.
+
+A changed cell waits while a run of the same sensor is queued, so what lands during a backlog shares the next run. After
+a run that failed by what passes, such as a storage that was away, its cells are requested again, with a pause that
+doubles. What failed by its objects is not: other objects are another change.
+"""
+
+import datetime as dt
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import astuple, dataclass
+from typing import Literal, Self
+
+from lake_assets.detection.digests import hash_of
+from lake_assets.detection.packing import packed, unpacked
+from lake_assets.detection.run_plan import RunTarget
+from lake_assets.layout.partition import Partition, PartitionColumn
+
+FIRST, LONGEST = 60.0, 3600.0  # seconds between a failed run and the next one
+
+Verdict = Literal["done", "failed", "blocked"]
+"""What the lake says of a cell: it has the objects; a run failed by what passes, or never ran; or by the objects."""
+
+RunState = Literal["under way", "done", "failed", "none"]
+"""Of the newest run of a cell since it was requested. A run that was cancelled is done: a person did that."""
+
+Look = Callable[[Collection[Partition]], Mapping[Partition, Verdict]]
+
+
+def pause_after(tries: int) -> float:
+    """Return the seconds between the last of so many failed runs and the next one."""
+    return min(FIRST * (1 << min(tries - 1, 10)), LONGEST)
+
+
+@dataclass(slots=True)
+class Waiting:
+    """A cell that the lake may not have. Times are Unix times in seconds."""
+
+    phase: Literal["changed", "asked", "failed", "blocked"]  # `failed` by what passes, `blocked` by its objects
+    state: str  # of its objects, as of `RunTarget`
+    size: int  # bytes
+    due: float  # when it is requested, or looked at
+    asked: float = 0  # when it was requested last
+    tries: int = 0  # runs that failed
+
+
+class Requests:
+    """The cells of a stream that are to be requested, or were and may have failed."""
+
+    def __init__(self, waiting: Mapping[Partition, Waiting] | None = None) -> None:
+        self._waiting = dict(waiting or {})
+
+    @classmethod
+    def load(cls, text: str, columns: Sequence[PartitionColumn]) -> Self:
+        """Load the text of `dump`; nothing waits if it cannot be read, or is of other columns."""
+        names = [column.name for column in columns]
+        found = unpacked(
+            text,
+            lambda state: [
+                (Partition.of(columns, dict(zip(names, texts, strict=True))), Waiting(*values))
+                for texts, values in state["waiting"]
+            ],
+        )
+        return cls(dict(found or ()))
+
+    def dump(self) -> str:
+        """Return them as a text for `load`."""
+        pairs = [[list(cell.texts().values()), astuple(waiting)] for cell, waiting in self._waiting.items()]
+        return packed({"waiting": pairs}) if pairs else ""
+
+    def add(self, targets: Iterable[RunTarget], queued: Iterable[Partition], now: float) -> None:
+        """Add what has changed; `queued` are cells that a queued run has, which lists them when it begins."""
+        for target in targets:
+            size = target.size // len(target.cells)
+            self._waiting |= {cell: Waiting("changed", target.state, size, now) for cell in target.cells}
+        self._waiting |= {cell: Waiting("asked", "", 0, now, now) for cell in queued}
+
+    def settle(
+        self, newest: Callable[[Partition, float], RunState], look: Look, now: float
+    ) -> dict[Partition, Waiting]:
+        """Forget what the lake has; returns what has failed since the last time.
+
+        `newest` says what became of a cell's run since it was requested, and `look` what the lake says.
+        """
+        ended = []
+        for cell, waiting in sorted(self._waiting.items(), key=lambda item: item[1].asked):
+            if waiting.phase == "changed" or waiting.due > now:
+                continue
+            match newest(cell, waiting.asked):
+                case "done":
+                    del self._waiting[cell]
+                case "under way":
+                    waiting.phase = "asked"
+                case "none" if now < waiting.asked + FIRST:
+                    continue  # Dagster may have yet to make the run
+                case _ if waiting.phase != "failed":
+                    ended.append(cell)
+        failed = {}
+        for cell, verdict in (look(ended) if ended else {}).items():
+            waiting = self._waiting[cell]
+            if verdict == "done":
+                del self._waiting[cell]
+                continue
+            if verdict != waiting.phase:
+                failed[cell] = waiting
+            waiting.phase, waiting.tries = verdict, waiting.tries + 1
+            waiting.due = now + (LONGEST if verdict == "blocked" else pause_after(waiting.tries))
+        return failed
+
+    def take(self, now: float) -> dict[Partition, RunTarget]:
+        """Return a target of each cell that is to be requested now; its state names the try."""
+        return {
+            cell: RunTarget(cell, cell, _state(waiting), waiting.size, (cell,))
+            for cell, waiting in self._waiting.items()
+            if waiting.phase in ("changed", "failed") and waiting.due <= now
+        }
+
+    def note(self, targets: Iterable[RunTarget], now: float) -> None:
+        """Note that these targets are requested."""
+        for cell in [cell for target in targets for cell in target.cells]:
+            self._waiting[cell].phase, self._waiting[cell].asked = "asked", now
+
+    def text(self, now: float) -> str:
+        """Return what waits, in sentences; empty if nothing does."""
+        phases = [waiting.phase for waiting in self._waiting.values()]
+        texts = []
+        if waits := phases.count("changed"):
+            texts.append(f"{waits:,} wait for the next run.")
+        if failed := [waiting.due for waiting in self._waiting.values() if waiting.phase == "failed"]:
+            at = dt.datetime.fromtimestamp(max(min(failed), now), dt.UTC)
+            texts.append(f"{len(failed):,} failed by what passes, and are requested again from {at:%H:%M:%S} UTC.")
+        if blocked := phases.count("blocked"):
+            texts.append(f"{blocked:,} failed by their objects, and are requested when these change.")
+        return " ".join(texts)
+
+
+def _state(waiting: Waiting) -> str:
+    return f"{hash_of(waiting.state, waiting.tries, bits=64):016x}" if waiting.tries else waiting.state

@@ -1,0 +1,115 @@
+"""A partition whose run failed by what passes is requested again; one that failed by its objects waits for others."""
+
+import datetime as dt
+
+import dagster as dg
+import pytest
+
+from lake_assets.detection import requests
+from lake_assets.errors import StorageUnreachableError
+from lake_assets.orchestration.failed_step import RETRIES
+from lake_assets_tests.orchestration.in_process import failing_once
+from lake_assets_tests.orchestration.sensors.test_stream_sensor import day, key, keys_of
+from lake_assets_tests.orchestration.test_queued_runs import has_begun, queue
+from lake_assets_tests.orchestration.test_stream_schedules import Scheduled
+from lake_assets_tests.orchestration.ticks import Ticks
+from lake_assets_tests.world import World, sales
+
+AWAY = StorageUnreachableError("the storage is away:", "wait for it.")
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let nothing pause before it is tried again."""
+    monkeypatch.setattr(requests, "FIRST", 0.0)
+    monkeypatch.setattr("lake_assets.orchestration.failed_step.RETRY_SECONDS", 0)
+
+
+def fail(ticks: Ticks, run: dg.DagsterRun) -> None:
+    """A run ends before it has done anything."""
+    has_begun(ticks.instance, run)
+    ticks.instance.report_run_failed(run)
+
+
+@pytest.mark.usefixtures("at_once")
+def test_what_an_outage_has_failed_is_in_the_lake_without_another_object(
+    ticks: Ticks, local_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    local_world.land(day("NW"), sales(1))
+    failing_once(AWAY, monkeypatch, times=RETRIES + 1)
+    first = ticks.tick()
+    assert [result.success for result in ticks.run(first)] == [False]
+
+    again = ticks.tick()
+
+    assert keys_of(again) == [key("NW")]
+    assert again[0].run_key != first[0].run_key
+    assert [result.success for result in ticks.run(again)] == [True]
+    assert ticks.tick() == []
+    assert local_world.totals() == [1]
+
+
+@pytest.mark.usefixtures("at_once")
+def test_what_an_object_has_failed_waits_for_another_one(ticks: Ticks, local_world: World) -> None:
+    local_world.land(day("NW"), b"no Parquet")
+    assert [result.success for result in ticks.run(ticks.tick())] == [False]
+
+    assert ticks.tick() == []
+    said = str(ticks.evaluate().skip_message)
+    assert said.endswith("1 failed by their objects, and are requested when these change.")
+    local_world.land(day("NW"), sales(1))
+    assert [result.success for result in ticks.run(ticks.tick())] == [True]
+    assert ticks.tick() == []
+    assert "failed" not in str(ticks.evaluate().skip_message)
+
+
+def test_a_run_that_was_lost_is_requested_again_after_the_pause_that_the_tick_names(
+    ticks: Ticks, local_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    local_world.land(day("NW"), sales(1))
+    (request,) = ticks.tick()
+    fail(ticks, queue(ticks, request))
+
+    assert ticks.tick() == []
+    said = str(ticks.evaluate().skip_message)
+    before, at = dt.datetime.now(dt.UTC), said.rpartition(" from ")[2].removesuffix(" UTC.")
+    assert "1 failed by what passes, and are requested again from " in said
+    then = dt.datetime.combine(before.date(), dt.time.fromisoformat(at), dt.UTC)
+    assert then - before < dt.timedelta(seconds=requests.FIRST)
+    monkeypatch.setattr("lake_assets.orchestration.sensors.stream_sensor.time.time", lambda: then.timestamp() + 86_400)
+    (again,) = ticks.tick()
+    assert again.partition_key == key("NW")
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_run_that_somebody_has_cancelled_is_not_requested_again(ticks: Ticks, local_world: World) -> None:
+    local_world.land(day("NW"), sales(1))
+    (request,) = ticks.tick()
+    ticks.instance.report_run_canceled(queue(ticks, request))
+
+    assert ticks.tick() == []
+    assert "failed" not in str(ticks.evaluate().skip_message)
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_schedule_requests_older_partitions_that_an_outage_has_failed(
+    local_world: World, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scheduled, now = Scheduled(local_world, instance, lookback=0), dt.datetime.now(dt.UTC)
+    days = [f"{now.date() - dt.timedelta(days=number)}" for number in (20, 19)]
+    for number, region in enumerate(("NE", "NW")):
+        local_world.land(f"region={region},date={days[number]}", sales(number))
+    local_world.land(f"region=SW,date={days[0]}", b"no Parquet")
+    failing_once(AWAY, monkeypatch, times=6)
+    for region, date in (("NE", days[0]), ("NW", days[1]), ("SW", days[0])):
+        with pytest.raises(Exception, match=r"away|Parquet"):
+            local_world.ingest(f"region={region},date={date}")
+
+    later = (now + dt.timedelta(hours=1)).isoformat()
+    newest, *again = scheduled.tick(later).run_requests
+
+    assert newest.tags["dagster/asset_partition_range_end"].endswith("|SW")
+    assert sorted(str(request.partition_key) for request in again) == [f"{days[0]}|NE", f"{days[1]}|NW"]
+    monkeypatch.undo()
+    assert [scheduled.run(request).success for request in again] == [True, True]
+    assert len(scheduled.tick(later).run_requests) == 1
