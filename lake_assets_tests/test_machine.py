@@ -18,6 +18,19 @@ from lake_assets_tests.world import NW, World, sales
 AS_NUMBER = ("unshare", "--user", "--map-user=12345", "--map-group=12345")
 
 
+def mounted(script: str) -> tuple[str, ...]:
+    """A command that mounts anew for the one behind it; `$HERE` is the folder of the test."""
+    script = f'mount --make-rprivate / && mount --bind "$HERE" "$HERE" && {script} && exec "$@"'
+    return ("unshare", "--mount", "sh", "-ec", script, "sh")
+
+
+READ_ONLY = mounted(
+    "cut -d' ' -f5 /proc/self/mountinfo | grep -v -x -e '/\\(proc\\|sys\\|dev\\)\\(/.*\\)\\?' -e \"$HERE\" | "
+    "xargs -n 1 mount -o remount,ro,bind"
+)
+NO_PROGRAMS = mounted('mount -o remount,noexec,bind "$HERE"')
+
+
 @pytest.fixture
 def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
@@ -49,47 +62,46 @@ def test_sockets_have_paths_that_are_short_enough(
     assert spark_config()["spark.python.unix.domain.socket.enabled"] == enabled
 
 
+GROUPED = {"transform": {"sql": "SELECT id, sum(total) AS total FROM source GROUP BY id"}}  # Java's native libraries
+
+
 @pytest.mark.more
 @pytest.mark.parametrize(
-    ("prefix", "environment"),
+    ("prefix", "environment", "options"),
     [
-        (AS_NUMBER, {"HOME": None}),
-        (AS_NUMBER, {"HOME": "/"}),
-        ((), {"TMPDIR": "long"}),
-        ((), {"JAVA_TOOL_OPTIONS": "-Djava.io.tmpdir=long"}),
+        pytest.param(AS_NUMBER, {"HOME": None}, {}, id="no-home"),
+        pytest.param(AS_NUMBER, {"HOME": "/"}, {}, id="home-is-root"),
+        pytest.param((), {"TMPDIR": "long"}, {}, id="long-tmpdir"),
+        pytest.param((), {"JAVA_TOOL_OPTIONS": "-Djava.io.tmpdir=long"}, {}, id="long-tmpdir-of-java"),
+        pytest.param((), {"TMPDIR": "odd", "XDG_CACHE_HOME": "odd"}, {}, id="odd-folders"),
+        pytest.param((), {"TMPDIR": "odd", "LC_ALL": "C", "LANG": "C"}, {}, id="no-locale"),
+        pytest.param(READ_ONLY, {"HOME": "/nonexistent"}, {}, id="read-only-root"),
+        pytest.param(NO_PROGRAMS, {}, GROUPED, id="noexec-tmp"),
     ],
-    ids=["no-home", "home-is-root", "long-tmpdir", "long-tmpdir-of-java"],
 )
 def test_a_command_ingests_there(
-    local_world: World, tmp_path: Path, prefix: tuple[str, ...], environment: Mapping[str, str | None]
+    local_world: World,
+    tmp_path: Path,
+    prefix: tuple[str, ...],
+    environment: Mapping[str, str | None],
+    options: dict[str, object],
 ) -> None:
-    if prefix and subprocess.run([*prefix, "true"], capture_output=True, check=False).returncode:
-        absent("no user namespaces: `unshare --user` fails")
-    long = tmp_path / ("t" * 100)
-    long.mkdir()
+    places = {"long": tmp_path / ("t" * 100), "odd": tmp_path / "a b%20é 100%"}
+    for place in places.values():
+        place.mkdir()
+    changed: dict[str, str | None] = {"USER": None, "LOGNAME": None, "HERE": str(tmp_path), "TMPDIR": str(tmp_path)}
+    for name, value in environment.items():
+        where = next((place for place in places if value and value.endswith(place)), "")
+        changed[name] = value and value.removesuffix(where) + str(places.get(where, ""))
+    variables = {name: value for name, value in (os.environ | changed).items() if value is not None}
+    if prefix and subprocess.run([*prefix, "true"], env=variables, capture_output=True, check=False).returncode:
+        absent(f"no namespaces: `{' '.join(prefix[:3])}` fails")
+    local_world.options = options
     local_world.land(NW, sales(1, 2))
-    config = local_world.config_file(tmp_path)
-    changed = {name: value and value.replace("long", str(long)) for name, value in environment.items()}
-    variables = os.environ | {"USER": None, "LOGNAME": None} | changed
-    command = [
-        sys.executable,
-        "-c",
-        "from lake_assets.cli import main; main()",
-        "--config",
-        str(config),
-        "ingest",
-        "sales",
-        "--partition",
-        NW,
-    ]
+    arguments = ["--config", str(local_world.config_file(tmp_path)), "ingest", "sales", "--partition", NW]
+    command = [sys.executable, "-c", "from lake_assets.cli import main; main()", *arguments]
 
-    run = subprocess.run(
-        [*prefix, *command],
-        env={name: value for name, value in variables.items() if value is not None},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    run = subprocess.run([*prefix, *command], env=variables, capture_output=True, text=True, check=False)
 
     assert run.returncode == 0, run.stderr
     assert local_world.totals() == [1, 2]

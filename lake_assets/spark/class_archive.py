@@ -98,7 +98,7 @@ def _failed(command: list[str], why: str) -> SparkUnavailableError:
 
 def warm_up() -> None:
     """Run the kinds of work of this package's jobs, so that Spark loads the classes that they need."""
-    session = start_session(spark_config(cores=2))
+    session = start_session(spark_config(settings={"spark.master": "local[2]"}))
     with tempfile.TemporaryDirectory() as folder:
         rows = session.range(1000).selectExpr(
             "id", "id % 10 AS k", "CAST(id AS STRING) AS t", "TIMESTAMP'2026-01-01' AS at", "id * 1.5 AS x"

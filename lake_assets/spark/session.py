@@ -1,9 +1,11 @@
 """The Spark session: its settings, and the environment in which Spark starts.
 
 `spark_config` returns a plain dict, for `start_session` and for Dagster's `LazyPySparkResource`. `prepare_environment`
-sets the environment variables of the machine: which Java and which Python.
+sets the environment variables of the machine: which Java and which Python. Settings of the machine, in the file
+`spark-defaults.conf` of SPARK_CONF_DIR or SPARK_HOME, hold before those of this package.
 """
 
+import locale
 import logging
 import os
 import re
@@ -14,6 +16,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
+import pyspark
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException, PySparkRuntimeError
 from pyspark.sql import SparkSession
 
@@ -31,6 +35,7 @@ from lake_assets.spark.remote import (
     refused_session,
     remote_url,
 )
+from lake_assets.spark.spark_errors import last_problem
 
 logger = logging.getLogger(__name__)
 
@@ -49,6 +54,9 @@ SQL_SETTINGS = {
 Sessions = Callable[[], SparkSession]
 """Returns the Spark session; called only if there is work for Spark."""
 
+_DEFAULT = re.compile(r"\s*(spark\.[^\s=:]+)\s*[=:\s]\s*(.*?)\s*")  # a line of spark-defaults.conf
+_TEMPORARY = "-Djava.io.tmpdir="
+_CORE = re.compile(r"spark-core_[\d.]+-((\d+\.\d+)\..+)\.jar")
 _LOG4J = Path(__file__).with_name("log4j2.properties")
 _SOCKET_FOLDER = 60  # bytes of its path: that of a socket has 107 at most, of which Spark takes 42
 _QUICK_COMPILER = "-XX:TieredStopAtLevel=1"
@@ -63,10 +71,11 @@ def spark_config(
     settings: Mapping[str, str] | None = None,
     transforms: bool = True,
 ) -> dict[str, str]:
-    """Return the Spark settings that this package needs, with the user's own on top.
+    """Return the Spark settings that this package needs, without those of the machine's `spark-defaults.conf`.
 
-    Without `spark.master` the session is local, and tries a failing task `spark.task.maxFailures` times, by default
-    twice. A Spark Connect server, by `spark.remote` or the environment variable `SPARK_REMOTE`, has its own master.
+    The user's own are on top. Without `spark.master` the session is local, and tries a failing task
+    `spark.task.maxFailures` times, by default twice. A Spark Connect server, by `spark.remote` or the environment
+    variable `SPARK_REMOTE`, has its own master.
 
     `cores` is the number of tasks that a local session runs in parallel; all cores of the machine when None. Without
     `transforms` no row enters the JVM, and a local session's JVM compiles with its quick compiler only, which halves
@@ -74,9 +83,10 @@ def spark_config(
     """
     if remote_url(settings or {}):
         return SQL_SETTINGS | dict(settings or {})  # a client sets nothing else of a server
+    given = _given()[1]  # Spark reads the others itself
+    master = {"spark.master": given.get("spark.master", f"local[{cores or '*'}]")}
     config = SQL_SETTINGS | {
         "spark.app.name": app_name,
-        "spark.master": f"local[{cores or '*'}]",
         "spark.python.worker.reuse": "true",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -85,11 +95,11 @@ def spark_config(
     if not (os.environ.get("SPARK_HOME") or os.environ.get("SPARK_CONF_DIR")):
         # The user's own Spark has its own logging.
         config[JVM_OPTIONS] = ours
-    config.update(settings or {})
+    config = _without(config, given) | master | dict(settings or {})
     is_ours = config.get(JVM_OPTIONS) == ours
     if is_ours and "log4j" not in config.get("spark.driver.extraJavaOptions", ""):
         # Each failed try of a task logs stack traces, and the error that is raised explains them.
-        config.setdefault(LOG_LEVEL, "OFF")
+        config.setdefault(LOG_LEVEL, given.get(LOG_LEVEL, "OFF"))
     if config["spark.master"].startswith("local"):
         config["spark.master"] = _with_tries(config["spark.master"], config.get("spark.task.maxFailures", TASK_TRIES))
         local = {
@@ -106,27 +116,55 @@ def spark_config(
             local["spark.python.daemon.module"] = "lake_assets.spark.daemon"
         if is_ours and not transforms:
             config[JVM_OPTIONS] = f"{ours} {_QUICK_COMPILER}"
-        config = local | config
+        config = _without(local, given) | config
     return config
 
 
-def _sockets() -> dict[str, str]:
-    """Return the settings by which the JVM and Python meet at a file: over TCP an answer is delayed by 40 ms.
+def _without(settings: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in settings.items() if name not in given}
 
-    Spark has this since 4.1. The path of such a file is short.
-    """
+
+def _given() -> tuple[Path, Mapping[str, str]]:
+    """Return the file of settings that Spark's scripts read on this machine, and its settings; none without a file."""
+    home = os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent
+    file = Path(os.environ.get("SPARK_CONF_DIR") or Path(home, "conf"), "spark-defaults.conf")
+    lines = file.read_text("utf-8", errors="replace").splitlines() if file.is_file() else ()
+    return file, {match[1]: match[2] for line in lines if (match := _DEFAULT.fullmatch(line))}
+
+
+def _refuse_other_spark() -> None:
+    """Refuse a SPARK_HOME of another Spark than the installed pyspark, which cannot call its JVM."""
+    if home := os.environ.get("SPARK_HOME"):
+        cores = (_CORE.fullmatch(jar.name) for jar in Path(home, "jars").glob("spark-core_*.jar"))
+        version, minor = next((core.groups() for core in cores if core), ("", ""))
+        if not minor or not pyspark.__version__.startswith(f"{minor}."):
+            what = f"is Spark {version}" if version else "has no Spark (no jars/spark-core_*.jar)"
+            raise SparkUnavailableError(
+                f"SPARK_HOME={home} {what}, and the installed pyspark is {pyspark.__version__}:",
+                "unset SPARK_HOME, or let it name a Spark of pyspark's version.",
+            )
+
+
+def _sockets() -> dict[str, str]:
+    """Return the settings by which the JVM and Python meet at a file, since Spark 4.1: TCP delays answers by 40 ms."""
     folder = tempfile.gettempdir()
     if len(os.fsencode(folder)) > _SOCKET_FOLDER:
         return {"spark.python.unix.domain.socket.enabled": "false"}
     return {"spark.python.unix.domain.socket.enabled": "true", "spark.python.unix.domain.socket.dir": folder}
 
 
-def _identity() -> list[str]:
-    """Return the options of a JVM whose user has no name, and tell Spark one: it wants a name and a home."""
+def _machine_options() -> list[str]:
+    """Return the options by which a JVM takes user and temporary files of this process, and tell Spark the user.
+
+    Java itself does not read TMPDIR, and Spark wants a user with a name and a home.
+    """
+    options = []
+    if (folder := tempfile.gettempdir()) != "/tmp" and _TEMPORARY not in os.environ.get("JAVA_TOOL_OPTIONS", ""):  # noqa: S108
+        options.append(f"{_TEMPORARY}{folder}")
     if has_name():
-        return []
+        return options
     os.environ.setdefault("SPARK_USER", str(os.getuid()))
-    return [f"-Duser.name={os.getuid()}", f"-Duser.home={cache_folder()}"]
+    return [*options, f"-Duser.name={os.getuid()}", f"-Duser.home={cache_folder()}"]
 
 
 def _with_tries(master: str, tries: str) -> str:
@@ -136,7 +174,7 @@ def _with_tries(master: str, tries: str) -> str:
 
 
 def prepare_environment(conf: Mapping[str, str] | None = None) -> Java | None:
-    """Set the environment variables of this process for a Spark session: JAVA_HOME and pyspark's two for Python.
+    """Set the environment variables of this process for a Spark session: JAVA_HOME, pyspark's two for Python, LC_ALL.
 
     A JAVA_HOME that cannot be used is replaced, with a warning. `start_session` calls this function. Call it before
     other code starts the session, such as Dagster's resource. It may be called again. Returns the Java that will run
@@ -149,6 +187,9 @@ def prepare_environment(conf: Mapping[str, str] | None = None) -> Java | None:
     remote = remote_url(conf)
     if "PYSPARK_GATEWAY_PORT" in os.environ or (remote and not is_local(remote)):
         return None
+    _refuse_other_spark()
+    if locale.getencoding().lower() != "utf-8":  # else the JVM cannot name files with other letters than English ones
+        os.environ["LC_ALL"] = "C.UTF-8"
     java = find_java()
     if java.instead_of:
         logger.warning(
@@ -175,9 +216,9 @@ def start_session(conf: Mapping[str, str]) -> SparkSession:
     if remote:
         check_client(remote)
     java = prepare_environment(conf)
-    if java is not None and (options := [*_identity(), *sharing_options(java, conf)]):
+    if java is not None and (options := [*_machine_options(), *sharing_options(java, conf)]):
         # First, so that the user's options override them.
-        conf = {**conf, JVM_OPTIONS: f"{shlex.join(options)} {conf.get(JVM_OPTIONS, '')}"}
+        conf = {**conf, JVM_OPTIONS: f"{shlex.join(options)} {conf.get(JVM_OPTIONS, _given()[1].get(JVM_OPTIONS, ''))}"}
     try:
         if not remote:
             start_jvm(conf)
@@ -188,9 +229,14 @@ def start_session(conf: Mapping[str, str]) -> SparkSession:
             f"Spark's JVM ended while it started, with JAVA_HOME={os.environ['JAVA_HOME']} ({error}):",
             f"correct JAVA_HOME, or `spark` in the config, by what it wrote to standard error.{last}",
         ) from error
-    except PySparkException as error:
-        if not remote:
-            raise
+    except (PySparkException, Py4JJavaError) as error:
+        if not remote or isinstance(error, Py4JJavaError):
+            file, given = _given()
+            where = f", or in {file}" if given else ""
+            raise SparkUnavailableError(
+                f"Spark does not start with its settings: {last_problem(error)}:",
+                f"correct them in the section `spark` of the config{where}.",
+            ) from error
         end_lost_sessions()  # pyspark would return it again
         raise refused_session(remote, error) from error
     if remote:

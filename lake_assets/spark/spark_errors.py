@@ -77,7 +77,7 @@ def job_error(error: PySparkException | Py4JJavaError, transform: Transform | No
         return lost
     if transform is not None and isinstance(error, PySparkException):
         return _transform_failed(transform, first_sentence(error), _position_in(text))
-    return SourceError(f"the Spark job failed: {_spark_problem(text)}:", _DEBUG)
+    return SourceError(f"the Spark job failed: {last_problem(error)}:", _DEBUG)
 
 
 def refused_sql(error: PySparkException) -> LakeAssetsError:
@@ -230,8 +230,9 @@ def _frame_of(error: BaseException) -> str:
     return where
 
 
-def _spark_problem(text: str) -> str:
+def last_problem(error: Exception) -> str:
     """Return the line with the problem in an error that consists of stack traces."""
+    text = str(error)
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.strip().startswith("at ")]
     raised = next((line for line in reversed(lines) if "Error" in line or "Exception" in line), lines[0])
     return raised.removeprefix(": ").removeprefix("Caused by: ")[:_MOST_TEXT].rstrip(".:")

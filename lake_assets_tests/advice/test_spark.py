@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 
 import grpc  # type: ignore[import-untyped]
+import pyspark
 import pytest
 
 import lake_assets
@@ -22,7 +23,7 @@ from lake_assets import doctor
 from lake_assets.config.load import load_config
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.runs import SparkSubmit
-from lake_assets.errors import LakeAssetsError
+from lake_assets.errors import LakeAssetsError, SparkUnavailableError
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.launch.pipes import BucketMessages
 from lake_assets.launch.received import Received
@@ -33,6 +34,7 @@ from lake_assets.spark.class_sharing import OFF, class_archive, sharing_options
 from lake_assets.spark.java import find_java
 from lake_assets.spark.parser import refused_statements
 from lake_assets.spark.remote import check_client
+from lake_assets.spark.session import prepare_environment
 from lake_assets.spark.workers import refused
 from lake_assets.version import VERSION
 from lake_assets_tests.advice.cases import Case, Cases, Steps, follow
@@ -117,6 +119,46 @@ def a_cache_that_cannot_be_written_to_is_another_folder(monkeypatch: pytest.Monk
     yield doctor._cache, "set XDG_CACHE_HOME to a folder that can be written to and that stays"
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert doctor._cache().endswith("can be written to")
+    return None
+
+
+@case
+def a_spark_home_of_another_spark_is_unset(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Steps:
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    yield prepare_environment, "unset SPARK_HOME, or let it name a Spark of pyspark's version"
+    monkeypatch.setenv("SPARK_HOME", str(Path(pyspark.__file__).parent))
+    assert prepare_environment() is not None
+    monkeypatch.delenv("SPARK_HOME")
+    assert prepare_environment() is not None
+    return None
+
+
+START = """
+from lake_assets.errors import SparkUnavailableError
+from lake_assets.spark.session import spark_config, start_session
+try:
+    print(start_session(spark_config(settings={"spark.master": "local[1]"})).range(3).count())
+except SparkUnavailableError as error:
+    print(error)
+"""
+
+
+@in_seconds
+def a_setting_by_which_spark_does_not_start_is_corrected_in_its_file(tmp_path: Path) -> Steps:
+    file = tmp_path / "spark-defaults.conf"
+
+    def start() -> str:
+        run = run_python("-c", START, folder=tmp_path, environment={"SPARK_CONF_DIR": str(tmp_path)})
+        text = run.stdout.strip()
+        if "does not start" in text:
+            problem, fix = text.split(": correct ")
+            raise SparkUnavailableError(f"{problem}:", f"correct {fix}")
+        return text
+
+    file.write_text("spark.eventLog.enabled true\nspark.eventLog.dir hdfs://nobody.invalid/logs\n")
+    yield start, "correct them in the section `spark` of the config"
+    file.write_text("")
+    assert start() == "3"
     return None
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyspark
 import pytest
 
 from dev.servers.absent import absent
@@ -66,6 +67,45 @@ def test_spark_logs_nothing_unless_the_settings_say_so(monkeypatch: pytest.Monke
     assert "log4j2.properties" in silent["spark.driver.defaultJavaOptions"]
     monkeypatch.setenv("SPARK_CONF_DIR", "/etc/spark")
     assert "spark.driver.defaultJavaOptions" not in spark_config()
+
+
+def test_the_settings_of_the_machines_own_file_hold_before_those_of_the_package(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    lines = "# ours\nspark.master local[3]\nspark.sql.shuffle.partitions = 7\n\n  spark.log.level:WARN\nx.y z\n"
+    for variable, folder in (("SPARK_CONF_DIR", tmp_path), ("SPARK_HOME", tmp_path / "conf")):
+        folder.mkdir(exist_ok=True)
+        (folder / "spark-defaults.conf").write_text(lines)
+        with monkeypatch.context() as patch:
+            patch.setenv(variable, str(tmp_path))
+            config = spark_config()
+            assert config["spark.master"] == "local[3, 2]"
+            assert {"spark.sql.shuffle.partitions", "spark.log.level", "x.y"} & config.keys() == set()
+            own = spark_config(settings={"spark.master": "local[2]", "spark.sql.shuffle.partitions": "9"})
+            assert (own["spark.master"], own["spark.sql.shuffle.partitions"]) == ("local[2, 2]", "9")
+
+
+def test_a_spark_home_of_another_spark_is_refused_by_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "jars").mkdir()
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    with pytest.raises(SparkUnavailableError, match=r"^SPARK_HOME=\S+ has no Spark"):
+        prepare_environment()
+    jar = tmp_path / "jars" / "spark-core_2.12-3.5.1.jar"
+    jar.touch()
+    with pytest.raises(SparkUnavailableError, match=r"is Spark 3\.5\.1, and the installed pyspark is 4"):
+        prepare_environment()
+    jar.rename(jar.with_name(f"spark-core_2.13-{pyspark.__version__}-company-1.jar"))
+    assert prepare_environment() is not None
+
+
+def test_the_jvm_names_files_in_utf_8_in_any_locale(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LC_ALL", "C")
+    monkeypatch.setattr("locale.getencoding", lambda: "UTF-8")
+    prepare_environment()
+    assert os.environ["LC_ALL"] == "C"
+    monkeypatch.setattr("locale.getencoding", lambda: "ANSI_X3.4-1968")
+    prepare_environment()
+    assert os.environ["LC_ALL"] == "C.UTF-8"
 
 
 def test_a_client_sets_nothing_but_sql_and_the_users_settings_and_names_the_extra_that_it_lacks(
