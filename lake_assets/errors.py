@@ -116,12 +116,12 @@ class ObjectRefusedError(StorageError):
     """A storage refuses access to one object; access to others may be allowed."""
 
 
-class AbsentStorageError(StorageError):
-    """The folder, bucket or container of a storage does not exist."""
-
-
 class WholeStorageError(StorageError):
-    """A storage accepts no object: it is full, refuses the key, or does not exist."""
+    """A storage accepts no request: its key, clock, region or certificate is wrong, it is full, or does not exist."""
+
+
+class AbsentStorageError(WholeStorageError):
+    """The folder, bucket or container of a storage does not exist."""
 
 
 class LandingError(LakeAssetsError):

@@ -7,7 +7,7 @@ import pytest
 from dev.servers.s3 import S3Server
 from lake_assets.api.stream import open_stream
 from lake_assets.config.storages import AnyStorage, S3Storage
-from lake_assets.errors import CatalogError, LakeAssetsError, ObjectRefusedError, StorageError, StorageUnreachableError
+from lake_assets.errors import LakeAssetsError, ObjectRefusedError, StorageError, StorageUnreachableError
 from lake_assets.ingest.api import ingest_all
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.landing.writer import LandingWriter
@@ -93,7 +93,7 @@ def test_the_object_and_the_right_are_named(denied: World, do: Callable[[AnyStor
 
 
 def test_a_wrong_key_is_no_missing_right(s3: S3Server) -> None:
-    with pytest.raises(StorageError, match="refuses access: check key_id and secret") as raised:
+    with pytest.raises(StorageError, match="was not read: check key_id and secret") as raised:
         Store(S3Storage.model_validate(bucket_on(s3) | {"secret": "wrong"})).get(KEY, "etag")
     assert "s3:GetObject" not in str(raised.value)
 
@@ -154,10 +154,9 @@ def test_a_query_of_an_object_that_may_not_be_read_names_the_object(local_world:
     index(local_world)
     s3.deny_reading(local_world.source["bucket"], f"some/prefix/{KEY}")
 
-    message = rf"a storage of the lake refuses access: .*{NAME}.*: grant its key the right"
     another = open_stream(local_world.config, "sales").lake  # the first one's engine remembers the file
 
-    with another.open(read_only=True) as lake, pytest.raises(CatalogError, match=message):
+    with another.open(read_only=True) as lake, pytest.raises(ObjectRefusedError, match=READ):
         lake.rows("SELECT sum(total) FROM lake.sales")
 
 

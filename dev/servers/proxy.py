@@ -315,7 +315,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer_error(self, status: int, code: str | None) -> None:
         """The error as S3 words it; the clients decide by the code in it whether to try again."""
-        code = code or _CODES.get(status, "InternalError")
+        named = "InternalError" if status == HTTPStatus.INTERNAL_SERVER_ERROR else HTTPStatus(status).phrase
+        code = code or _CODES.get(status, named.title().replace(" ", ""))
         body = f"<?xml version='1.0'?><Error><Code>{code}</Code><Message>injected</Message></Error>".encode()
         self.send_response_only(status)
         self.send_header("Content-Type", "application/xml")

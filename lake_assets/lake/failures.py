@@ -2,26 +2,39 @@
 
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from http import HTTPStatus
 from pathlib import Path
+from urllib.parse import unquote
 
 import duckdb
 
 from lake_assets.config.catalogs import FileCatalog, MotherDuckCatalog, PostgresCatalog
 from lake_assets.config.lake import Lake
 from lake_assets.config.secrets import mask_error
-from lake_assets.errors import CatalogError, CatalogLockedError, LakeAssetsError, LakeUnreachableError
+from lake_assets.config.storages import AnyStorage, LocalStorage
+from lake_assets.errors import (
+    CatalogError,
+    CatalogLockedError,
+    LakeAssetsError,
+    LakeUnreachableError,
+    StorageUnreachableError,
+)
 from lake_assets.lake import postgres
 from lake_assets.lake.attach import chained, data_path
 from lake_assets.lake.vendor_errors import Meaning, matches, texts
 from lake_assets.storage.retry_window import using
-from lake_assets.storage.storage_errors import no_credentials
+from lake_assets.storage.storage_errors import Operation, no_credentials, storage_error
+from lake_assets.storage.vendor_errors import Meaning as StorageMeaning
+from lake_assets.storage.vendor_errors import meaning_of
 
 BUSY = 60.0  # seconds that a writer without the lake's lock may hold a catalog
 
 _ROOM = 2**20  # bytes of a disk; with fewer, SQLite's I/O error means that it is full
+# Where DuckDB names what it has asked for, the server of a bucket of AWS, and a request that writes.
+_REQUEST = re.compile(r"(?:reading '|to URL |HTTP [A-Z]+ to '|glob \")(.+?)(?:' in region|: |'|\")")
+_HOST = re.compile(r"^(.+?)\.s3[.-][^/]*")
+_WRITTEN = re.compile(r"\bto URL |HTTP (?:PUT|POST) ")
 _NOT_WRITTEN = re.compile(r'file "([^"]+)": No space left on device')
 
 OVERTAKEN = "Transaction conflict: another writer was faster"  # in DuckDB's words, by which a conflict is known
@@ -55,17 +68,39 @@ def is_locked(error: BaseException) -> bool:
     return matches(error.__cause__ or error, Meaning.LOCKED)
 
 
-def storage_failed(error: duckdb.Error) -> bool:
-    """Return whether the storage failed, also after DuckDB's own retries, by a transient error."""
-    status = getattr(error, "status_code", None)  # of an HTTPException
-    if status is not None:
-        return int(status) == HTTPStatus.TOO_MANY_REQUESTS or int(status) >= HTTPStatus.INTERNAL_SERVER_ERROR
-    return isinstance(error, duckdb.IOException) and matches(error, Meaning.NO_ANSWER)
+def storage_failure(error: duckdb.Error, storages: Iterable[AnyStorage]) -> LakeAssetsError | None:
+    """Return the error of a storage that did not answer DuckDB, or not as asked; None if it is not the cause.
+
+    An object that does not exist is a fault of the catalog's.
+    """
+    means = meaning_of(error) if isinstance(error, (duckdb.HTTPException, duckdb.IOException)) else None
+    if means in (None, StorageMeaning.NOT_FOUND):
+        return None
+    text = str(error)
+    storage, key = _asked(text, storages)
+    if storage is None:  # of a server that a statement names
+        problem = f"a storage cannot be reached or fails: {one_line(text)}:"
+        is_away = means is StorageMeaning.TRANSIENT
+        return LakeUnreachableError(problem, "check endpoint and network, and run it again.") if is_away else None
+    operation: Operation = "write" if _WRITTEN.search(text) else "read" if key else "list"
+    ours = storage_error(error, storage, operation, f"{storage.root}/{key}" if key else None)
+    if isinstance(ours, StorageUnreachableError):
+        return LakeUnreachableError(ours.problem, ours.hint)
+    return ours
 
 
-def is_refusal(error: duckdb.Error) -> bool:
-    """Return whether a storage refused access to its key."""
-    return getattr(error, "status_code", None) in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}
+def _asked(text: str, storages: Iterable[AnyStorage]) -> tuple[AnyStorage | None, str]:
+    """Return which storage DuckDB has asked, by the text of its error, and for which key; of a listing it is empty."""
+    named = _REQUEST.search(text)
+    scheme, _, path = (named[1] if named else "").partition("://")
+    if scheme.startswith("http"):  # with a server before the bucket, or the bucket in the server's name
+        path = _HOST.sub(r"\1", unquote(path))
+    for storage in sorted(storages, key=lambda storage: len(storage.root), reverse=True):
+        before, root, key = f"{path}/".partition(f"{storage.root.partition('://')[2]}/")
+        is_above = f"{storage.root}/".partition("://")[2].startswith(before)  # a listing is of the bucket
+        if not isinstance(storage, LocalStorage) and (root or (before and is_above)):
+            return storage, key.rstrip("/")
+    return None, ""
 
 
 @contextmanager
@@ -87,16 +122,8 @@ def outer_error(error: duckdb.Error, config: Lake) -> LakeAssetsError | None:
     """Return the error for a storage or server that is away or refuses; None if the statement is at fault."""
     if matches(error, Meaning.NO_CREDENTIALS):
         return no_credentials(*chained(config))
-    if storage_failed(error):
-        return LakeUnreachableError(
-            f"a storage of the lake cannot be reached or fails: {one_line(str(error))}:",
-            "check endpoint and network, and run it again.",
-        )
-    if is_refusal(error):
-        return CatalogError(
-            f"a storage of the lake refuses access: {one_line(str(error))}:",
-            "grant its key the right to read and write there (of S3: s3:GetObject, s3:PutObject), or correct it.",
-        )
+    if failed := storage_failure(error, config.storages):
+        return failed
     catalog = config.catalog
     return postgres.connection_error(catalog, error) if isinstance(catalog, PostgresCatalog) else None
 

@@ -16,7 +16,6 @@ class Meaning(Enum):
     ABSENT = auto()  # there is no lake
     GONE = auto()  # the catalog has no table or column of this name
     ENCRYPTION = auto()  # the lake was created with the other setting of `encrypted`
-    NO_ANSWER = auto()  # a storage of the lake cannot be reached
     AWAY = auto()  # the catalog's server is unreachable, or accepts no connections for now
     FILES_KEPT = auto()  # a commit has failed, and DuckLake could not delete its files
     LOST = auto()  # the connection to the catalog's server was lost
@@ -60,7 +59,6 @@ DUCKDB = (
     Text('Cannot open file "[^"]+": No such file', Meaning.REJECTED, "a file of a table is gone", False, _LOST),
     Text("error reading '[^']+'.* \\(HTTP 404 ", Meaning.REJECTED, "the same of a table in a bucket", False, _LOST),
     Text("No space left on device", Meaning.FULL, "the disk of the catalog or of a data file is full", False),
-    Text(r" error for HTTP [A-Z]+ to '", Meaning.NO_ANSWER, "the server of a storage does not answer"),
     Text("Unable to connect to Postgres", Meaning.NOT_CONNECTED, "a connection to the catalog's server fails"),
     Text("Secret Validation Failure", Meaning.NO_CREDENTIALS, "the credential chain has no credentials"),
     Text(

@@ -68,7 +68,7 @@ def _stage(batches: Iterable[pa.RecordBatch], job: Job, folder: str, written: li
             written.append(store.uri(key))
             with (
                 path.open("rb") as source,
-                storage_errors(job.storage, store.uri(key), "written"),
+                storage_errors(job.storage, store.uri(key), "write"),
                 store.create(key) as sink,
             ):
                 shutil.copyfileobj(source, sink, COPIED)

@@ -127,7 +127,7 @@ class _Letter:
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
-        with masking(self._store.storage), storage_errors(self._store.storage, self._store.uri(self._key), "written"):
+        with masking(self._store.storage), storage_errors(self._store.storage, self._store.uri(self._key), "write"):
             yield
 
 

@@ -11,8 +11,9 @@ from lake_assets.errors import SourceError
 from lake_assets.escapes import visible_name
 from lake_assets.parquet.parquet_files import ParquetRows
 from lake_assets.storage.arrow import ArrowStore
-from lake_assets.storage.storage_errors import changed_object, failure, is_of_cloud
+from lake_assets.storage.storage_errors import changed_object, storage_error
 from lake_assets.storage.store import Store
+from lake_assets.storage.vendor_errors import meaning_of
 
 BATCH_ROWS = 131_072
 _TITLES = {"parquet": "Parquet", "csv": "CSV", "json": "JSON", "orc": "ORC", "avro": "Avro"}
@@ -54,10 +55,10 @@ def readable(storage: AnyStorage, uri: str, form: str = "parquet") -> Iterator[N
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise _damaged(uri, form, error) from error
     except OSError as error:
-        if error.errno is not None or is_of_cloud(error):
+        if error.errno is not None or meaning_of(error) is not None:
             mask_error(error, storage)
             refusal = Store(storage).refusal(uri.removeprefix(f"{storage.root}/"))
-            raise (refusal or failure(error, storage, uri, "read")) from error
+            raise (refusal or storage_error(error, storage, "read", uri)) from error
         raise _damaged(uri, form, error) from error
 
 

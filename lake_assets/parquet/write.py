@@ -69,7 +69,7 @@ class _Groups:
 def _write_file(groups: _Groups, store: ArrowStore, job: Job, key: str) -> DataFile:
     """Write one file of the next row groups, up to the target size."""
     nan = groups.nan
-    with storage_errors(job.storage, store.uri(key), "written"), ExitStack() as stack:
+    with storage_errors(job.storage, store.uri(key), "write"), ExitStack() as stack:
         sink = stack.enter_context(store.create(key))
         first = groups.take()
         writer = stack.enter_context(

@@ -201,7 +201,7 @@ def as_boto(storage: S3Storage | R2Storage, *, seconds: float = 0) -> Any:  # no
         ignore_configured_endpoint_urls=True,  # those of the environment
         **({"signature_version": UNSIGNED} if access.is_anonymous else {}),
     )
-    return boto3.session.Session().client(
+    client = boto3.session.Session().client(
         "s3",
         endpoint_url=access.endpoint,
         region_name=access.region,
@@ -210,6 +210,13 @@ def as_boto(storage: S3Storage | R2Storage, *, seconds: float = 0) -> Any:  # no
         aws_session_token=access.token,
         config=config,
     )
+    # It stays in the config's region, as the others do: it would ask for the bucket's own, without end if none is told.
+    client.meta.events.register_last("before-parameter-build.s3", _stay)
+    return client
+
+
+def _stay(context: dict[str, Any], **_: object) -> None:
+    context["s3_redirect"]["redirected"] = True
 
 
 def as_duckdb_secret(storage: AnyStorage) -> dict[str, str]:

@@ -44,13 +44,16 @@ def create(path: Path, body: bytes) -> bool:
     return True
 
 
-def refusal(error: Exception) -> StorageError | None:
-    """Return the error of ours for one of a folder, with the path and the fix; None if the cause is not known."""
+def refusal(error: Exception, uri: str | None) -> StorageError | None:
+    """Return the error of ours for one of a folder, with the path and the fix; None if the cause is not known.
+
+    The path is that of `uri` if the error has none.
+    """
     if loop := find(error, Meaning.LINK_LOOP):
         return _loop(loop[1])
     path, number = file_and_number(error)
-    if isinstance(error, OSError) and error.errno is not None and error.filename is not None:
-        path, number = os.fsdecode(error.filename), error.errno
+    if isinstance(error, OSError) and error.errno is not None:
+        path, number = uri if error.filename is None else os.fsdecode(error.filename), error.errno
     if path is None or number is None:
         return None
     if number in (errno.EACCES, errno.EPERM):

@@ -19,7 +19,7 @@ from lake_assets.storage import retry_window
 from lake_assets.storage.clients import as_boto
 from lake_assets.storage.manifest import Original
 from lake_assets.storage.storage_errors import changed_object, no_answer
-from lake_assets.storage.vendor_errors import DELETION
+from lake_assets.storage.vendor_errors import DELETION, Meaning, meaning_of
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta
@@ -29,8 +29,6 @@ PART = 512 * 2**20  # bytes of each part of a larger object
 _PARTS = 8  # at a time
 _ANSWER = 600.0  # seconds that the copy of a large object may take
 _GONE = {http.HTTPStatus.NOT_FOUND, http.HTTPStatus.PRECONDITION_FAILED}
-_REFUSALS = {http.HTTPStatus.UNAUTHORIZED, http.HTTPStatus.FORBIDDEN}
-_LATER = {http.HTTPStatus.REQUEST_TIMEOUT, http.HTTPStatus.TOO_MANY_REQUESTS}
 _CHECKSUMS = ("SHA256", "CRC64NVME")
 _CONTENT = "application/vnd.apache.parquet"
 
@@ -52,7 +50,7 @@ def abort_uploads(storage: AnyStorage, prefix: str) -> None:
 def page(storage: S3Storage | R2Storage, prefix: str, after: str) -> tuple["list[ObjectMeta]", bool]:
     """Return up to 1,000 objects below a folder whose keys sort after a text, and whether others follow.
 
-    Keys are exactly as they are named. Raises PermissionError if the store refuses, and OSError if it fails.
+    Keys are exactly as they are named. Raises OSError if the store refuses or fails.
     """
     root = _whole_key(storage, "")
     answer = _listing(storage, prefix, **{"StartAfter": f"{root}{after}"} if after else {})
@@ -109,11 +107,9 @@ def retried(storage: S3Storage | R2Storage, work: Callable[[], Result]) -> Resul
 
 
 def _is_transient(error: BaseException) -> bool:
-    from botocore.exceptions import BotoCoreError  # noqa: PLC0415 - boto3 takes its time
+    from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415 - boto3 takes its time
 
-    status = _status(error)
-    is_of_server = status >= http.HTTPStatus.INTERNAL_SERVER_ERROR and status != http.HTTPStatus.NOT_IMPLEMENTED
-    return isinstance(error, BotoCoreError) or is_of_server or status in _LATER
+    return isinstance(error, (BotoCoreError, ClientError)) and meaning_of(error) in (None, Meaning.TRANSIENT)
 
 
 def _status(error: BaseException) -> int:
@@ -177,10 +173,7 @@ def tag(storage: S3Storage, key: str, name: str, value: str) -> None:
 
 
 def _os_error(error: Exception, what: str) -> OSError:
-    status = _status(error)
-    kind = PermissionError if status in _REFUSALS else OSError
-    reason = f"status code: {status}" if status else f"no answer ({type(error).__name__})"
-    return kind(f"{what} failed: {reason}")
+    return OSError(f"{what} failed: {error}")  # its cause has the answer
 
 
 def copy_in_s3(source: S3Storage | R2Storage, original: Original, target: S3Storage | R2Storage, key: str) -> bool:

@@ -41,7 +41,7 @@ def copy_object(
     """
     is_local = isinstance(source, LocalStorage) and isinstance(target, LocalStorage)
     if is_local:
-        with storage_errors(target, f"{target.root}/{key}", "written"):
+        with storage_errors(target, f"{target.root}/{key}", "write"):
             _copy_file(Store(source), original, Path(target.root, key), may_link=may_link)
     elif _copied_by_store(source, original, target, key):
         return  # whole, by the ETag
@@ -71,7 +71,7 @@ def _copy_bytes(source: Store, original: Original, target: ArrowStore, key: str)
     with (
         masking(source.storage, target.storage),
         ThreadPoolExecutor(_AHEAD) as pool,
-        storage_errors(target.storage, target.uri(key), "written"),
+        storage_errors(target.storage, target.uri(key), "write"),
         target.create(key) as sink,
     ):
         for chunk in _chunks(source, original, pool):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Literal
 
-from obstore.exceptions import InvalidPathError, NotFoundError, PermissionDeniedError, UnauthenticatedError
+from obstore.exceptions import InvalidPathError
 
 from lake_assets.config.secrets import mask_error
 from lake_assets.config.storages import (
@@ -31,9 +31,8 @@ from lake_assets.errors import (
 )
 from lake_assets.escapes import visible_name
 from lake_assets.storage import local
-from lake_assets.storage.vendor_errors import Meaning, code_of, find, meaning_of
+from lake_assets.storage.vendor_errors import Meaning, answer_of, find, meaning_of
 
-Doing = Literal["read", "written"]
 Operation = Literal["list", "read", "write", "delete"]
 
 _DONE: dict[Operation, str] = {"list": "listed", "read": "read", "write": "written", "delete": "deleted"}
@@ -60,14 +59,13 @@ _RIGHTS: dict[str, dict[Operation, str]] = {
 }
 """The right that an operation needs, by its name in the vendor's console."""
 
+# Of an error without an answer of the server: the request, which differs for each object.
 _PREAMBLE = re.compile(
     r"^Generic \w+ error: |Error performing (?:list request: Error performing )?\w+ \S+ in [^\s,]+"
     r"(?:, after \d+ retries, max_retries: \d+, retry_timeout: \S+)? +- |"
     r"^.*?AWS Error \w+(?: \(HTTP status \d+\))? during \w+ operation: |^.*Azure Error: \[\w*\] |; Details: .*$"
 )
 _REGION = re.compile(r"(?:expecting '|<Region>)([a-z0-9-]+)")
-_REASON = 200  # characters
-_REFUSALS = (PermissionDeniedError, UnauthenticatedError, PermissionError)
 
 
 # The client checks a key when it gets one, and in the answer to a listing.
@@ -75,48 +73,16 @@ _ODD_NAME = re.compile(r'Path "([^"]*)"', re.DOTALL)
 
 
 @contextmanager
-def storage_errors(storage: AnyStorage, uri: str, doing: Doing) -> Iterator[None]:
+def storage_errors(storage: AnyStorage, uri: str, operation: Operation) -> Iterator[None]:
     """Raise the errors of a block that reads or writes one object as errors of ours without secrets.
 
-    Raises:
-        StorageUnreachableError: the storage did not answer, or failed; a retry may succeed.
-        WholeStorageError: the storage is full, refuses the key, or does not exist.
-        ObjectRefusedError: the key may not read this object.
-        StorageError: any other reason; another object may succeed.
+    Raises what `storage_error` returns.
     """
     try:
         yield
     except OSError as error:
         mask_error(error, storage)
-        raise failure(error, storage, uri, doing) from error
-
-
-def failure(error: OSError, storage: AnyStorage, uri: str, doing: Doing) -> StorageError:
-    """Return the error of ours for one of Arrow or of the operating system while an object was read or written."""
-    uri = visible_name(uri)
-    match meaning_of(error):
-        case Meaning.FULL:
-            return WholeStorageError(
-                f"{location(storage)} has no space left: {uri} was not {doing}:",
-                "free space there, or move the storage to a larger disk or quota, and run it again.",
-            )
-        case Meaning.LONG_NAME:
-            return StorageError(
-                f"{location(storage)} takes no name as long as that of {uri}, which was not {doing}:",
-                "shorten the partition's value; a folder takes 255 bytes a name, and a bucket 1,024 for a whole key.",
-            )
-        case Meaning.WRONG_KEY | Meaning.REFUSED as refusal:
-            return _refused(error, storage, uri, doing, is_wrong_key=refusal is Meaning.WRONG_KEY)
-        case Meaning.ABSENT:
-            return WholeStorageError(
-                f"{location(storage)} does not exist: {uri} was not {doing}:",
-                "create it, or correct its name in the config.",
-            )
-        case Meaning.TRANSIENT:
-            return no_answer(error, storage, f"{uri} was not {doing}")
-    return StorageError(
-        f"{uri} was not {doing} by {location(storage)}: {reason(error)}:", "correct the cause, and run it again."
-    )
+        raise storage_error(error, storage, operation, uri) from error
 
 
 def odd_name(error: Exception, root: str, uri: str | None) -> LakeAssetsError | None:
@@ -130,57 +96,101 @@ def odd_name(error: Exception, root: str, uri: str | None) -> LakeAssetsError | 
     return kind(f"no client reads an object with such a name as {visible_name(name)}:", "rename it, or move it away.")
 
 
-def _by_answer(error: Exception, storage: AnyStorage, uri: str | None) -> LakeAssetsError | None:
-    """Return the error for an answer of S3 that has one meaning for every operation; None for others."""
-    text = str(error)
-    if find(text, Meaning.WRONG_CLOCK):
-        return StorageError(
-            f"{location(storage)} refuses requests with the time of this machine, whose clock is wrong:",
-            "set the clock, such as by NTP, and run it again.",
-        )
-    if find(text, Meaning.OTHER_REGION):
-        named = _REGION.search(text)
-        return StorageError(
-            f"the bucket of {storage.root} is in another region{f': {named[1]}' if named else ''}:",
-            "set `region` of the storage to that of its bucket.",
-        )
-    if uri is not None and find(text, Meaning.ARCHIVED):
-        return SourceError(
-            f"the object {visible_name(uri)} is in an archive of {location(storage)}:",
-            "restore it there and ingest the partition with --force, or let the stream's `files` leave it out.",
-        )
-    return None
-
-
-def client_error(
-    error: Exception, storage: AnyStorage, operation: Operation, uri: str | None, refusing: Callable[[], str]
+def storage_error(
+    error: Exception,
+    storage: AnyStorage,
+    operation: Operation,
+    uri: str | None = None,
+    refusing: Callable[[], str] | None = None,
 ) -> LakeAssetsError:
-    """Return the error of ours for one of the client or of the operating system.
+    """Return the error of ours for one of any client or of the operating system.
 
     `uri` is None if the operation was on the storage, or on a folder in it. `refusing` returns the URI of the storage
     or folder that refuses access; it may send a request.
+
+    It is a SourceError or an ObjectRefusedError if only this object is the cause, a WholeStorageError if every object
+    would have it, and a StorageUnreachableError if a retry may succeed.
     """
-    if isinstance(storage, LocalStorage) and (refusal := local.refusal(error)):
+    if isinstance(storage, LocalStorage) and (refusal := local.refusal(error, uri)):
         return refusal
-    if (known := _by_answer(error, storage, uri)) is not None:
-        return known
-    # Where the store gives a code, the code decides: a clock that is wrong is a 403 too.
-    text = code_of(error) or str(error)
-    if isinstance(error, UnauthenticatedError) or find(text, Meaning.WRONG_KEY):
-        return StorageError(f"{storage.root} refuses access:", access_fix(storage))
-    if isinstance(error, _REFUSALS) or find(text, Meaning.REFUSED):
-        if uri is None:
-            return StorageError(f"{refusing()} refuses access:", access_fix(storage, operation))
-        return refused_object(storage, uri, operation)
-    if find(text, Meaning.ABSENT):
-        kind = "container" if isinstance(storage, AzureStorage) else "bucket"
-        return AbsentStorageError(
-            f"the {kind} {storage.root.split('/')[2]!r} does not exist at {server_of(storage)}:",
-            f"create it, or correct `{kind}` in the config.",
+    means, place, named = meaning_of(error), location(storage), visible_name(uri) if uri else ""
+    undone = f"{named} was not {_DONE[operation]}" if uri else None
+    if (whole := _whole(means, error, storage, undone)) is not None:
+        return whole
+    match means:
+        case Meaning.ARCHIVED if uri:
+            return SourceError(
+                f"the object {named} is in an archive of {place}:",
+                "restore it there and ingest the partition with --force, or let the stream's `files` leave it out.",
+            )
+        case Meaning.LONG_NAME:
+            return StorageError(
+                f"{place} takes no name as long as that of {named}, which was not {_DONE[operation]}:",
+                "shorten the partition's value; a folder takes 255 bytes a name, and a bucket 1,024 for a whole key.",
+            )
+        case Meaning.REFUSED:
+            return _refused(storage, operation, uri, refusing)
+        case Meaning.NOT_FOUND if not uri:
+            return StorageError(f"{storage.root} was removed while it was read:", "run it again.")
+        case Meaning.TRANSIENT | Meaning.BROKEN_OFF:
+            return no_answer(error, storage, undone)
+        case None if not isinstance(storage, LocalStorage) or uri is None:
+            return no_answer(error, storage, undone)
+    return StorageError(
+        f"{named or storage.root} was not {_DONE[operation]} by {place}: {reason(error)}:",
+        "correct the cause, and run it again.",
+    )
+
+
+def _whole(
+    means: Meaning | None, error: Exception, storage: AnyStorage, undone: str | None
+) -> WholeStorageError | None:
+    """Return the error that every request to the storage would have; None for another one."""
+    place, more = location(storage), f": {undone}" if undone else ""
+    match means:
+        case Meaning.OTHER_REGION:
+            region = _REGION.search(f"{error} {getattr(error, 'body', '')}")
+            return WholeStorageError(
+                f"the bucket of {storage.root} is in another region{f': {region[1]}' if region else ''}:",
+                "set `region` of the storage to that of its bucket.",
+            )
+        case Meaning.WRONG_CLOCK:
+            return WholeStorageError(
+                f"{place} refuses requests with the time of this machine, whose clock is wrong:",
+                "set the clock, such as by NTP, and run it again.",
+            )
+        case Meaning.UNTRUSTED:
+            return WholeStorageError(
+                f"the certificate of {place} is not trusted: {reason(error)}:",
+                "let this machine trust the authority that signed it, or correct the host in `endpoint`.",
+            )
+        case Meaning.FULL:
+            return WholeStorageError(
+                f"{place} has no space left{more}:",
+                "free space there, or move the storage to a larger disk or quota, and run it again.",
+            )
+        case Meaning.WRONG_KEY:
+            return WholeStorageError(f"{place if more else storage.root} refuses access{more}:", access_fix(storage))
+        case Meaning.ABSENT:
+            kind = "container" if isinstance(storage, AzureStorage) else "bucket"
+            return AbsentStorageError(
+                f"the {kind} {storage.root.split('/')[2]!r} does not exist at {server_of(storage)}:",
+                f"create it, or correct `{kind}` in the config.",
+            )
+    return None
+
+
+def _refused(
+    storage: AnyStorage, operation: Operation, uri: str | None, refusing: Callable[[], str] | None
+) -> StorageError:
+    if uri is None:
+        return StorageError(
+            f"{refusing() if refusing else storage.root} refuses access:", access_fix(storage, operation)
         )
-    if isinstance(error, (NotFoundError, FileNotFoundError)):
-        return StorageError(f"{storage.root} was removed while it was read:", "run it again.")
-    return no_answer(error, storage, f"{uri} was not read" if uri and operation == "read" else None)
+    # The names that are written are new, so no rule names them: every other object would be refused too.
+    kind = WholeStorageError if operation == "write" else ObjectRefusedError
+    problem = f"{location(storage)} refuses access: {visible_name(uri)} was not {_DONE[operation]}:"
+    return kind(problem, access_fix(storage, operation))
 
 
 def no_answer(error: Exception, storage: AnyStorage, consequence: str | None = None) -> StorageUnreachableError:
@@ -190,25 +200,6 @@ def no_answer(error: Exception, storage: AnyStorage, consequence: str | None = N
     if getattr(error, "errno", None) in (errno.EMFILE, errno.ENFILE):
         return StorageUnreachableError(problem, "raise the limit of open files (ulimit -n), and run it again.")
     return StorageUnreachableError(problem, reach_fix(storage))
-
-
-def _refused(error: OSError, storage: AnyStorage, uri: str, doing: Doing, *, is_wrong_key: bool) -> StorageError:
-    problem = f"{location(storage)} refuses access: {uri} was not {doing}:"
-    if error.errno is not None:
-        return StorageError(problem, access_fix(storage))  # one folder
-    if is_wrong_key:
-        return WholeStorageError(problem, access_fix(storage))
-    if doing == "read":
-        return refused_object(storage, uri)
-    # The names that a task writes are new, so no rule names them: every other object would be refused too.
-    return WholeStorageError(problem, access_fix(storage, "write"))
-
-
-def refused_object(storage: AnyStorage, uri: str, operation: Operation = "read") -> ObjectRefusedError:
-    """Return the error for an object whose storage refuses this operation."""
-    return ObjectRefusedError(
-        f"{location(storage)} refuses access: {uri} was not {_DONE[operation]}:", access_fix(storage, operation)
-    )
 
 
 def changed_object(uri: str, what: str = "changed") -> SourceError:
@@ -234,17 +225,16 @@ def no_credentials(*roots: str) -> StorageError:
     )
 
 
-def is_of_cloud(error: OSError) -> bool:
-    """Return whether a cloud's client raised it, and not a reader that found wrong bytes."""
-    return find(error, Meaning.TRANSIENT) is not None
-
-
 def reason(error: Exception) -> str:
-    """Return the first line of a client's error, without the request, which differs for each object."""
+    """Return the server's own code and words, or the first line of a client's error without the request."""
+    if (answer := answer_of(error)) is not None and (answer.code or answer.words):
+        return ": ".join(filter(None, (answer.code, answer.words))).rstrip(".:; ")
+    if untrusted := find(error, Meaning.UNTRUSTED):
+        return re.sub(r"\(\s*", ": ", untrusted[0])
     text, before = " ".join(str(error).split("\n", 1)[0].split()), ""
     while text != before:
         text, before = _PREAMBLE.sub("", text), text
-    return text[:_REASON].rstrip(".:; ")
+    return text.rstrip(".:; ")
 
 
 def location(storage: AnyStorage) -> str:
@@ -266,8 +256,6 @@ def server_of(storage: AnyStorage) -> str | None:
 
 def access_fix(storage: AnyStorage, operation: Operation | None = None) -> str:
     """Return how to fix a storage that refuses an operation, or, if that is None, the key itself."""
-    if isinstance(storage, LocalStorage):
-        return "let this user read and write the folder and what is in it."
     if isinstance(storage, WebStorage):
         return "read public files over https://, and others from the bucket behind it."
     ways = {"gcs": "service_account", "azure": "account_key, connection_string or sas"}

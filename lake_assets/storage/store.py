@@ -27,10 +27,10 @@ from lake_assets.storage.storage_errors import (
     Operation,
     access_fix,
     changed_object,
-    client_error,
     location,
     odd_name,
     reason,
+    storage_error,
 )
 from lake_assets.storage.vendor_errors import Meaning, find
 
@@ -203,14 +203,12 @@ class Store:
         return body
 
     def refusal(self, key: str) -> LakeAssetsError | None:
-        """Return why S3 refuses to give an object, which Arrow's errors do not say; None if it does not refuse."""
+        """Return why S3 does not give an object, which no HEAD and no error of Arrow says; None if it does."""
         if not isinstance(self.storage, S3Storage | R2Storage):
             return None
         try:
             with self._errors("read", key):
                 obstore.get(_made(once(self.storage)), key, options={"range": (0, 1)}).bytes()
-        except StorageUnreachableError:
-            return None
         except LakeAssetsError as error:
             return error
         return None
@@ -414,7 +412,11 @@ class Store:
             if isinstance(error, ValueError) and not isinstance(error, ObstoreError):
                 raise
             uri = None if key is None else self.uri(key)
-            raise client_error(error, self.storage, operation, uri, lambda: self._refusing(folder)) from error
+            is_silent = key is not None and "performing HEAD" in str(error)  # the answer to it has no body
+            ours = self.refusal(key) if key is not None and is_silent else None
+            raise (
+                ours or storage_error(error, self.storage, operation, uri, lambda: self._refusing(folder))
+            ) from error
 
     def _refusing(self, folder: str) -> str:
         """Return the URI that cannot be listed: this folder alone, or the whole store, for one error of all folders."""

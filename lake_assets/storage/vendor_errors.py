@@ -1,96 +1,107 @@
 """What the clients and servers of storages and queues say, a table a vendor: all texts, codes and numbers that steer.
 
-Each is provoked on the real client by `storage/test_vendor_errors.py`: on SeaweedFS, Azurite and moto, or, where these
-do not have it (nobody here plays Google), on a server that answers in the form of the vendor's manual. Arrow writes the
-codes of S3 in capitals, and obstore as the store does.
+Codes are provoked at each verb of each client by `storage/test_answers.py`, on a server that answers in the form of the
+vendor's manual, and the texts of clients by `storage/test_vendor_errors.py`.
 """
 
 import errno
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import Enum, auto
 from types import MappingProxyType
+
+from obstore.exceptions import NotFoundError, PermissionDeniedError, UnauthenticatedError
 
 from lake_assets.vendor_texts import Text, Texts
 
 
 class Meaning(Enum):
-    """What an error says of a storage or queue; the first that an error says counts."""
+    """What an error says of a storage or queue."""
 
     ARCHIVED = auto()  # an object has to be restored before it can be read
+    LONG_NAME = auto()  # the name of an object is too long
     OTHER_REGION = auto()  # the bucket is in another region
     WRONG_CLOCK = auto()  # the time of the request is not that of the server
+    UNTRUSTED = auto()  # the server's certificate is signed by none that this machine trusts, or is of another server
     FULL = auto()  # there is no space left
-    LONG_NAME = auto()  # the name of an object is too long
     WRONG_KEY = auto()  # the key itself is refused
     REFUSED = auto()  # access is refused; the key may lack a right
     ABSENT = auto()  # the bucket, container or queue does not exist
+    NOT_FOUND = auto()  # there is no such object
     WRONG_REQUEST = auto()  # the request is refused for another reason, and would be again
-    TRANSIENT = auto()  # a client of a cloud failed; the same may succeed later
-    BROKEN_OFF = auto()  # the answer to a listing has broken off
+    BROKEN_OFF = auto()  # the answer to a listing has broken off; the same may succeed later
+    TRANSIENT = auto()  # a client or server of a cloud failed; the same may succeed later
     LINK_LOOP = auto()  # a symbolic link of a folder leads back to itself
 
 
-S3 = (
-    Text("InvalidObjectState", Meaning.ARCHIVED, "an object is in an archive, such as Glacier"),
-    Text("PermanentRedirect|redirect without LOCATION", Meaning.OTHER_REGION, "the server does not name the region"),
-    Text("AuthorizationHeaderMalformed", Meaning.OTHER_REGION, "the server names the region"),
-    Text("RequestTimeTooSkewed", Meaning.WRONG_CLOCK, "a clock is wrong by 15 minutes"),
-    Text("StorageFull|InsufficientStorage|QuotaExceeded", Meaning.FULL, "a server of one's own is full"),
-    Text("HTTP status 507", Meaning.FULL, "a server of one's own is full, and gives no code"),
-    Text("KeyTooLong", Meaning.LONG_NAME, "a key has more than 1,024 bytes"),
-    Text("INVALID_ACCESS_KEY_ID|InvalidAccessKeyId", Meaning.WRONG_KEY, "the server has no such key"),
-    Text("SIGNATURE_DOES_NOT_MATCH|SignatureDoesNotMatch", Meaning.WRONG_KEY, "the secret is wrong"),
-    Text("INVALID_SIGNATURE", Meaning.WRONG_KEY, "the server signs by other rules"),
-    Text("INVALID_CLIENT_TOKEN_ID|UNRECOGNIZED_CLIENT", Meaning.WRONG_KEY, "the key is of no account"),
-    Text("MISSING_AUTHENTICATION_TOKEN", Meaning.WRONG_KEY, "the request is not signed"),
-    Text("ExpiredToken|InvalidToken", Meaning.WRONG_KEY, "the session_token is old or wrong"),
-    Text(r"(?:HTTP status|status code:?) 401\b", Meaning.WRONG_KEY, "the server gives no code"),
-    Text("ACCESS_DENIED|AccessDenied", Meaning.REFUSED, "the key lacks a right"),
-    Text(r"(?:HTTP status|status code:?) 403\b", Meaning.REFUSED, "the server gives no code"),
-    Text("NO_SUCH_BUCKET|NoSuchBucket", Meaning.ABSENT, "there is no such bucket"),
-    # 408 and 429 ask for another try.
-    Text(r"HTTP status 4(?!08|29)\d\d", Meaning.WRONG_REQUEST, "the server refuses the request"),
-    Text("AWS Error|curl", Meaning.TRANSIENT, "any other error, or the server does not answer"),
+_BY_CODE = {
+    Meaning.ARCHIVED: "InvalidObjectState BlobArchived BlobBeingRehydrated",
+    Meaning.LONG_NAME: "KeyTooLong KeyTooLongError OutOfRangeInput InvalidResourceName",
+    Meaning.OTHER_REGION: "PermanentRedirect AuthorizationHeaderMalformed IllegalLocationConstraintException "
+    "IncorrectEndpoint",
+    Meaning.WRONG_CLOCK: "RequestTimeTooSkewed RequestExpired",
+    Meaning.FULL: "StorageFull InsufficientStorage QuotaExceeded XMinioStorageFull",
+    Meaning.WRONG_KEY: "InvalidAccessKeyId SignatureDoesNotMatch InvalidSignature InvalidClientTokenId "
+    "UnrecognizedClient UnrecognizedClientException MissingAuthenticationToken ExpiredToken InvalidToken "
+    "AuthenticationFailed NoAuthenticationInformation Unauthenticated",
+    Meaning.REFUSED: "AccessDenied AccessForbidden AllAccessDisabled AccountProblem AuthorizationFailure "
+    "AuthorizationPermissionMismatch InsufficientAccountPermissions PermissionDenied",
+    Meaning.ABSENT: "NoSuchBucket ContainerNotFound",
+    Meaning.NOT_FOUND: "NoSuchKey BlobNotFound",
+    Meaning.TRANSIENT: "SlowDown InternalError InternalFailure ServiceUnavailable Throttling ThrottlingException "
+    "RequestThrottled RequestTimeout OperationAborted ServerBusy OperationTimedOut "
+    "Unavailable DeadlineExceeded Internal ResourceExhausted Aborted",
+}
+CODES: Mapping[str, Meaning] = MappingProxyType(
+    {code.lower(): means for means, codes in _BY_CODE.items() for code in codes.split()}
+)
+"""What the codes of S3, Azure and Google say, in lower case, for every client.
+
+Sources: "Error responses" of S3's manual, "Common REST API error codes" of Azure Storage's, and the status codes of
+gRPC. `RequestTimeout` is a 400 that S3 asks to repeat.
+"""
+
+
+def _of_status(status: int) -> Meaning | None:
+    """Return what an answer of HTTP says that has no known code."""
+    known = {301: Meaning.OTHER_REGION, 307: Meaning.OTHER_REGION, 401: Meaning.WRONG_KEY, 403: Meaning.REFUSED}
+    known |= {404: Meaning.NOT_FOUND, 408: Meaning.TRANSIENT, 429: Meaning.TRANSIENT, 507: Meaning.FULL}
+    known |= {501: Meaning.WRONG_REQUEST}
+    first = {4: Meaning.WRONG_REQUEST, 5: Meaning.TRANSIENT}
+    return known.get(status) or first.get(status // 100)
+
+
+# What clients say where they have no answer of a server, or do not pass it on.
+CLIENTS = (
+    Text(r"InvalidCertificate\(\s*\w+", Meaning.UNTRUSTED, "obstore does not trust a certificate"),
+    Text("SSL peer certificate", Meaning.UNTRUSTED, "Arrow or DuckDB does not trust a certificate"),
+    Text("CERTIFICATE_VERIFY_FAILED", Meaning.UNTRUSTED, "boto3 does not trust a certificate"),
+    Text("redirect without LOCATION", Meaning.OTHER_REGION, "S3's 301, as obstore passes it on"),
     Text("Error getting list response body", Meaning.BROKEN_OFF, "the connection breaks during a listing"),
-)
-
-AZURE = (
-    Text("OutOfRangeInput|InvalidResourceName", Meaning.LONG_NAME, "a name is too long, or not one of Azure's"),
-    Text("AuthenticationFailed", Meaning.WRONG_KEY, "the account_key or sas is wrong"),
-    Text("AuthenticationException", Meaning.WRONG_KEY, "the credential chain has no credentials"),
-    Text("AuthorizationFailure", Meaning.REFUSED, "network rules refuse the client; of Azurite, the key is wrong"),
-    Text("AuthorizationPermissionMismatch", Meaning.REFUSED, "the sas or role lacks a right"),
-    Text("ContainerNotFound|[Tt]he specified container does not", Meaning.ABSENT, "there is no such container"),
-    Text("Azure Error", Meaning.TRANSIENT, "any other error, or the server does not answer"),
-)
-
-GOOGLE = (
-    Text("UNAUTHENTICATED", Meaning.WRONG_KEY, "the token is wrong"),
-    Text("PERMISSION_DENIED", Meaning.REFUSED, "the account lacks a right"),
-    Text("[Tt]he specified bucket does not", Meaning.ABSENT, "there is no such bucket"),
-    Text("google::cloud::Status", Meaning.TRANSIENT, "any other error, or the server does not answer"),
-)
-
-WEB = (
-    Text(r"\b401 Unauthorized", Meaning.WRONG_KEY, "the server wants a user's name and password"),
-    Text(r"\b403 Forbidden", Meaning.REFUSED, "the server refuses the file"),
+    Text("AuthenticationException", Meaning.WRONG_KEY, "Azure's credential chain has no credentials"),
+    Text("Unable to locate credentials", Meaning.WRONG_KEY, "boto3's credential chain has no credentials"),
+    Text("[Tt]he specified (?:bucket|container) does not", Meaning.ABSENT, "Google has no such bucket"),
+    Text(r"AWS Error \[code", Meaning.WRONG_REQUEST, "Arrow has no name for a code of S3, none of which is transient"),
+    Text(
+        "AWS Error|Azure Error|google::cloud::Status| error for HTTP [A-Z]+ to '",
+        Meaning.TRANSIENT,
+        "any other error, or the server does not answer",
+    ),
 )
 
 FOLDER = (
     Text("(?s:File system loop found: (.+) points to an ancestor (.+))", Meaning.LINK_LOOP, "a folder is listed"),
 )
 
-_TEXTS = Texts(
-    {"S3": S3, "Azure": AZURE, "Google": GOOGLE, "web": WEB, "folder": FOLDER}, ignoring_case={Meaning.TRANSIENT}
-)
+_TEXTS = Texts({"clients": CLIENTS, "folder": FOLDER}, ignoring_case={Meaning.TRANSIENT})
 VENDORS = _TEXTS.vendors
 
 NUMBERS: Mapping[int, Meaning] = MappingProxyType(
     {
         **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), Meaning.FULL),
         errno.ENAMETOOLONG: Meaning.LONG_NAME,
-        **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), Meaning.REFUSED),
+        **dict.fromkeys((errno.EACCES, errno.EPERM), Meaning.REFUSED),
         errno.ELOOP: Meaning.LINK_LOOP,
         **dict.fromkeys(
             (
@@ -122,21 +133,85 @@ SQS = (
 )
 """The codes of SQS."""
 
-_CODE = re.compile(r"<Code>(\w+)</Code>|\(code: (\w+)\)")
+# Where clients have a server's code: obstore, Arrow of S3, of Azure and of Google. Arrow writes S3's in capitals.
+_CODES = re.compile(
+    r"<Code>(\w+)</Code>|\(code: (\w+)\)|ExceptionName: (\w+)|AWS Error (?!UNKNOWN|NETWORK_CONNECTION)(\w+)|"
+    r"Azure Error: \[(\w+)\]|google::cloud::Status\((\w+): "
+)
+_WORDS = re.compile(
+    r"<Message>(.*?)</Message>|Azure Error: \[\w+\] (.*)|"
+    r"AWS Error .*? during \w+ operation: (?:Unable to parse ExceptionName: \w+ Message: )?(.*)",
+    re.DOTALL,
+)
+_STATUS = re.compile(
+    r"(?:HTTP status|status code:?|\(HTTP(?: code)?|Azure Error: \[\w*\]|http_status_code=) ?(\d{3})\b"
+)
 _FILE = re.compile(r"(?s:(?:Unable to \w+ file|error for operation on|Unable to canonicalize path) (/.*?): )")
 _NUMBER = re.compile(r"\(os error (\d+)\)")
 
 
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a server has answered, whichever client got it.
+
+    Attributes:
+        status: of HTTP; 0 where the client does not say.
+        code: as the client has it; empty without one.
+        words: the server's own; empty without a body.
+    """
+
+    status: int
+    code: str
+    words: str
+
+
+def answer_of(error: BaseException) -> Answer | None:
+    """Return what a server has answered; None if the error is not of an answer, or the client does not pass it on."""
+    if response := getattr(error, "response", None) or getattr(error.__cause__, "response", None):  # boto3's
+        details, about = response.get("Error", {}), response.get("ResponseMetadata", {})
+        named = str(details.get("Code", ""))
+        named = "" if named.isdigit() else named
+        return Answer(int(about.get("HTTPStatusCode", 0)), named, str(details.get("Message", "")))
+    text = f"{error}\n{getattr(error, 'body', '')}"  # DuckDB's
+    status, code, words = (pattern.search(text) for pattern in (_STATUS, _CODES, _WORDS))
+    number = getattr(error, "status_code", None) or (status and status[1]) or 0
+    if not number and not code:
+        return None
+    return Answer(int(number), _group(code), " ".join(_group(words).split()))
+
+
+def _group(match: re.Match[str] | None) -> str:
+    return next(filter(None, match.groups()), "") if match else ""
+
+
+_KINDS = (
+    (UnauthenticatedError, Meaning.WRONG_KEY),
+    ((PermissionDeniedError, PermissionError), Meaning.REFUSED),
+    ((NotFoundError, FileNotFoundError), Meaning.NOT_FOUND),
+)
+"""What the classes of errors say that have neither a number nor an answer."""
+
+
 def find(error: object, means: Meaning) -> re.Match[str] | None:
-    """Return where the text of a storage's error says this."""
+    """Return where the text of a client says this."""
     return _TEXTS.find(error, means)
 
 
-def meaning_of(error: Exception) -> Meaning | None:
-    """Return what an error of a storage says, by the system's number or else its text; None if it is unknown."""
+def meaning_of(error: BaseException) -> Meaning | None:
+    """Return what an error of a storage says, whichever client raised it; None if it is unknown.
+
+    The system's number decides, or else the server's code, the status of its answer, and the client's own text.
+    """
     number = error.errno if isinstance(error, OSError) else None
     if number is not None and number in NUMBERS:
         return NUMBERS[number]
+    if (answer := answer_of(error)) is not None:
+        means = CODES.get(answer.code.replace("_", "").lower()) or _of_status(answer.status)
+        if means is not None or answer.code:
+            return means or Meaning.WRONG_REQUEST
+    for kinds, means in _KINDS:
+        if isinstance(error, kinds):
+            return means
     # A number says that the storage has answered.
     meanings = [means for means in Meaning if number is None or means is not Meaning.TRANSIENT]
     return next((means for means in meanings if find(error, means)), None)
@@ -145,12 +220,6 @@ def meaning_of(error: Exception) -> Meaning | None:
 def meaning_of_queue(code: str) -> Meaning | None:
     """Return what a code of SQS says."""
     return next((text.means for text in SQS if re.fullmatch(text.pattern, code)), None)
-
-
-def code_of(error: Exception) -> str | None:
-    """Return the store's own code, which obstore leaves inside the text of most errors of a listing or a deletion."""
-    match = _CODE.search(str(error))
-    return (match[1] or match[2]) if match else None
 
 
 def file_and_number(error: Exception) -> tuple[str | None, int | None]:

@@ -14,7 +14,6 @@ from lake_assets.config.secrets import masking
 from lake_assets.config.storages import WebStorage
 from lake_assets.config.streams import Stream
 from lake_assets.errors import (
-    AbsentStorageError,
     SourceChangedError,
     SourceError,
     StorageError,
@@ -102,7 +101,7 @@ class Holdings:
         """Return what an object holds; it is remembered if it is of the listed version."""
         try:
             boxes = merged(self._spans(landed), _BOXES)
-        except (AbsentStorageError, StorageUnreachableError, WholeStorageError):
+        except (StorageUnreachableError, WholeStorageError):
             raise
         except (SourceChangedError, StorageError):
             return self._unknown

@@ -80,7 +80,7 @@ def a_plain_user_gets_rights_to_the_folder_that_is_written_to(local_world: World
     data.mkdir(mode=0o755)
     local_world.land(NW, sales(1))
     ingest = partial(as_plain_user, partial(local_world.ingest, NW))
-    yield ingest, "let this user read and write the folder and what is in it"
+    yield ingest, "rights to it (chmod, chown): to read a file"
     data.chmod(0o777)
     ingest()
     return [1]
@@ -431,7 +431,7 @@ def a_bucket_of_the_lake_that_does_not_exist_is_created(local_world: World, tmp_
     with closing(Listener(404, body, "application/xml")) as server:
         keys = {"key_id": "a-key", "secret": "a-secret"}
         local_world.storage = {"type": "s3", "bucket": "lake", "endpoint": server.url, **keys}
-        yield "create it, or correct its name in the config"
+        yield "create it, or correct `bucket` in the config"
     local_world.catalog = {"type": "sqlite", "path": str(tmp_path / "new.sqlite")}
     local_world.storage = {"type": "local", "path": str(tmp_path / "new")}
     return [1]

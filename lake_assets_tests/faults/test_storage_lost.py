@@ -168,7 +168,7 @@ def test_an_object_that_is_not_read_is_named_with_its_storage() -> None:
 def test_a_storage_that_does_not_answer_duckdb_is_an_error_that_may_pass(local_world: World) -> None:
     with open_engine(("httpfs",)) as engine:
         engine.execute("SET http_retries = 0")
-        message = r"a storage of the lake cannot be reached .*127\.0\.0\.1:9/x"
+        message = r"a storage cannot be reached .*127\.0\.0\.1:9/x"
         with (
             pytest.raises(LakeUnreachableError, match=message) as raised,
             translated(local_world.config.lakes["test"]),
@@ -221,5 +221,5 @@ def test_files_that_a_store_fails_to_give_are_named_and_may_be_given_later(unrea
 
     assert may_pass(error)
     assert "8 of 8 new objects of region=NW/date=2026-02-11 were not registered:" in str(error)
-    assert f"the object {unread.landing.uri('region=NW/date=2026-02-11/1.parquet')} was not read" in str(error)
+    assert f"{unread.landing.uri('region=NW/date=2026-02-11/1.parquet')} was not read" in str(error)
     assert "remove it" not in str(error)

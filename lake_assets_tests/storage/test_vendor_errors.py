@@ -9,9 +9,10 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import obstore
 import pytest
-from botocore.exceptions import ClientError
+from botocore.exceptions import BotoCoreError, ClientError
 from obstore.exceptions import BaseError
 from pyarrow import fs
 from pydantic import TypeAdapter
@@ -19,14 +20,17 @@ from pydantic import TypeAdapter
 from dev.servers.azurite import AzureServer
 from dev.servers.listener import Listener
 from dev.servers.moto import KEYS, REGION, Moto, moto
+from dev.servers.odd_s3 import odd_s3
 from dev.servers.proxy import Rule, S3Proxy
+from dev.servers.tls import authority_in
 from lake_assets.config.sections import SqsSensor
 from lake_assets.config.storages import AnyStorage, AzureStorage, LakeStorage, LocalStorage, S3Storage, WebStorage
+from lake_assets.duckdb_engine import HttpLimits, open_engine
 from lake_assets.errors import StorageError, StorageUnreachableError
 from lake_assets.orchestration.sensors.sqs_queue import Queue
 from lake_assets.storage import local
 from lake_assets.storage.arrow import ArrowStore
-from lake_assets.storage.clients import as_arrow, as_obstore
+from lake_assets.storage.clients import as_arrow, as_boto, as_duckdb_secret, as_obstore
 from lake_assets.storage.s3 import delete_if_match
 from lake_assets.storage.storage_errors import storage_errors
 from lake_assets.storage.store import Store
@@ -41,7 +45,7 @@ NO_RETRY = {"requests": {"retries": 0}}
 
 
 def failing(work: Callable[[], object]) -> str:
-    with pytest.raises((OSError, BaseError, ClientError)) as raised:
+    with pytest.raises((OSError, BaseError, BotoCoreError, ClientError, duckdb.Error)) as raised:
         work()
     return str(raised.value)
 
@@ -134,17 +138,34 @@ def s3_storage(request: pytest.FixtureRequest, **changes: Any) -> S3Storage:
     return S3Storage.model_validate(bucket_on(proxy.s3) | changes)
 
 
-def s3_refuses(request: pytest.FixtureRequest) -> str:
-    proxy: S3Proxy = request.getfixturevalue("s3_proxy")
-    key, secret = proxy.s3.narrow["reader"]
-    texts, storage = arrow(s3_storage(request, key_id=key, secret=secret)), s3_storage(request)
-    proxy.inject(Rule("status", times=1, status=403))
-    return f"{texts}\n{obstores(storage)}"
+def untrusted(request: pytest.FixtureRequest, client: Callable[[S3Storage], str]) -> str:
+    with odd_s3(authority_in(request.getfixturevalue("tmp_path")).context) as server:
+        return client(S3Storage.model_validate(server.source | NO_RETRY))
 
 
-def s3_has_no_bucket(request: pytest.FixtureRequest) -> str:
-    # SeaweedFS makes a bucket that is written to.
-    return f"{obstores(s3_storage(request, bucket='no-such-bucket'))}\n{answered('S3', 404, 'NoSuchBucket')}"
+def botos(storage: S3Storage) -> str:
+    return failing(lambda: as_boto(storage).list_objects_v2(Bucket=storage.bucket))
+
+
+def duckdbs(storage: S3Storage) -> str:
+    """The text of DuckDB when it reads an object."""
+    with open_engine(("httpfs",), HttpLimits(0)) as engine:
+        options = ", ".join(f"{name} {value}" for name, value in as_duckdb_secret(storage).items())
+        engine.execute(f"CREATE SECRET ({options})")
+        return failing(lambda: engine.execute(f"FROM read_text('{storage.root}/a')"))
+
+
+def without_credentials(request: pytest.FixtureRequest) -> str:
+    environment: pytest.MonkeyPatch = request.getfixturevalue("monkeypatch")
+    environment.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    environment.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nowhere")
+    return botos(S3Storage(bucket="lake"))
+
+
+def nobody_answers(request: pytest.FixtureRequest) -> str:
+    storage = S3Storage.model_validate({"bucket": "lake", "endpoint": "http://127.0.0.1:9", **KEYS, **NO_RETRY})
+    azure = arrow(azure_storage(request, r":\d+/", ":9/"))
+    return "\n".join((arrow(storage), azure, answered("Google", 403), duckdbs(storage)))
 
 
 def s3_breaks_off(request: pytest.FixtureRequest) -> str:
@@ -188,47 +209,20 @@ def sqs_refuses_in_xml(request: pytest.FixtureRequest) -> str:
 
 # How each text is provoked: on a real server or folder, or by an answer with a status and codes.
 PROVOKED: dict[str, dict[str, Callable[[pytest.FixtureRequest], str] | tuple[Any, ...]]] = {
-    "S3": {
-        "InvalidObjectState": lambda _: s3_answers(403, xml("InvalidObjectState")),
-        "PermanentRedirect|redirect without LOCATION": lambda _: (
-            s3_answers(301, "") + s3_answers(400, xml("PermanentRedirect"))
-        ),
-        "AuthorizationHeaderMalformed": lambda _: s3_answers(400, xml("AuthorizationHeaderMalformed")),
-        "RequestTimeTooSkewed": lambda _: s3_answers(403, xml("RequestTimeTooSkewed")),
-        "StorageFull|InsufficientStorage|QuotaExceeded": (400, "StorageFull", "InsufficientStorage", "QuotaExceeded"),
-        "HTTP status 507": (507,),
-        "KeyTooLong": (400, "KeyTooLongError"),
-        "INVALID_ACCESS_KEY_ID|InvalidAccessKeyId": lambda request: both(s3_storage(request, key_id="nobody")),
-        "SIGNATURE_DOES_NOT_MATCH|SignatureDoesNotMatch": lambda request: both(s3_storage(request, secret="wrong")),
-        "INVALID_SIGNATURE": (403, "InvalidSignature"),
-        "INVALID_CLIENT_TOKEN_ID|UNRECOGNIZED_CLIENT": (403, "InvalidClientTokenId", "UnrecognizedClientException"),
-        "MISSING_AUTHENTICATION_TOKEN": (403, "MissingAuthenticationToken"),
-        "ExpiredToken|InvalidToken": (400, "ExpiredToken", "InvalidToken"),
-        r"(?:HTTP status|status code:?) 401\b": (401,),
-        "ACCESS_DENIED|AccessDenied": s3_refuses,
-        r"(?:HTTP status|status code:?) 403\b": (403,),
-        "NO_SUCH_BUCKET|NoSuchBucket": s3_has_no_bucket,
-        r"HTTP status 4(?!08|29)\d\d": (400,),
-        "AWS Error|curl": lambda request: arrow(s3_storage(request, endpoint="http://127.0.0.1:9", **NO_RETRY)),
+    "clients": {
+        r"InvalidCertificate\(\s*\w+": lambda request: untrusted(request, obstores),
+        "SSL peer certificate": lambda request: untrusted(request, arrow) + untrusted(request, duckdbs),
+        "CERTIFICATE_VERIFY_FAILED": lambda request: untrusted(request, botos),
+        "redirect without LOCATION": lambda _: s3_answers(301, ""),
         "Error getting list response body": s3_breaks_off,
-    },
-    "Azure": {
-        # Azurite takes any name, and calls a wrong signature AuthorizationFailure.
-        "OutOfRangeInput|InvalidResourceName": (400, "OutOfRangeInput", "InvalidResourceName"),
-        "AuthenticationFailed": (403, "AuthenticationFailed"),
         "AuthenticationException": lambda _: arrow(AzureStorage(account="retail", container="lake")),
-        "AuthorizationFailure": lambda request: both(azure_storage(request, "AccountKey=[^;]*", "AccountKey=QUJD")),
-        "AuthorizationPermissionMismatch": azure_refuses,
-        "ContainerNotFound|[Tt]he specified container does not": azure_has_no_container,
-        "Azure Error": lambda request: arrow(azure_storage(request, r":\d+/", ":9/")),
+        "Unable to locate credentials": without_credentials,
+        "[Tt]he specified (?:bucket|container) does not": lambda request: (
+            answered("Google", 404, "The specified bucket does not exist.") + azure_has_no_container(request)
+        ),
+        r"AWS Error \[code": lambda _: answered("S3", 403, "InvalidObjectState"),
+        "AWS Error|Azure Error|google::cloud::Status| error for HTTP [A-Z]+ to '": nobody_answers,
     },
-    "Google": {
-        "UNAUTHENTICATED": (401,),
-        "PERMISSION_DENIED": (403,),
-        "[Tt]he specified bucket does not": (404, "The specified bucket does not exist."),
-        "google::cloud::Status": (403,),
-    },
-    "web": {r"\b401 Unauthorized": (401,), r"\b403 Forbidden": (403,)},
     "folder": {
         "(?s:File system loop found: (.+) points to an ancestor (.+))": folder_loops,
     },
@@ -251,8 +245,8 @@ CASES = [
         *(vendor, text),
         id=f"{vendor}-{text.pattern}",
         marks=[
-            *([pytest.mark.servers] if vendor in {"S3", "Azure"} else []),
-            *([pytest.mark.more] if number and vendor in {"S3", "Azure", "SQS"} else []),  # others take no time
+            *([pytest.mark.servers] if vendor == "clients" else []),
+            *([pytest.mark.more] if number and vendor == "SQS" else []),  # others take no time
         ],
     )
     for vendor, table in TABLES.items()
@@ -297,7 +291,7 @@ def test_a_deletion_means_what_its_status_says(s3_proxy: S3Proxy, status: int) -
 def test_a_number_of_the_system_comes_with_its_path(tmp_path: Path) -> None:
     for number in NUMBERS:
         error = OSError(number, os.strerror(number), str(tmp_path))
-        refusal = local.refusal(error)
+        refusal = local.refusal(error, None)
         assert (refusal is not None) == (NUMBERS[number] is Meaning.LINK_LOOP or number in {1, 13})
 
 
@@ -324,7 +318,7 @@ def of(config: dict[str, Any]) -> AnyStorage:
 
 
 def raised_for(storage: AnyStorage, error: OSError) -> StorageError:
-    with pytest.raises(StorageError) as raised, storage_errors(storage, f"{storage.root}/x", "written"):
+    with pytest.raises(StorageError) as raised, storage_errors(storage, f"{storage.root}/x", "write"):
         raise error
     return raised.value
 
@@ -338,7 +332,12 @@ def raised_for(storage: AnyStorage, error: OSError) -> StorageError:
             True,
             f"{AT} cannot be reached or fails: s3://lake/x was not written: curlCode: 7, Could not connect to",
         ),
-        (S3, aws("SLOW_DOWN"), True, f"{AT} cannot be reached or fails: s3://lake/x was not written: injected:"),
+        (
+            S3,
+            aws("SLOW_DOWN"),
+            True,
+            "cannot be reached or fails: s3://lake/x was not written: SLOW_DOWN: injected:",
+        ),
         (S3, aws("UNKNOWN (HTTP status 429)"), True, f"{AT} cannot be reached or fails: s3://lake/x was not written: "),
         (
             AZURE,
@@ -353,10 +352,10 @@ def raised_for(storage: AnyStorage, error: OSError) -> StorageError:
             False,
             "folder /lake has no space left: /lake/x",
         ),
-        (FOLDER, PermissionError(errno.EACCES, "Permission denied"), False, "let this user read and write the folder"),
+        (FOLDER, PermissionError(errno.EACCES, "Permission denied"), False, "rights to it (chmod, chown)"),
         (FOLDER, NotADirectoryError(errno.ENOTDIR, "Not a directory"), False, "not written by the folder /lake"),
         (S3, aws("ACCESS_DENIED"), False, f"{AT} refuses access: s3://lake/x"),
-        (S3, aws("NO_SUCH_BUCKET"), False, f"{AT} does not exist"),
+        (S3, aws("NO_SUCH_BUCKET"), False, "the bucket 'lake' does not exist at http://127.0.0.1:9"),
         (S3, aws("UNKNOWN (HTTP status 400)"), False, f"s3://lake/x was not written by {AT}: injected: correct the "),
     ],
 )

@@ -12,7 +12,6 @@ from lake_assets.duckdb_engine import glob_literal, without_cache
 from lake_assets.errors import (
     CatalogError,
     LakeAssetsError,
-    ObjectRefusedError,
     SchemaError,
     SourceChangedError,
     SourceError,
@@ -25,12 +24,11 @@ from lake_assets.lake.catalog.described import describe
 from lake_assets.lake.catalog.file_facts import FileFacts, Footer, file_facts, open_footers, with_parts
 from lake_assets.lake.catalog.table import Partitioning, Table
 from lake_assets.lake.commit.change import LandedFile
-from lake_assets.lake.failures import is_refusal, one_line, storage_failed, without_statement
+from lake_assets.lake.failures import one_line, storage_failure, without_statement
 from lake_assets.lake.schema.fitting import FileChecker, View, not_held_in
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.layout.partition import Partition
 from lake_assets.storage.manifest import LandedObject
-from lake_assets.storage.storage_errors import refused_object
 
 # Footers in one statement. Those of a store are mostly latency, so that many statements run in parallel; those of a
 # local folder are mostly work, and each statement has a cost.
@@ -162,7 +160,7 @@ def _read(
             cursor.execute("SET TimeZone = 'UTC'")
             return open_footers(cursor, uris), {}
     except duckdb.Error as error:
-        if storage_failed(error):
+        if isinstance(storage_failure(error, session.config.indexed), StorageUnreachableError):
             probe()  # each of the others would take as long to fail
         if len(uris) > 1:
             half = len(uris) // 2
@@ -176,24 +174,9 @@ def _refusal(
 ) -> LakeAssetsError:
     """Return the error of an object that DuckDB cannot read; `otherwise` makes it if the storage is not the cause."""
     mask_error(error, *session.config.indexed)
-    if refused := _refused(session, uri, error) or _not_held(session, uri, error):
+    if refused := storage_failure(error, session.config.indexed) or _not_held(session, uri, error):
         return refused
-    return (_unread if storage_failed(error) else otherwise)(uri, one_line(without_statement(error), 500))
-
-
-def _unread(uri: str, why: str) -> StorageUnreachableError:
-    return StorageUnreachableError(
-        f"the object {visible_name(uri)} was not read because its storage fails: {why}:",
-        "check endpoint and network, and run it again.",
-    )
-
-
-def _refused(session: LakeSession, uri: str, error: duckdb.Error) -> ObjectRefusedError | None:
-    """Return the error for a storage that refuses its key to read this object; None if the error is another one."""
-    if not is_refusal(error):
-        return None
-    storage = next(source for source in session.config.indexed if uri.startswith(f"{source.root}/"))
-    return refused_object(storage, uri)
+    return otherwise(uri, one_line(without_statement(error), 500))
 
 
 def _not_held(session: LakeSession, uri: str, error: duckdb.Error) -> SchemaError | None:

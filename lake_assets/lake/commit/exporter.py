@@ -218,7 +218,7 @@ class Exporter:
         deltas = self._export.deltas
         store = ArrowStore(deltas.to)
         counts = {"insert": 0, "delete": 0}
-        with storage_errors(deltas.to, store.uri(key), "written"), store.create(key) as sink:
+        with storage_errors(deltas.to, store.uri(key), "write"), store.create(key) as sink:
             with pq.ParquetWriter(
                 sink, schema, compression=deltas.compression, version="2.6", store_schema=False
             ) as writer:
@@ -285,7 +285,7 @@ def _put(export: Export, body: bytes) -> None:
     storage = export.deltas.to
     store = ArrowStore(storage)
     name = f".{LATEST}.{os.getpid()}" if isinstance(storage, LocalStorage) else LATEST
-    with storage_errors(storage, store.uri(LATEST), "written"):
+    with storage_errors(storage, store.uri(LATEST), "write"):
         with masking(storage), store.create(name) as sink:
             sink.write(body)
         if isinstance(storage, LocalStorage):
