@@ -1,18 +1,27 @@
 """pyspark's daemon, which forks the Python workers of a local session, with the tasks' code and without tracebacks.
 
 The daemon imports the code of the tasks once, and its workers share that memory; their garbage collector ignores it.
+An executor starts a daemon for each environment, and each session of a Spark Connect server has its own. Spark ends
+none of them before the executor ends (SPARK-54055). So a daemon that has had no worker for a while ends itself; for
+another task of the session the JVM starts a new one.
+
 After a task has failed, the JVM closes the connections of workers that it will not use again. pyspark's own daemon
 prints a traceback for each, although the worker only ends. The setting `spark.python.daemon.module` has this module.
 """
 
 import gc
 import importlib
+import os
+import signal
 import socket
+import time
 from contextlib import suppress
 
 from pyspark import daemon
 
 _TASK = "lake_assets.parquet.task"
+IDLE_SECONDS = 30.0  # without a worker; Spark itself ends a worker that has had no task for a minute
+LOOK_SECONDS = 5.0  # between two looks for workers
 
 _worker = daemon.worker
 
@@ -25,10 +34,32 @@ def worker(sock: socket.socket, authenticated: bool) -> int:
         return 1
 
 
-if __name__ == "__main__":
+def end_when_idle() -> None:
+    """Let this process end in order once it has had no child process for a while; its children have no such timer."""
+    seen = time.monotonic()
+
+    def look(*_: object) -> None:
+        nonlocal seen
+        with suppress(ChildProcessError):  # pyspark lets the system reap the children
+            os.waitpid(-1, os.WNOHANG)
+            seen = time.monotonic()
+        if time.monotonic() > seen + IDLE_SECONDS:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    signal.signal(signal.SIGALRM, look)
+    signal.setitimer(signal.ITIMER_REAL, LOOK_SECONDS, LOOK_SECONDS)
+
+
+def main() -> None:
+    """Fork workers until the JVM closes standard input, or none is needed for a while."""
     with suppress(Exception):  # a task that needs it raises the error
         importlib.import_module(_TASK)
     # pyspark's workers collect garbage after each task, which takes 20 ms for what has been imported.
     gc.freeze()
     daemon.worker = worker
+    end_when_idle()
     daemon.manager()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,5 +1,6 @@
 """The daemon of Spark's Python workers: they have the tasks' code, and end quietly when the JVM closes a connection."""
 
+import os
 import socket
 from pathlib import Path
 
@@ -31,6 +32,35 @@ def test_a_worker_whose_connection_is_closed_ends_without_an_error(monkeypatch: 
         assert failing(error, monkeypatch) == 1
     with pytest.raises(ZeroDivisionError):
         failing(ZeroDivisionError(), monkeypatch)
+
+
+# A daemon that ends soon, as the module of a session's daemons.
+SOON = """
+from lake_assets.spark import daemon
+daemon.IDLE_SECONDS, daemon.LOOK_SECONDS = 0.5, 0.1
+daemon.main()
+"""
+SESSION = """
+import os, psutil
+from lake_assets.spark.session import spark_config, start_session
+settings = {"spark.python.daemon.module": "soon", "spark.python.worker.reuse": "false"}
+session = start_session(spark_config(cores=1, settings=settings))
+parent = lambda _: [__import__("os").getppid()]
+tried = []
+for _ in range(2):
+    tried += session.sparkContext.parallelize([0], 1).mapPartitions(parent).collect()
+    psutil.wait_procs([psutil.Process(tried[-1])] if psutil.pid_exists(tried[-1]) else [], timeout=120)
+    tried.append(psutil.pid_exists(tried[-1]))
+print(tried[1], tried[3], tried[0] != tried[2])
+"""
+
+
+@pytest.mark.more
+def test_a_daemon_without_workers_ends_and_the_next_task_of_the_session_has_another(tmp_path: Path) -> None:
+    (tmp_path / "soon.py").write_text(SOON, "utf-8")
+    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    run = run_python("-c", SESSION, folder=tmp_path, environment={"PYTHONPATH": path})
+    assert run.stdout.strip() == "False False True", run.stderr
 
 
 @pytest.mark.soak
