@@ -134,7 +134,7 @@ def storage_error(
             return StorageError(f"{storage.root} was removed while it was read:", "run it again.")
         case Meaning.TRANSIENT | Meaning.BROKEN_OFF:
             return no_answer(error, storage, undone)
-        case None if not isinstance(storage, LocalStorage) or uri is None:
+        case None if refusing is not None or not isinstance(storage, LocalStorage):  # `Store` tries a folder again
             return no_answer(error, storage, undone)
     return StorageError(
         f"{named or storage.root} was not {_DONE[operation]} by {place}: {reason(error)}:",

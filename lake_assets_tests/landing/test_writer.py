@@ -151,7 +151,7 @@ def test_a_clock_that_goes_backwards_is_reported_and_no_name_goes_back_with_it(t
 @pytest.mark.parametrize(
     ("blocked", "kind", "message"),
     [
-        ("out", StorageError, "was not written by the folder"),
+        ("out", StorageError, "cannot be reached"),
         ("buffer/sales/kept", LandingError, r"the buffer .* cannot be written: Not a directory"),
     ],
 )
