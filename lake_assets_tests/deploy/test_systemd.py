@@ -19,7 +19,7 @@ from dev.servers.s3 import S3Server
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 SYSTEMD = DEPLOY / "systemd"
-SERVICES = ("code-server", "webserver", "daemon")
+SERVICES = ("code-server", "webserver", "daemon", "watch")
 SCRIPTS = sysconfig.get_path("scripts")
 MOST_EXPOSED = 25  # tenths; systemd calls a service with less than 50 "medium", and one with less than 30 "OK"
 
