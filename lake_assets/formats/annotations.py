@@ -9,12 +9,14 @@ Parquet: https://parquet.apache.org/docs/file-format/types/logicaltypes/. Avro: 
 ORC specifies none itself: these are Spark's (`spark.sql.catalyst.type`) and Iceberg's (`iceberg.long-type`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import TypeAlias
 
 import pyarrow as pa
 from pyarrow import types as t
+
+MOST_DIGITS = 38  # of a decimal of a lake
 
 
 class Fate(Enum):
@@ -68,16 +70,30 @@ def opaque(storage: pa.DataType, name: str) -> pa.DataType:
     return pa.opaque(storage, name, "annotation")
 
 
+def has(data_type: pa.DataType, is_kind: Callable[[pa.DataType], bool]) -> bool:
+    """Return whether a type, or a part of it, is of a kind."""
+    parts = (data_type.field(index).type for index in range(data_type.num_fields))
+    return is_kind(data_type) or any(has(part, is_kind) for part in parts)
+
+
 def has_map(data_type: pa.DataType) -> bool:
     """Return whether a type is a map, or has one in it."""
-    fields = (data_type.field(index) for index in range(data_type.num_fields))
-    return t.is_map(data_type) or (t.is_nested(data_type) and any(has_map(field.type) for field in fields))
+    return has(data_type, t.is_map)
+
+
+def is_opaque(data_type: pa.DataType) -> bool:
+    """Return whether a type, or a part of it, is `opaque`, so that its values are not cast."""
+    return has(data_type, lambda kind: isinstance(kind, pa.OpaqueType))
 
 
 def is_foreign(data_type: pa.DataType) -> bool:
-    """Return whether a type, or a part of it, is `opaque`."""
-    parts = (data_type.field(index).type for index in range(data_type.num_fields))
-    return isinstance(data_type, pa.OpaqueType) or any(map(is_foreign, parts))
+    """Return whether no column of a lake has a type, or a part of it."""
+    return has(data_type, _is_unheld)
+
+
+def _is_unheld(kind: pa.DataType) -> bool:
+    is_long = t.is_decimal(kind) and (kind.precision > MOST_DIGITS or kind.scale < 0)
+    return is_long or t.is_duration(kind) or t.is_interval(kind) or isinstance(kind, pa.OpaqueType)
 
 
 def annotated(storage: pa.DataType, name: str, annotations: Annotations) -> pa.DataType:

@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 from lake_assets.errors import SchemaError
-from lake_assets.formats.annotations import AVRO, KEPT, REFUSED, opaque
+from lake_assets.formats.annotations import AVRO, KEPT, MOST_DIGITS, REFUSED, opaque
 from lake_assets.formats.avro_values import Schema, Texts, full_name
 
 _SIMPLE = {
@@ -31,7 +31,6 @@ _SIMPLE = {
     "bytes": pa.binary(),
     "string": pa.string(),
 }
-_MOST_DIGITS = 38  # of a decimal of a lake
 _MOST_TYPES = 10_000  # of a column, whose named types may use each other many times
 
 
@@ -157,9 +156,9 @@ class _Types:
         fate = AVRO.get((kind, name), KEPT) if isinstance(kind, str) and isinstance(name, str) else KEPT
         if name == "decimal" and fate is KEPT and pa.types.is_binary(stored):
             precision, scale = schema["precision"], schema.get("scale", 0)
-            if precision <= _MOST_DIGITS:
-                return pa.decimal128(precision, scale)
-            fate, name = REFUSED, f"decimal({precision}, {scale})"
+            # BigQuery says 77, and its numbers have 76 digits at most.
+            short = precision <= MOST_DIGITS
+            return pa.decimal128(precision, scale) if short else pa.decimal256(min(precision, 76), scale)
         if fate is REFUSED:
             self._unheld = str(name)
         return stored if fate in (KEPT, REFUSED) else fate

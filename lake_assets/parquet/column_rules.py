@@ -212,11 +212,11 @@ class Rules:
             found = (("it lacks", missing), ("it has", unknown))
             parts = [f"{verb} {', '.join(names)}" for verb, names in found if names]
             return SchemaError(f"{origin} does not fit the table: {' and '.join(parts)}:", _COLUMNS[self.rows])
-        misfit = refused[0]
-        if self._is_declared(misfit):
-            return SchemaError(misfit.differing(origin, "the declared type"), _DECLARED[self.rows])
-        fix = LAND_AS_ANOTHER if isinstance(misfit.given, pa.OpaqueType) else self.widening(misfit) or _TYPES[self.rows]
-        return SchemaError(misfit.differing(origin, OF_ANOTHER if self.rows == "first" else "the table's"), fix)
+        misfit, is_declared = refused[0], self._is_declared(refused[0])
+        whose = "the declared type" if is_declared else OF_ANOTHER if self.rows == "first" else "the table's"
+        fix = _DECLARED[self.rows] if is_declared else self.widening(misfit) or _TYPES[self.rows]
+        is_held = misfit.given is None or not is_foreign(misfit.given)
+        return SchemaError(misfit.differing(origin, whose), fix if is_held else LAND_AS_ANOTHER)
 
     def widening(self, misfit: Misfit) -> str | None:
         """Return how the table gets a type for all values; None if it does not."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lake_assets.errors import CatalogError, MissingExtraError, install
-from lake_assets.formats.annotations import is_foreign
+from lake_assets.formats.annotations import is_opaque
 from lake_assets.formats.avro import AvroFile, Records
 from lake_assets.formats.avro_types import column_name
 from lake_assets.parquet.bad_rows import BadRows
@@ -87,7 +87,7 @@ class LandedAvro:
             raise pa.ArrowInvalid(f"a record is damaged: {count:,} of {records.number:,} rows can be decoded")
 
     def _typed(self, values: pa.Array, field: pa.Field) -> pa.Array:
-        if is_foreign(field.type):
+        if is_opaque(field.type):
             return values
         array = cast(values, field.type)
         is_old, column = self._calendar.is_old(field.type), f"column {field.name!r} of {self._origin}"

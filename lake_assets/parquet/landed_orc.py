@@ -10,7 +10,7 @@ from pyarrow import orc
 from pyarrow import types as t
 
 from lake_assets.errors import SchemaError
-from lake_assets.formats.annotations import ORC, ORC_KEYS, annotated, is_foreign, opaque
+from lake_assets.formats.annotations import ORC, ORC_KEYS, annotated, is_opaque, opaque
 from lake_assets.parquet.bad_rows import BadRows
 from lake_assets.parquet.calendars import Calendar
 from lake_assets.parquet.casts import cast
@@ -45,7 +45,7 @@ class LandedOrc:
         self.count: int | None = int(self._orc.nrows)
         kinds = [(field.name, _annotated(field)) for field in self._orc.schema]
         # Wholly, because parts of it could not be cast beside one that no column holds.
-        whole = [(name, opaque(pa.null(), shown(kind)) if is_foreign(kind) else kind) for name, kind in kinds]
+        whole = [(name, opaque(pa.null(), shown(kind)) if is_opaque(kind) else kind) for name, kind in kinds]
         self._nanos = pa.schema(whole)
         self.schema: pa.Schema = pa.schema([field.with_type(_in_micros(field.type)) for field in self._nanos])
         self._calendar = Calendar(days=True, is_utc=True) if self._has_old_days(file) else Calendar()
@@ -103,7 +103,7 @@ class LandedOrc:
         for name, values in zip(rows.schema.names, rows.columns, strict=True):
             try:
                 kind = (self._nanos if name in fitter.nanos else self.schema).field(name).type
-                array = values if is_foreign(kind) else cast(values, kind)
+                array = values if is_opaque(kind) else cast(values, kind)
                 is_old, column = self._calendar.is_old(kind), f"column {name!r} of {self._origin}"
                 arrays.append(self._calendar.converted(array, column) if is_old else array)
             except pa.ArrowInvalid as error:

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from pyarrow import types as t
 
 from lake_assets.errors import SchemaError
-from lake_assets.formats.annotations import is_foreign
+from lake_assets.formats.annotations import is_opaque
 from lake_assets.parquet.calendars import WRITE_NEW, Calendar
 from lake_assets.parquet.casts import cast
 from lake_assets.parquet.footers import ENTRIES, LIMITS, only_logical, readable
@@ -67,8 +67,8 @@ class Columns:
         """Return the columns of an open file; the others are as in `with_foreign_types`."""
         schema = with_foreign_types(file, footer, unreadable)
         others = (f for own, f in zip(file.schema_arrow, schema, strict=True) if not own.type.equals(f.type))
-        is_comparable = not any(t.is_nested(kind) or t.is_time(kind) or is_foreign(kind) for kind in schema.types)
-        cast = frozenset(f.name for f in others if not is_foreign(f.type))
+        is_comparable = not any(t.is_nested(kind) or t.is_time(kind) or is_opaque(kind) for kind in schema.types)
+        cast = frozenset(f.name for f in others if not is_opaque(f.type))
         int96, calendar = _int96_columns(file.schema, schema), Calendar.of(file.metadata.metadata)
         old = frozenset(f.name for f in schema if calendar.is_old(f.type, is_int96=f.name in int96))
         return cls(file.schema, file.metadata.metadata, schema, int96, cast, calendar, old, is_comparable)

@@ -16,6 +16,7 @@ from pyspark.sql.types import StructType
 
 from lake_assets.config.streams import Transform
 from lake_assets.errors import SchemaError, TransformError
+from lake_assets.formats.annotations import is_foreign
 from lake_assets.layout.partition import Partition
 from lake_assets.parquet.empty_columns import as_landed
 from lake_assets.parquet.job import Job, JobResult, shares
@@ -155,13 +156,16 @@ def _constants(partition: Partition) -> dict[str, pa.Scalar]:
 def _spark_type(field: pa.Field) -> pa.DataType:
     """Return the Arrow type in which Spark reads a column."""
     data_type = _nearest_type(field.type)
+    refused = SchemaError(
+        f"column {field.name!r} has the type {shown(field.type)}, which Spark cannot read in a transform:",
+        "land it with another type, or leave it out by omit: true in `columns`.",
+    )
+    if is_foreign(data_type):
+        raise refused
     try:
         from_arrow_schema(pa.schema([(field.name, data_type)]), prefer_timestamp_ntz=True)
     except PySparkException as error:
-        raise SchemaError(
-            f"column {field.name!r} has the type {shown(field.type)}, which Spark cannot read in a transform:",
-            "land it with another type, or leave it out by omit: true in `columns`.",
-        ) from error
+        raise refused from error
     return data_type
 
 

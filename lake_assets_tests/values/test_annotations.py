@@ -8,6 +8,7 @@ from typing import Any
 
 import fastavro
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyarrow import orc
 
@@ -277,8 +278,20 @@ def of_avro(kind: Any, value: Any) -> bytes:
 
 
 DIGITS = {"type": "bytes", "logicalType": "decimal", "precision": 77, "scale": 38}
-# A column that no lake holds, in other formats than Parquet.
-OF_OTHERS: dict[str, tuple[str, bytes, str]] = {
+
+
+def of_parquet(values: pa.Array) -> bytes:
+    sink = io.BytesIO()
+    pq.write_table(pa.table({"id": [2], "x": values}), sink)
+    return sink.getvalue()
+
+
+LONG = pa.array([decimal.Decimal("2.5")], pa.decimal256(50, 10))
+SPAN = pa.StructArray.from_arrays([pa.array([90], pa.duration("ns"))], names=["y"])
+# A column that no lake holds.
+UNHELD: dict[str, tuple[str, bytes, str]] = {
+    "long decimal": ("parquet", of_parquet(LONG), r"decimal256\(50, 10\)"),
+    "span": ("parquet", of_parquet(SPAN), r"duration\[ns\]"),
     "future": ("orc", of_orc(id=(pa.array([2]), {}), x=(pa.array([1]), {"spark.sql.catalyst.type": "geo(1)"})), "geo"),
     "unions": ("orc", of_orc(id=(pa.array([2]), {}), x=(UNION, {})), "UNION"),
     "union": (
@@ -286,7 +299,7 @@ OF_OTHERS: dict[str, tuple[str, bytes, str]] = {
         of_avro({"type": "map", "values": ["string", "boolean"]}, {"a": True}),
         "union of string and bool",
     ),
-    "digits": ("avro", of_avro(["null", DIGITS], decimal.Decimal("2.5")), r"decimal\(77, 38\)"),
+    "digits": ("avro", of_avro(["null", DIGITS], decimal.Decimal("2.5")), r"decimal256\(76, 38\)"),
     "duration": (
         "avro",
         of_avro({"type": "fixed", "name": "d", "size": 12, "logicalType": "duration"}, b"1" * 12),
@@ -298,11 +311,13 @@ OF_OTHERS: dict[str, tuple[str, bytes, str]] = {
 
 
 @pytest.mark.parametrize("around", AROUND)
-@pytest.mark.parametrize("name", ["unions", "union", "digits", *more(["future", "duration", "big", "empty"])])
-def test_a_column_of_another_format_that_nobody_wants_refuses_no_file(
+@pytest.mark.parametrize(
+    "name", ["long decimal", "unions", "union", "digits", *more(["span", "future", "duration", "big", "empty"])]
+)
+def test_a_column_that_no_lake_holds_and_nobody_wants_refuses_no_file(
     local_world: World, name: str, around: str
 ) -> None:
-    form, body, why = OF_OTHERS[name]
+    form, body, why = UNHELD[name]
     local_world.options = {"format": form}
     local_world.land(NW, body, f"a.{form}")
     with pytest.raises(SchemaError, match=f"column 'x' has the type {why}.*omit: true"):
@@ -312,6 +327,20 @@ def test_a_column_of_another_format_that_nobody_wants_refuses_no_file(
     local_world.ingest(NW)
 
     assert local_world.query("SELECT id FROM lake.sales") == [(2,)]
+
+
+@pytest.mark.parametrize("name", ["long decimal", *more(["digits"])])
+def test_a_long_decimal_enters_a_declared_type_that_holds_its_value(local_world: World, name: str) -> None:
+    form, body, _ = UNHELD[name]
+    local_world.options = {"format": form, "columns": {"x": {"type": "VARCHAR"}}}
+    local_world.land(NW, body, f"a.{form}")
+    with pytest.raises(SchemaError, match=r"the declared type is string.*let its writer cast it.*omit: true"):
+        local_world.ingest(NW)
+
+    local_world.options = {"format": form, "columns": {"x": {"type": "DECIMAL(38,4)"}}, "destination": {"table": "t"}}
+    local_world.ingest(NW)
+
+    assert local_world.query("SELECT x FROM lake.t") == [(decimal.Decimal("2.5"),)]
 
 
 def test_what_no_column_holds_is_kept_as_it_is_written(local_world: World) -> None:

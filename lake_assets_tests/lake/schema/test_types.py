@@ -4,6 +4,7 @@ import pyarrow as pa
 import pytest
 
 from lake_assets.errors import SchemaError
+from lake_assets.formats.annotations import is_foreign
 from lake_assets.lake.schema.types import check_columns, is_read_as, sql_type
 
 NS = pa.timestamp("ns")
@@ -41,6 +42,7 @@ SQL_TYPES = {
 @pytest.mark.parametrize(("text", "kind"), [(text, kind) for text, kinds in SQL_TYPES.items() for kind in kinds])
 def test_every_type_of_the_table_is_the_type_of_a_new_column(kind: pa.DataType, text: str) -> None:
     assert sql_type(kind, "x") == text
+    assert not is_foreign(kind)
 
 
 @pytest.mark.parametrize(
@@ -51,6 +53,7 @@ def test_a_type_that_the_lake_lacks_is_refused_by_column(kind: pa.DataType) -> N
     for nested in (kind, pa.list_(kind), pa.struct([("a", kind)]), pa.map_(pa.string(), kind)):
         with pytest.raises(SchemaError, match="column 'x' has the type"):
             sql_type(nested, "x")
+        assert is_foreign(nested)
 
 
 @pytest.mark.parametrize(
