@@ -135,7 +135,7 @@ def _parquet(path: str, advance: Advance) -> Iterator[pa.RecordBatch]:
         for group in range(rows.parquet.num_row_groups):
             for batch in rows.batches(BATCH_ROWS, group, rows.schema.names):
                 yield batch
-                advance(file.size() * batch.num_rows // rows.parquet.metadata.num_rows)
+                advance(file.size() * batch.num_rows // rows.count)
 
 
 def _arrow(file: IO[bytes] | None, path: str, advance: Advance) -> Iterator[pa.RecordBatch]:

@@ -18,10 +18,20 @@ from lake_assets.formats.annotations import has_map
 from lake_assets.layout.partition import Partition
 from lake_assets.parquet import footers
 from lake_assets.parquet.job import Job
-from lake_assets.parquet.leaves import decoded, has_infinity, has_limits, leaf_types, leaves, not_held, plain, width
+from lake_assets.parquet.leaves import (
+    decoded,
+    has_infinity,
+    has_limits,
+    is_text,
+    leaf_types,
+    leaves,
+    not_held,
+    plain,
+    width,
+)
 from lake_assets.parquet.parquet_files import TAIL, ParquetRows
 from lake_assets.parquet.partition_values import is_other
-from lake_assets.parquet.row_groups import in_order, miscounts
+from lake_assets.parquet.row_groups import has_whole_texts, in_order, miscounts
 from lake_assets.parquet.schema_fit import Fitter
 from lake_assets.parquet.type_fit import widens
 from lake_assets.parquet.write import parquet_schema
@@ -79,8 +89,8 @@ class Candidate:
 
     @property
     def num_rows(self) -> int:
-        """The number of rows, by the footer."""
-        return int(self._metadata.num_rows)
+        """The number of rows."""
+        return self._rows.count
 
     def check_values(self, *, reads_pages: bool) -> None:
         """Read the columns that the footer proves too little about, or all columns.
@@ -133,9 +143,7 @@ class Candidate:
         assert self._job.copies is not None  # noqa: S101 - the caller copies
         codec = self._job.copies.codec
         allowed = _READ_CODECS if codec is None else {_CODECS[codec]}
-        rows = 0
         for number, group in enumerate(self._groups()):
-            rows += group.num_rows
             for index in range(group.num_columns if group.num_rows else 0):  # without rows there are no pages
                 chunk = group.column(index)
                 if chunk.compression not in allowed:
@@ -145,8 +153,8 @@ class Candidate:
                 begins = [place for place in (chunk.dictionary_page_offset, chunk.data_page_offset) if place]
                 if chunk.file_path or min(begins) < 4 or min(begins) + chunk.total_compressed_size > end:
                     raise UnfitError(f"column {chunk.path_in_schema!r} of row group {number} is not within the file")
-        if rows != self._metadata.num_rows:
-            raise UnfitError(f"its row groups have {rows:,} rows, and its footer says {self._metadata.num_rows:,}")
+        if self._rows.count != self._metadata.num_rows:
+            raise UnfitError(f"it has {self._rows.count:,} rows, and its footer says {self._metadata.num_rows:,}")
 
     def _is_proved(self, name: str) -> bool:
         """Return whether the statistics prove what is required of a column's values.
@@ -240,6 +248,8 @@ def _proves(statistics: pq.Statistics | None, path: str, given: pa.DataType, wan
         raise UnfitError(f"the least value of column {path!r} is greater than its greatest")
     if t.is_floating(plain(given)):
         return False
+    if is_text(wanted):
+        return has_whole_texts(statistics)
     if not has_limits(wanted):
         return True
     stored = pa.int32() if wanted.bit_width == 32 else pa.int64()

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,8 +11,7 @@ from pyarrow import types as t
 from lake_assets.formats.numbers import differs, is_number
 from lake_assets.formats.rescue import UNFIT
 from lake_assets.parquet.casts import cast
-from lake_assets.parquet.leaves import decoded, filterable, is_list, plain, unheld
-from lake_assets.parquet.type_fit import STRING_KINDS
+from lake_assets.parquet.leaves import decoded, filterable, is_list, is_text, joined, plain, unheld
 
 NUMBER = "_row"
 """The column of a batch that has the numbers of its rows in their object, from 0."""
@@ -33,9 +32,9 @@ def is_alike(given: pa.DataType, known: pa.DataType) -> bool:
     """Return whether single values of a type may be some of another one: texts and what they show, and numbers."""
     given = plain(given)
     kinds = (is_number, t.is_boolean, t.is_temporal)
-    if any(is_text(given) for is_text in STRING_KINDS):
-        return any(is_kind(known) for is_kind in (*kinds, *STRING_KINDS)) or known.equals(pa.uuid())
-    if any(is_text(known) for is_text in STRING_KINDS):
+    if is_text(given):
+        return any(is_kind(known) for is_kind in (*kinds, is_text)) or known.equals(pa.uuid())
+    if is_text(known):
         return any(is_kind(given) for is_kind in kinds)
     is_nested = (t.is_struct, is_list, t.is_map)
     return any(is_kind(given) and is_kind(known) for is_kind in is_nested) or (is_number(given) and is_number(known))
@@ -60,8 +59,32 @@ def python_values(values: pa.Array) -> list[object]:
     """Return the values as those of Python; one that Python has not is a text."""
     try:
         return list(decoded(values).to_pylist())
+    except UnicodeDecodeError:
+        return python_values(readable(decoded(values)))
     except (ValueError, OverflowError):
         return [None if not value.is_valid else _text(value) for value in values]
+
+
+def readable(values: pa.Array) -> pa.Array:
+    r"""Return values in whose texts each byte that is not UTF-8 is written as `\xc3`."""
+    try:
+        values.validate(full=True)
+    except pa.ArrowInvalid:
+        stored = joined(values.type, values.type, lambda kind, _: pa.binary() if is_text(kind) else kind)
+        return pa.array([_escaped(value, values.type) for value in cast(values, stored).to_pylist()], values.type)
+    return values
+
+
+def _escaped(value: Any, kind: pa.DataType) -> object:  # noqa: ANN401 - of any type
+    if value is None:
+        return None
+    if t.is_struct(kind):
+        return {field.name: _escaped(value[field.name], field.type) for field in kind}
+    if t.is_map(kind):
+        return [(_escaped(key, kind.key_type), _escaped(item, kind.item_type)) for key, item in value]
+    if is_list(kind):
+        return [_escaped(element, kind.value_type) for element in value]
+    return value.decode(errors="backslashreplace") if is_text(kind) else value
 
 
 def misfitting(values: pa.Array, data_type: pa.DataType, convert: Convert = cast) -> list[int]:
@@ -95,6 +118,7 @@ def described(name: str, values: pa.Array, rows: list[int], data_type: pa.DataTy
 def texts(values: pa.Array, rows: list[int]) -> list[str]:
     """Return values as texts, each of one line and not too long."""
     taken = filterable(pa.record_batch([decoded(values)], ["value"])).column(0).take(pa.array(rows, pa.int64()))
+    taken = readable(taken)
     with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return [_cut("NULL" if text is None else text) for text in taken.cast(pa.string()).to_pylist()]
     return [_cut(_text(value)) for value in taken]

@@ -85,7 +85,7 @@ def _copy(job: Job, item: Bin, share: Share) -> DataFile | Refusal | None:
     uri = source.uri(share.key)
     origin = f"the object {visible_name(uri)}"
     with masking(job.landed.storage), readable(job.landed.storage, uri), _opened(source, share) as file:
-        rows = ParquetRows(file, origin, checksums=True)
+        rows = ParquetRows(file, origin)
         try:
             file.seek(share.size - TAIL)
             length = int.from_bytes(file.read(4), "little")

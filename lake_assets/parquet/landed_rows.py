@@ -92,7 +92,7 @@ class LandedParquet:
 
     def __init__(self, rows: ParquetRows, *, dictionaries: bool) -> None:
         self.schema: pa.Schema = rows.schema
-        self.count: int | None = int(rows.parquet.metadata.num_rows)
+        self.count: int | None = rows.count
         self._rows = rows
         self._dictionaries = dictionaries
 
@@ -100,7 +100,7 @@ class LandedParquet:
     def is_small(self) -> bool:
         """See `LandedRows`."""
         metadata = self._rows.parquet.metadata
-        if metadata.num_rows > BATCH_ROWS:
+        if self._rows.count > BATCH_ROWS:
             return False
         size: int = sum(metadata.row_group(n).total_byte_size for n in range(metadata.num_row_groups))
         return size <= DECODED

@@ -53,11 +53,20 @@ def _held(data_type: pa.DataType) -> Held | None:
 
 
 _KEYS = Held(0, "a map with a key twice, which DuckDB's MAP cannot hold")
+_TEXT = Held(
+    0, "a text that is not UTF-8, which DuckDB's VARCHAR cannot hold", hint=", or let its writer declare bytes"
+)
 
 
 def has_limits(data_type: pa.DataType) -> bool:
     """Return whether a type, or a part of it, has values that DuckDB cannot read."""
-    return has_map(data_type) or any(_held(leaf) is not None for leaf in leaf_types(data_type))
+    return has_map(data_type) or any(_held(leaf) is not None or is_text(leaf) for leaf in leaf_types(data_type))
+
+
+def is_text(data_type: pa.DataType) -> bool:
+    """Return whether values of a type are texts, also if a dictionary has them."""
+    kinds = (t.is_string, t.is_large_string, t.is_string_view)
+    return any(is_kind(plain(data_type)) for is_kind in kinds)
 
 
 def unheld(values: pa.Array | pa.ChunkedArray) -> Held | None:
@@ -67,6 +76,8 @@ def unheld(values: pa.Array | pa.ChunkedArray) -> Held | None:
 
 def not_held(leaf: pa.Array) -> Held | None:
     """Return what DuckDB can read, if one of the values is another one; else None."""
+    if is_text(leaf.type):
+        return None if _is_utf8(leaf.dictionary if t.is_dictionary(leaf.type) else leaf) else _TEXT
     held = _held(leaf.type)
     if held is None:
         return None
@@ -78,6 +89,14 @@ def not_held(leaf: pa.Array) -> Held | None:
         infinities = pa.array([held.infinity, -held.infinity], stored.type)
         others = pc.and_(others, pc.invert(pc.is_in(stored, infinities)))
     return held if pc.any(others).as_py() else None
+
+
+def _is_utf8(texts: pa.Array) -> bool:
+    try:
+        texts.validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True
 
 
 def has_infinity(leaf: pa.Array) -> bool:

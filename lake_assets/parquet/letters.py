@@ -14,7 +14,7 @@ from lake_assets.config.sections import LETTER_COLUMNS
 from lake_assets.errors import SchemaError
 from lake_assets.layout.partition import Partition
 from lake_assets.parquet.attempt import discard, discard_unfinished
-from lake_assets.parquet.bad_rows import NUMBER, BadRows
+from lake_assets.parquet.bad_rows import NUMBER, BadRows, readable
 from lake_assets.parquet.job import Job, LetterFile
 from lake_assets.parquet.leaves import decoded, filterable
 from lake_assets.storage.arrow import ArrowStore
@@ -135,7 +135,7 @@ def _with_meta(bad: BadRows, landed: str, run_id: str) -> pa.RecordBatch:
     """Return the rows with the dead letters' own columns last, and without dictionaries."""
     rows = filterable(bad.rows)
     numbers = rows.column(NUMBER)
-    columns = {name: decoded(rows.column(name)) for name in rows.schema.names if name != NUMBER}
+    columns = {name: readable(decoded(rows.column(name))) for name in rows.schema.names if name != NUMBER}
     columns |= {
         REASON: pa.array(bad.reasons, pa.string()),
         OBJECT: pa.repeat(pa.scalar(landed), rows.num_rows),

@@ -83,7 +83,6 @@ class ParquetRows:
 
     Args:
         pre_buffer: read the columns of a row group by few requests.
-        checksums: compare the checksum of each page that has one.
         like: the columns of another file; if this one has the same, they are not worked out again.
 
     Attributes:
@@ -99,14 +98,12 @@ class ParquetRows:
         origin: str,
         *,
         pre_buffer: bool = False,
-        checksums: bool = False,
         like: "Columns | None" = None,
     ) -> None:
         self._file = file
         self._origin = origin
         self._pre_buffer = pre_buffer
         self._dictionaries: tuple[Sequence[str], pq.ParquetFile] | None = None
-        self._checksums = checksums
         self._metadata: pq.FileMetaData | None = None
         self._unreadable: Mapping[str, str] = {}
         try:
@@ -142,6 +139,12 @@ class ParquetRows:
                 raise pa.ArrowInvalid("the file is shorter than its footer")
             file.seek(end - length)
             return bytes(file.read(length))
+
+    @cached_property
+    def count(self) -> int:
+        """The number of rows, by the row groups; some writers that add one do not correct the file's own number."""
+        metadata = self.parquet.metadata
+        return sum(metadata.row_group(number).num_rows for number in range(metadata.num_row_groups))
 
     def _old_columns(self) -> Iterator[str]:
         """Yield the columns of which no statistics prove that all values are the same in each calendar."""
@@ -228,7 +231,7 @@ class ParquetRows:
             self._file,
             pre_buffer=self._pre_buffer,
             coerce_int96_timestamp_unit=unit,
-            page_checksum_verification=self._checksums,
+            page_checksum_verification=True,
             **LIMITS | {"metadata": self._metadata} | options,
         )
 

@@ -35,7 +35,7 @@ def read_footer(store: ArrowStore, key: str, *, as_it_is: bool = False) -> tuple
         rows = ParquetRows(file, f"the object {visible_name(store.uri(key))}")
         if as_it_is:
             rows.refuse_misread()
-        return int(rows.parquet.metadata.num_rows), rows.schema
+        return rows.count, rows.schema
 
 
 @contextmanager

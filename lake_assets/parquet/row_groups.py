@@ -64,6 +64,14 @@ def in_order(statistics: pq.Statistics) -> bool:
         return bool(statistics.min_raw <= statistics.max_raw)
 
 
+def has_whole_texts(statistics: pq.Statistics) -> bool:
+    """Return whether the bounds of texts are texts; some writers cut them within a character."""
+    try:
+        return isinstance(statistics.min, str) and isinstance(statistics.max, str)
+    except UnicodeDecodeError:
+        return False
+
+
 def miscounts(statistics: pq.Statistics) -> bool:
     """Return whether there are bounds of values, and no value beside the NULLs that are counted.
 

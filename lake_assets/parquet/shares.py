@@ -39,7 +39,6 @@ class Reader:
     Args:
         threads: small objects are decoded in so many threads. The rows are the same, in the same order.
         dictionaries: columns that an object stores as dictionaries of texts may stay dictionaries.
-        checksums: compare the checksum of each page that has one.
     """
 
     def __init__(
@@ -49,7 +48,6 @@ class Reader:
         *,
         threads: int = 1,
         dictionaries: bool = False,
-        checksums: bool = False,
     ) -> None:
         self._job = job
         self._landed = job.landed
@@ -59,7 +57,6 @@ class Reader:
         self._threads = threads
         self._decoding = BoundedSemaphore(threads)
         self._dictionaries = dictionaries and not job.selects
-        self._checksums = checksums
         self._fitter: tuple[pa.Schema, Partition, Fitter] | None = None
         self._columns: Columns | None = None  # of the object before; most have the same
         self.rows: Counter[str] = Counter()  # that were read, with those that do not fit, by the objects' keys
@@ -162,8 +159,7 @@ class Reader:
         form = self._landed.form_of(share.key)
         if not isinstance(form, ParquetFormat):
             return self._landed.open(file, form, origin, self._known)
-        before, checksums = self._columns, self._checksums
-        parquet = ParquetRows(file, origin, pre_buffer=share.size > WHOLE, checksums=checksums, like=before)
+        parquet = ParquetRows(file, origin, pre_buffer=share.size > WHOLE, like=self._columns)
         self._columns = parquet.columns
         return LandedParquet(parquet, dictionaries=self._dictionaries)
 

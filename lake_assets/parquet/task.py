@@ -167,7 +167,7 @@ def examine(job: Job, bins: Iterable[Bin], schema: pa.Schema, *, refuses_drift: 
     With `refuses_drift` it reports objects whose columns the table does not have yet, too.
     """
     pa.set_cpu_count(1)
-    reader = Reader(job, schema, checksums=job.copies is not None)
+    reader = Reader(job, schema)
     for item in bins:
         for share in item.shares:
             try:

@@ -76,6 +76,42 @@ def miscounted() -> bytes:
     return sink.getvalue().replace(seven, twice)
 
 
+def with_footer(body: bytes, *changes: tuple[bytes, bytes], count: int = -1) -> bytes:
+    """A Parquet file with other bytes in its footer, each at so many places."""
+    begin = len(body) - 8 - int.from_bytes(body[-8:-4], "little")
+    footer = body[begin:-8]
+    for old, new in changes:
+        assert old in footer
+        footer = footer.replace(old, new, count)
+    return body[:begin] + footer + len(footer).to_bytes(4, "little") + b"PAR1"
+
+
+def counted(rows: int, *, says: int) -> bytes:
+    """A file whose footer has another number of rows than its row group, as one that fastparquet has added rows to."""
+    sink = io.BytesIO()
+    pq.write_table(pa.table({"x": pa.array(range(rows), pa.int32())}), sink, store_schema=False)
+    number, other = (bytes([0x16, 2 * n]) for n in (rows, says))  # in Thrift's form
+    return with_footer(sink.getvalue(), (number + b"\x19", other + b"\x19"), count=1)  # before the row groups
+
+
+def not_utf8(*values: bytes) -> pa.Array:
+    """Texts of these bytes, of which Arrow checks nothing."""
+    return pa.Array.from_buffers(pa.string(), len(values), pa.array(values, pa.binary()).buffers())
+
+
+FACES = "\U0001f600\U0001f601"
+
+
+def cut_bounds() -> bytes:
+    """A file with two texts of faces, whose bounds end within a character, as Snowflake has them."""
+    sink = io.BytesIO()
+    pq.write_table(pa.table({"x": [FACES, FACES + "!"]}), sink, use_dictionary=False, store_schema=False)
+    texts = [text.encode() for text in (FACES + "!", FACES)]
+    ends = (bytes([7]) + FACES.encode()[:6] + b"\xa0", bytes([7]) + FACES.encode()[:7])
+    changes = [(bytes([len(text)]) + text, end) for text, end in zip(texts, ends, strict=True)]
+    return with_footer(sink.getvalue(), *changes)
+
+
 def load(world: World, body: pa.Table | bytes, text: str = NW, name: str = "a", **options: Any) -> LedgerRow:
     """Land an object under a name and the suffix of the stream's format, ingest its partition, return its run's row."""
     form = world.options.get("format", "parquet")

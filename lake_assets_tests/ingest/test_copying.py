@@ -15,7 +15,7 @@ import pytest
 
 from lake_assets.errors import SchemaError, SourceError
 from lake_assets.maintenance.compaction import compact
-from lake_assets_tests.ingest.landed_as import in_signed_order, miscounted
+from lake_assets_tests.ingest.landed_as import counted, cut_bounds, in_signed_order, miscounted
 from lake_assets_tests.lake.commit.strategy_pair import SCHEMA, row
 from lake_assets_tests.tiers import more
 from lake_assets_tests.world import NW, SW, World, sales
@@ -218,6 +218,7 @@ UNFIT = {
     "a NaN": landed(sales(1, math.nan)),
     "swapped bounds": in_signed_order(1, 2**31 + 1, 7),
     "miscounted": miscounted(),
+    "another count": counted(5, says=2),
     "no statistics": landed(sales(1), write_statistics=False),
     "an old list": landed(pa.table({"l": [[1]]}), use_compliant_nested_type=False),
     "INT96": landed(pa.table({"t": pa.array([1], pa.timestamp("us"))}), use_deprecated_int96_timestamps=True),
@@ -237,6 +238,15 @@ def test_what_readers_would_read_otherwise_is_encoded(local_world: World, name: 
     assert files_copied(copied, encoded) == (0, 0)
 
     assert_same(copied, encoded)
+
+
+def test_rows_of_a_copy_are_found_whose_bounds_a_writer_has_cut_within_a_character(local_world: World) -> None:
+    copied, encoded = both_ways(local_world, cut_bounds())
+
+    assert files_copied(copied, encoded) == (1, 0)
+
+    assert read(copied) == read(encoded)
+    assert copied.query("SELECT count(*) FROM lake.sales WHERE x > 'z'") == [(2,)]
 
 
 def test_a_codec_that_parquet_does_not_have_is_named(local_world: World) -> None:

@@ -3,6 +3,7 @@
 import io
 import json
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -11,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lake_assets.errors import SchemaError, SourceError
-from lake_assets_tests.ingest.landed_as import as_avro, as_orc, columns_of, landed, load, types
+from lake_assets_tests.ingest.landed_as import as_avro, as_orc, columns_of, landed, load, not_utf8, types
 from lake_assets_tests.tiers import more
 from lake_assets_tests.world import NW, SW, World, plan
 
@@ -93,6 +94,25 @@ NUMBERS: dict[str, tuple[pa.Array, pa.Array, object, pa.Array]] = {
         pa.array([0.5]),
         pa.array([Decimal("12.25")], pa.decimal128(20, 2)),
         12.25,
+        pa.array([Decimal("9007199254740993.25")], pa.decimal128(20, 2)),
+    ),
+    # Arrow's own casts are off in the last digit.
+    "price in decimal": (
+        pa.array([Decimal(1)], pa.decimal128(38, 18)),
+        pa.array([19008.1]),
+        Decimal("19008.1"),
+        pa.array([1e30]),
+    ),
+    "exact in decimal": (
+        pa.array([Decimal(1)], pa.decimal128(18, 2)),
+        pa.array([10**15 + 0.25]),
+        Decimal("1000000000000000.25"),
+        pa.array([0.125]),
+    ),
+    "price in double": (
+        pa.array([0.5]),
+        pa.array([Decimal("19008.10")], pa.decimal128(18, 2)),
+        19008.1,
         pa.array([Decimal("9007199254740993.25")], pa.decimal128(20, 2)),
     ),
     "int64 in int32": (pa.array([1], pa.int32()), pa.array([7]), 7, pa.array([2**40])),
@@ -353,3 +373,40 @@ def test_a_field_without_a_value_becomes_no_list(local_world: World) -> None:
     with pytest.raises(SchemaError, match=r"field 's\.a' of main\.sales has had no value"):
         load(local_world, b'{"id":2,"s":{"a":[1]}}', SW)
     assert columns_of(local_world, "id, s") == [(1, {"a": None})]
+
+
+NOT_UTF8 = not_utf8(b"good", b"TREL\xc3", b"fin")
+TEXTS_OF_BYTES: dict[str, tuple[pa.Array, object]] = {
+    "plain": (NOT_UTF8, "good"),
+    "dictionary": (pa.DictionaryArray.from_arrays(pa.array([0, 1, 2], pa.int32()), NOT_UTF8), "good"),
+    "field": (pa.StructArray.from_arrays([NOT_UTF8], ["a"]), {"a": "good"}),
+    "element": (pa.ListArray.from_arrays(pa.array([0, 1, 2, 3], pa.int32()), NOT_UTF8), ["good"]),
+}
+
+
+@pytest.mark.parametrize("mode", ["replace", *more(["append", "copy"])])
+@pytest.mark.parametrize("what", TEXTS_OF_BYTES)
+def test_a_text_that_is_not_utf8_is_a_bad_row(local_world: World, what: str, mode: str) -> None:
+    values, good = TEXTS_OF_BYTES[what]
+    body = parquet(pa.table({"id": [0, 1, 2], "note": values}))
+    of(local_world, **({"copy": "always", "verify": "pages"} if mode == "copy" else {"mode": mode}))
+    with pytest.raises(
+        SchemaError, match=r"column .note. has a text that is not UTF-8|not UTF-8.*let its writer declare bytes"
+    ):
+        load(local_world, body)
+
+    local_world.options |= {"on_bad_row": "dead_letter"}
+    row = load(local_world, body)
+    assert (row.row_count, row.rows_dead_lettered) == (2, 1)
+    assert columns_of(local_world, "note", "id = 0") == [(good,)]
+    (letter,) = Path(local_world.source["path"]).rglob("_dead_letters/**/*.parquet")
+    assert r"TREL\xc3" in str(pq.read_table(letter, partitioning=None).column("note").to_pylist()).replace(r"\\", "\\")
+
+
+def test_rescue_keeps_a_text_that_is_not_utf8(local_world: World) -> None:
+    load(of(local_world, rescue="_r"), parquet(pa.table({"id": [0, 1, 2], "note": NOT_UTF8})))
+    assert columns_of(local_world, "note, _r") == [
+        ("fin", None),
+        ("good", None),
+        (None, '{"note": "TREL\\\\xc3"}'),
+    ]

@@ -146,6 +146,14 @@ def test_a_list_of_structs_without_a_group_between_is_refused_where_ducklake_rea
         parquet.refuse_misread()
 
 
+def test_a_page_that_is_not_that_of_its_checksum_is_damaged() -> None:
+    sink = io.BytesIO()
+    pq.write_table(pa.table({"x": ["abc"]}), sink, use_dictionary=False, compression="none", write_page_checksum=True)
+    body = sink.getvalue().replace(b"abc", b"abd")
+    with pytest.raises(OSError, match="CRC checksum verification failed"):
+        list(ParquetRows(pa.BufferReader(body), "it").batches(10, 0, ["x"]))
+
+
 def test_rows_that_arrow_leaves_out_are_an_error() -> None:
     lists = pa.table({"list": pa.array([[1, 2]], pa.list_(pa.int64()))})
 

@@ -119,11 +119,13 @@ def repair_bounds(session: LakeSession, name: TableName) -> dict[int, str]:
     return wrong
 
 
-# Some writers compare unsigned numbers as signed ones, and the extension believes their footers.
+# Some writers compare unsigned numbers as signed ones, or cut texts within a character, whose bytes are then shown as
+# \\xF0. The extension believes their footers.
 _UNKNOWN = (
-    "value_count IS DISTINCT FROM 0 AND (min_value IS NULL OR max_value IS NULL OR "
-    "(TRY_CAST(min_value AS DOUBLE) > TRY_CAST(max_value AS DOUBLE) AND column_id NOT IN "
-    f"(SELECT column_id FROM {spec.COLUMN} c WHERE c.table_id = s.table_id AND column_type IN ('varchar', 'blob'))))"
+    "value_count IS DISTINCT FROM 0 AND (min_value IS NULL OR max_value IS NULL OR CASE "
+    f"(SELECT column_type FROM {spec.COLUMN} c WHERE c.table_id = s.table_id AND c.column_id = s.column_id "
+    "AND c.end_snapshot IS NULL) WHEN 'blob' THEN false WHEN 'varchar' THEN contains(min_value || max_value, '\\x') "
+    "ELSE coalesce(TRY_CAST(min_value AS DOUBLE) > TRY_CAST(max_value AS DOUBLE), false) END)"
 )
 
 

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import os
+import re
 import struct
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -24,6 +25,7 @@ from lake_assets.lake.catalog.table import Column, Partitioning, Table
 from lake_assets.parquet.job import DataFile
 
 _PART_OF = ", "  # between the names of a nested column and of its parts, in Parquet's paths as DuckDB shows them
+_BYTE = re.compile(r"\\x[0-9A-F]{2}")
 _FEW = 8  # files whose footers one thread reads
 
 _PARTS = {("list", ""): "unnest(v)", ("map", "key"): "unnest(map_keys(v))", ("map", "value"): "unnest(map_values(v))"}
@@ -32,7 +34,7 @@ _PARTS = {("list", ""): "unnest(v)", ("map", "key"): "unnest(map_keys(v))", ("ma
 _FOOTERS = (
     "SELECT f.file_name, f.num_rows, f.file_size_bytes, f.footer_size, shape, c.path_in_schema, c.type, "
     "c.total_compressed_size, c.num_values, c.stats_null_count, c.stats_min_value, c.stats_max_value, "
-    "c.compression, string_split(c.encodings, ', '), leaf_types[c.column_id + 1] FROM "
+    "c.compression, string_split(c.encodings, ', '), c.row_group_num_rows, leaf_types[c.column_id + 1] FROM "
     "(SELECT parquet_file_metadata[1] AS f, hash([(e.name, e.type, e.repetition_type, e.num_children, "
     "e.converted_type, e.scale, e.precision, e.logical_type) for e in parquet_schema]) AS shape, "
     "[e.duckdb_type for e in parquet_schema if e.type IS NOT NULL AND coalesce(e.num_children, 0) = 0] AS leaf_types, "
@@ -84,6 +86,15 @@ class Chunk(NamedTuple):
     greatest: str | None
     codec: str
     encodings: Sequence[str]
+    rows: int  # of the row group
+
+    @property
+    def has_whole_texts(self) -> bool:
+        r"""Whether DuckDB certainly shows bounds of texts as they are; those that are not UTF-8 have `\xF0` for a byte.
+
+        See `lake_assets.parquet.row_groups.has_whole_texts`.
+        """
+        return not any(text is not None and _BYTE.search(text) for text in (self.least, self.greatest))
 
     @property
     def miscounts(self) -> bool:
@@ -103,6 +114,11 @@ class Footer:
     shape: int  # a hash of the names, types and nesting of all columns
     chunks: Mapping[str, Sequence[Chunk]]  # by Parquet's path of the column; empty if there are no rows
     untyped: frozenset[int] = frozenset()  # as of `FileFacts`
+
+    @property
+    def stored_rows(self) -> int:
+        """The number of rows, by the row groups; see `lake_assets.parquet.parquet_files.ParquetRows.count`."""
+        return sum(chunk.rows for chunks in list(self.chunks.values())[:1] for chunk in chunks)
 
     @property
     def row_groups(self) -> int:
@@ -173,13 +189,14 @@ def _parsed(file: DataFile, leaves: Collection[str]) -> Footer | None:
         for group in map(metadata.row_group, range(metadata.num_row_groups)):
             for column in map(group.column, range(group.num_columns)):
                 name = column.path_in_schema
-                chunks.setdefault(paths[name] if "." in name else paths.get(name, name), []).append(_chunk(column))
+                path = paths[name] if "." in name else paths.get(name, name)
+                chunks.setdefault(path, []).append(_chunk(column, group.num_rows))
     except (KeyError, OverflowError):  # a date or time that Python does not have
         return None
     return Footer(file.uri, metadata.num_rows, file.size, metadata.serialized_size, 0, chunks)
 
 
-def _chunk(column: pq.ColumnChunkMetaData) -> Chunk:
+def _chunk(column: pq.ColumnChunkMetaData, rows: int) -> Chunk:
     """Return a column in one row group.
 
     Raises KeyError for bounds of a type that `_TEXTS` lacks, and OverflowError for those that Python lacks.
@@ -192,7 +209,7 @@ def _chunk(column: pq.ColumnChunkMetaData) -> Chunk:
             text = _single if column.physical_type == "FLOAT" else _TEXTS[type(statistics.min)]
             least, greatest = text(statistics.min), text(statistics.max)
     size, values = column.total_compressed_size, column.num_values
-    return _storable(Chunk(column.physical_type, size, values, nulls, least, greatest, column.compression, ()))
+    return _storable(Chunk(column.physical_type, size, values, nulls, least, greatest, column.compression, (), rows))
 
 
 def _single(value: float) -> str:
@@ -247,7 +264,8 @@ def open_footers(engine: duckdb.DuckDBPyConnection, uris: Sequence[str]) -> list
             files[uri] = Footer(uri, num_rows, size, footer_size, shape, chunks := {})
         if path is not None:
             of_group = _storable(Chunk(*chunk))
-            is_ordered = in_order(engine, sql_type, Bounds(of_group.least, of_group.greatest))
+            is_cut = sql_type == "VARCHAR" and not of_group.has_whole_texts
+            is_ordered = is_cut or in_order(engine, sql_type, Bounds(of_group.least, of_group.greatest))
             chunks.setdefault(path, []).append(of_group if is_ordered else of_group._replace(least=None, greatest=None))
     return [files[uri] for uri in uris]
 
@@ -284,8 +302,11 @@ def file_facts(
     for footer in footers:
         for path, column in leaves.items():
             of_column = footer.chunks[path]
-            widened = column.type == "float64" and of_column[0].type == "FLOAT"
-            chunks[footer.uri, path] = [_as_double(chunk) for chunk in of_column] if widened else of_column
+            if column.type == "float64" and of_column[0].type == "FLOAT":
+                of_column = [_as_double(chunk) for chunk in of_column]
+            if column.type == "varchar":
+                of_column = [c if c.has_whole_texts else c._replace(least=None, greatest=None) for c in of_column]
+            chunks[footer.uri, path] = of_column
     facts = _columns(engine, chunks, leaves)
     for (uri, path), fact in facts.items():
         column = leaves[path]

@@ -181,7 +181,7 @@ def _refusal(
 
 def _not_held(session: LakeSession, uri: str, error: duckdb.Error) -> SchemaError | None:
     """Return the error for the first column with a value that DuckDB cannot hold; None if the error is another one."""
-    if not isinstance(error, duckdb.ConversionException):
+    if not isinstance(error, duckdb.ConversionException | duckdb.InvalidInputException):
         return None
     with session.engine.cursor() as cursor, suppress(duckdb.Error, CatalogError):
         sql = "SELECT * FROM read_parquet(?, hive_partitioning = false) LIMIT 0"

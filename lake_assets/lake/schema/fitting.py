@@ -24,7 +24,7 @@ from lake_assets.layout.template import Template
 from lake_assets.parquet.as_is import unread_form
 from lake_assets.parquet.column_rules import Rules
 from lake_assets.parquet.derived_columns import Made, made_of
-from lake_assets.parquet.leaves import has_limits, has_nanoseconds, leaf_types, shown, unheld
+from lake_assets.parquet.leaves import has_limits, has_nanoseconds, is_text, leaf_types, shown, unheld
 from lake_assets.parquet.partition_values import other_value
 from lake_assets.parquet.schema_fit import Fitter
 from lake_assets.parquet.type_fit import widens
@@ -94,6 +94,7 @@ class FileChecker:
         A SchemaError names a column, a day or a row's partition that does not fit; a file that cannot be read is a
         SourceError.
         """
+        _check_count(landed, footer)
         if not footer.rows:  # it is not registered, and what it says of its columns decides nothing
             return View(frozenset(), frozenset(), frozenset())
         _check_chunks(landed, footer)
@@ -194,7 +195,7 @@ class FileChecker:
             made.check(batch)
 
     def _check_times(self, landed: LandedObject, schema: pa.Schema, footer: Footer) -> None:
-        """Check that DuckDB can hold all times, which mostly the footer proves, and maps, which are read."""
+        """Check that DuckDB can hold all times and texts, which mostly the footer proves, and maps, which are read."""
         names = [field.name for field in schema for _ in leaf_types(field.type)]
         kinds = [kind for field in schema for kind in leaf_types(field.type)]
         in_nanoseconds = {field.name.lower(): field.type for field in self._target if has_nanoseconds(field.type)}
@@ -235,7 +236,7 @@ def not_held_in(
                 f"{column} has a time outside of 1677-09-22 to 2262-04-11, which the table's TIMESTAMP_NS cannot hold:",
                 _CORRECT,
             )
-        except duckdb.ConversionException as error:
+        except (duckdb.ConversionException, duckdb.InvalidInputException) as error:  # also of texts that are not UTF-8
             why = one_line(without_statement(error), 200)
             return SchemaError(f"{column} has a value that DuckDB cannot hold ({why}):", _CORRECT)
     return None
@@ -246,6 +247,15 @@ def _column(session: LakeSession, uri: str, name: str) -> Iterator[pa.RecordBatc
     with session.engine.cursor() as cursor:
         cursor.execute("SET TimeZone = 'UTC'")
         yield from cursor.execute(sql, [glob_literal(uri)]).to_arrow_reader(_ROWS)
+
+
+def _check_count(landed: LandedObject, footer: Footer) -> None:
+    if footer.rows != footer.stored_rows:
+        raise SchemaError(
+            f"the object {landed.shown} has {footer.stored_rows:,} rows, and its footer says {footer.rows:,}, which "
+            "DuckDB would count:",
+            "let its writer land it again, or use mode: replace, which rewrites it.",
+        )
 
 
 def _check_chunks(landed: LandedObject, footer: Footer) -> None:
@@ -280,6 +290,8 @@ def _is_held(kind: pa.DataType, chunk: Chunk, *, are_few: bool) -> bool:
     """
     if chunk.nulls == chunk.values:
         return True
+    if is_text(kind):
+        return chunk.has_whole_texts
     if are_few and not all(_FEW_YEARS.match(text or "") for text in (chunk.least, chunk.greatest)):
         return False
     if not t.is_time(kind):  # DuckDB makes no text of another time that it cannot hold

@@ -17,7 +17,7 @@ from lake_assets.ingest.index.verify import repair_indexed
 from lake_assets.landing.retail import Retail
 from lake_assets.landing.writer import LandingWriter
 from lake_assets_tests.ingest.index.indexing import index, with_partition
-from lake_assets_tests.ingest.landed_as import in_signed_order, miscounted
+from lake_assets_tests.ingest.landed_as import FACES, counted, cut_bounds, in_signed_order, miscounted, not_utf8
 from lake_assets_tests.ingest.test_derived import ARRIVAL_CLOCK, FEB_18, FEB_19, LAYOUT, RECORDS, at, land, options
 from lake_assets_tests.ingest.test_in_rows import TWO_WORLDS, put
 from lake_assets_tests.tiers import more
@@ -112,6 +112,31 @@ def test_rows_are_found_whose_bounds_a_writer_has_compared_as_signed(indexed_wor
     assert indexed_world.query("SELECT min(u), max(u) FROM lake.sales") == [(1, 2**31 + 1)]
 
 
+@pytest.mark.usefixtures("strategy")
+def test_rows_are_found_whose_bounds_a_writer_has_cut_within_a_character(indexed_world: World) -> None:
+    indexed_world.land(NW, cut_bounds())
+
+    (outcome,) = index(indexed_world).values()
+
+    assert outcome.error is None
+    assert indexed_world.query("SELECT x FROM lake.sales WHERE x = ? OR x > 'z' ORDER BY x", FACES) == [
+        (FACES,),
+        (FACES + "!",),
+    ]
+
+
+@pytest.mark.parametrize("says", [2, *more([0, 9])])
+def test_a_file_of_which_duckdb_would_count_other_rows_is_refused(indexed_world: World, says: int) -> None:
+    indexed_world.land(NW, counted(5, says=says))
+
+    (outcome,) = index(indexed_world).values()
+
+    assert re.search(f"has 5 rows, and its footer says {says}.* use mode: replace", str(outcome.error))
+    indexed_world.options = {"mode": "replace"}
+    assert indexed_world.ingest(NW).row.row_count == 5
+    assert indexed_world.query("SELECT count(*) FROM lake.sales") == [(5,)]
+
+
 def patched(codec: int) -> bytes:
     """A file whose footer names another codec than LZ4_RAW, by Thrift's number."""
     sink = io.BytesIO()
@@ -149,6 +174,11 @@ MISREAD: dict[str, tuple[Any, bytes, str]] = {
     "old list": ([[1]], old_list(), r"old form \(x.bagg.element\).*writeLegacyFormat"),
     "split integer": ([1], split(pa.array([1])), "is INT64 encoded by BYTE_STREAM_SPLIT, which DuckDB"),
     "LZ4": (["a"], patched(5), "is compressed by LZ4, which DuckDB"),
+    "no UTF-8": (
+        ["a"],
+        only(not_utf8(b"a", b"\xac")),
+        "has a value that DuckDB cannot hold .*Invalid string enc.*: correct",
+    ),
     "miscounted": (["a"], miscounted(), "has 14 NULLs of 13 by its footer, which has bounds of other val"),
 }
 MORE_MISREAD: dict[str, tuple[Any, bytes, str]] = {
