@@ -100,7 +100,7 @@ def _names(header: bytes, dialect: CsvFormat, origin: str) -> list[str]:
             "correct `format` or `files` of the stream, name the text's encoding, or let its writer land it again.",
         )
     try:
-        text = header.decode().strip("\r")
+        text = header.decode().lstrip("\ufeff").strip("\r")  # a mark twice, or behind a blank line
     except UnicodeDecodeError as error:
         raise SourceError(
             f"the header of {origin} is no text in UTF-8 ({error.reason} at byte {error.start + 1:,}):",

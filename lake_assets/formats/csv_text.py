@@ -17,7 +17,7 @@ from lake_assets.errors import SchemaError
 from lake_assets.formats.blocks import TextBlock
 from lake_assets.formats.csv_header import quotes_of, read_header, refuse_other_fields, with_separator
 from lake_assets.formats.decoding import PEEKED
-from lake_assets.formats.dialects import DialectTypes, with_plain_escapes
+from lake_assets.formats.dialects import ESCAPED_NULL, DialectTypes, with_plain_escapes
 from lake_assets.formats.numbers import exact, has_large, is_checked, is_number
 from lake_assets.formats.record_ends import Positions, Quotes, line_breaks
 from lake_assets.formats.records import NOT_ONE_RECORD, Block, Lines, reason_of
@@ -63,6 +63,8 @@ class CsvText(Text):
             self._names, self._nameless = _named(names)
         self._wanted = wanted
         self._types = DialectTypes(dialect)
+        is_escaped = dialect.quote is None and dialect.escape is not None
+        self._nulls = [text for text in dialect.nulls if not is_escaped or str(dialect.escape) not in text]
 
     @cached_property
     def quotes(self) -> Quotes | None:
@@ -269,7 +271,7 @@ class CsvText(Text):
                 pc.ConvertOptions(
                     column_types={field.name: field.type for field in types or ()}
                     | dict.fromkeys(nameless, pa.string()),
-                    null_values=list(dialect.nulls),
+                    null_values=[ESCAPED_NULL, *self._nulls],
                     strings_can_be_null=True,
                     quoted_strings_can_be_null=dialect.quoted_nulls,
                     decimal_point=dialect.decimal,

@@ -13,6 +13,9 @@ from lake_assets.config.formats import CsvFormat
 from lake_assets.formats.numbers import exact, is_checked
 from lake_assets.formats.schema import as_text
 
+ESCAPED_NULL = "\0NULL"
+"""Stands for a value that is NULL by a text with an escape, where values have no quotes."""
+
 Texts = TypeVar("Texts", pa.Array, pa.ChunkedArray)
 
 
@@ -20,14 +23,24 @@ def with_plain_escapes(text: bytes | memoryview, dialect: CsvFormat) -> bytes | 
     """Return a text that keeps each escape that escapes nothing, as Spark and DuckDB read it.
 
     Arrow's reader leaves out each single escape. This doubles those outside of quotes, and those within them that are
-    before neither a quote nor another escape.
+    before neither a quote nor another escape. Without quotes, a whole value such as `\\N` that is NULL is one before its
+    escape is left out: `ESCAPED_NULL` is in its place.
     """
     escape, quote = dialect.escape, dialect.quote
-    if escape is None or quote in {None, escape} or escape.encode() not in (whole := bytes(text)):
+    if escape is None or quote == escape or escape.encode() not in (whole := bytes(text)):
         return text
-    assert quote is not None  # noqa: S101 - see above
+    if quote is None:
+        return _escaped_nulls(dialect.delimiter, escape, *dialect.nulls).sub(ESCAPED_NULL.encode(), whole)
     quoted, escapes = _escapes(quote.encode(), dialect.delimiter.encode(), escape.encode())
     return quoted.sub(lambda found: escapes.sub(_doubled, found[0]) if len(found[0]) > 1 else found[0] * 2, whole)
+
+
+@cache
+def _escaped_nulls(delimiter: str, escape: str, *nulls: str) -> re.Pattern[bytes]:
+    """Return the pattern of whole values that are NULL as they are written; `nulls` without an escape match no more."""
+    texts = "|".join(re.escape(text) for text in nulls if escape in text) or "(?!)"
+    d, e = re.escape(delimiter), re.escape(escape)
+    return re.compile(rf"(?<![^{d}\n])(?<!{e}{d})(?:{texts})(?=[{d}\r\n]|\Z)".encode())
 
 
 def _doubled(escape: re.Match[bytes]) -> bytes:

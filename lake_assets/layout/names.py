@@ -24,9 +24,10 @@ _LOG = re.compile(
     re.DOTALL,
 )
 
-# What tools hang behind a name: of an upload or download that is not finished, of a backup, of a checksum.
+# What tools hang behind a name: of an upload or download that is not finished, of a backup, of a checksum; and of a
+# folder, as whose marker Hadoop and EMR write an object.
 _TRAILING = re.compile(
-    r".+?(~|\.(?:filepart|part|partial|tmp|temp|crdownload|opdownload|download|upload|uploading|inprogress|in-progress"
+    r".+?(~|_\$folder\$|\.(?:filepart|part|partial|tmp|temp|crdownload|opdownload|download|upload|uploading|inprogress|in-progress"
     r"|incomplete|writing|_copying_|lock|swp|bak|backup|orig|old|md5|sha1|sha256|sha512|crc|crc32|sfv|asc|sig))",
     re.DOTALL | re.IGNORECASE,
 )

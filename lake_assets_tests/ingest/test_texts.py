@@ -93,6 +93,12 @@ def test_a_text_is_read_in_each_compression_and_encoding(
             b"a,b\n1,2026-02-11 08:30:00.5+0100\n",
             [(1, moment("2026-02-11T07:30:00.5Z"))],
         ),
+        (
+            {"delimiter": "\t", "quote": None, "escape": "\\", "nulls": ["\\N"]},
+            b"a\tb\n1\t\\N\n2\t\\\\N\n3\tx\\\t\\N\n",
+            [(1, None), (2, "\\N"), (3, "x\tN")],
+        ),
+        ({}, b"\n\xef\xbb\xbf\xef\xbb\xbfa,b\n1,x\n", [(1, "x")]),
         ({"quoted_nulls": True}, b'a,b\n1,""\n2,x\n', [(1, None), (2, "x")]),
         *more(
             [

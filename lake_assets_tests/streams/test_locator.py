@@ -97,6 +97,7 @@ def test_an_object_of_a_flat_folder_is_in_a_partition_or_in_a_class(
         ({"format": "auto"}, "b.parquet.PART", False),
         ({"files": "*"}, "b", True),
         ({"files": "*"}, "b.crdownload", False),
+        ({"files": "*"}, "b_$folder$", False),
         ({"files": "b*"}, "b.parquet._COPYING_", False),
     ],
 )
