@@ -18,7 +18,7 @@ from lake_assets.formats.blocks import TextBlock
 from lake_assets.formats.csv_header import quotes_of, read_header, refuse_other_fields, with_separator
 from lake_assets.formats.decoding import PEEKED
 from lake_assets.formats.dialects import ESCAPED_NULL, DialectTypes, with_plain_escapes
-from lake_assets.formats.numbers import exact, has_large, is_checked, is_number
+from lake_assets.formats.numbers import exact, has_large, is_checked, is_number, may_wrap
 from lake_assets.formats.record_ends import Positions, Quotes, line_breaks
 from lake_assets.formats.records import NOT_ONE_RECORD, Block, Lines, reason_of
 from lake_assets.formats.rescue import converted, merged
@@ -110,7 +110,11 @@ class CsvText(Text):
         schema = self._schema or pa.schema([])
         try:
             rows = self._types.read(self._parse(text, self._types.parsed(schema)), schema)
-            if any(map(has_large, rows.columns)) or _has_hex(text):
+            if (
+                any(map(has_large, rows.columns))
+                or _has_hex(text)
+                or may_wrap(text, schema.types, f'"{self._dialect.delimiter}')
+            ):
                 rows = self._exact(text, schema)
             return (
                 rows

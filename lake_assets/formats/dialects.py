@@ -20,11 +20,11 @@ Texts = TypeVar("Texts", pa.Array, pa.ChunkedArray)
 
 
 def with_plain_escapes(text: bytes | memoryview, dialect: CsvFormat) -> bytes | memoryview:
-    """Return a text that keeps each escape that escapes nothing, as Spark and DuckDB read it.
+    r"""Return a text that keeps each escape that escapes nothing, as Spark and DuckDB read it.
 
     Arrow's reader leaves out each single escape. This doubles those outside of quotes, and those within them that are
-    before neither a quote nor another escape. Without quotes, a whole value such as `\\N` that is NULL is one before its
-    escape is left out: `ESCAPED_NULL` is in its place.
+    before neither a quote nor another escape. Without quotes, a whole value such as `\N` that is NULL becomes
+    `ESCAPED_NULL`, because its escape is left out.
     """
     escape, quote = dialect.escape, dialect.quote
     if escape is None or quote == escape or escape.encode() not in (whole := bytes(text)):

@@ -15,7 +15,7 @@ import pyarrow.json as pj
 from lake_assets.formats.annotations import has_map
 from lake_assets.formats.blocks import TextBlock
 from lake_assets.formats.json_documents import parts_of
-from lake_assets.formats.numbers import has_large, rounded
+from lake_assets.formats.numbers import has_large, may_wrap, rounded
 from lake_assets.formats.record_ends import FindEnds, Positions, line_breaks, object_breaks
 from lake_assets.formats.records import NOT_ONE_RECORD, Block, Rejected, reason_of
 from lake_assets.formats.rescue import (
@@ -175,7 +175,7 @@ class JsonText(Text):
                 for name, kind in zip(rows.column_names, rows.schema.types, strict=True)
             ]
             rows = rows.cast(pa.schema(list(zip(rows.column_names, kinds, strict=True))))
-        if any(map(has_large, rows.columns)):
+        if any(map(has_large, rows.columns)) or may_wrap(text, self._texts.types, ":,["):
             for record in self._objects(text, ends):
                 for field in self._schema or ():
                     if (number := rounded(record.get(field.name), field.type)) is not None:

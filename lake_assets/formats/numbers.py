@@ -4,14 +4,19 @@ A number of a text is that of its digits. One with a fraction is the nearest DOU
 """
 
 import re
+from collections.abc import Iterable, Iterator
 from decimal import Decimal
+from functools import cache
 from math import isinf
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as t
 
+from lake_assets.formats.rescue import NumberText
+
 _EXACT = {pa.float16(): 2**11, pa.float32(): 2**24, pa.float64(): 2**53}  # below this, each whole number is exact
+_WRAPPED = 1.5e38  # below this, and above 38 digits, Arrow refuses a decimal; of larger ones it drops bits above 128
 _WHOLE = re.compile(r"([+-]?[0-9]+)(\.0*)?")
 _HEX = r"^0[xX]"
 _POWER = r"^-?[0-9]+(\.[0-9]*)?[eE][+-]?[0-9]{1,2}$"
@@ -25,10 +30,12 @@ def is_number(data_type: pa.DataType) -> bool:
 def is_checked(given: pa.DataType, wanted: pa.DataType) -> bool:
     """Return whether `exact` decides about numbers of a type, or texts, as another type, and not Arrow's cast."""
     if t.is_string(given) or t.is_large_string(given):
-        return bool(t.is_integer(wanted) or t.is_floating(wanted))
-    if t.is_floating(given):
-        return bool(t.is_decimal(wanted) or (t.is_floating(wanted) and wanted.bit_width < given.bit_width))
-    return bool((t.is_decimal(wanted) and t.is_integer(given)) or (t.is_floating(wanted) and t.is_decimal(given)))
+        return is_number(wanted)
+    if t.is_decimal(given) and t.is_decimal(wanted):
+        return bool(given.scale < wanted.scale)
+    if t.is_floating(given) and t.is_floating(wanted):
+        return bool(wanted.bit_width < given.bit_width)
+    return is_number(given) and is_number(wanted) and bool(t.is_decimal(given) != t.is_decimal(wanted))
 
 
 def exact(values: pa.Array, wanted: pa.DataType) -> pa.Array:
@@ -39,7 +46,9 @@ def exact(values: pa.Array, wanted: pa.DataType) -> pa.Array:
         # Arrow wants room for all digits that such integers may have.
         return values.cast(pa.decimal256(20 + wanted.scale, wanted.scale)).cast(wanted)
     if t.is_decimal(wanted):
-        return _decimals(values, wanted)
+        if pc.any(pc.greater_equal(pc.abs(values.cast(pa.float64())), _WRAPPED / 10.0**wanted.scale)).as_py():
+            raise pa.ArrowInvalid(f"a number is too large for {wanted}")
+        return _decimals(values, wanted) if t.is_floating(values.type) else values.cast(wanted)
     made = (values.cast(pa.string()) if t.is_decimal(values.type) else values).cast(wanted)
     if t.is_string(values.type) or t.is_large_string(values.type):
         large = pc.fill_null(pc.greater_equal(pc.abs(made), _EXACT[wanted]), fill_value=False)
@@ -87,8 +96,30 @@ def has_large(column: pa.ChunkedArray | pa.Array) -> bool:
     return t.is_floating(column.type) and bool(pc.any(pc.greater_equal(pc.abs(column), _EXACT[column.type])).as_py())
 
 
-def rounded(value: object, data_type: pa.DataType) -> int | None:
-    """Return a whole number in a value of JSON that a type, or the part of it for this number, does not hold."""
+def may_wrap(text: bytes | memoryview, types: Iterable[pa.DataType], before: str) -> bool:
+    """Return whether a text may have a number that Arrow's readers make another decimal; one is behind `before`."""
+    scales = [scale for kind in types for scale in _scales(kind)]
+    return bool(scales) and _large_number(max(scales), before).search(text) is not None
+
+
+def _scales(kind: pa.DataType) -> Iterator[int]:
+    if t.is_decimal(kind):
+        yield kind.scale
+    for number in range(kind.num_fields):
+        yield from _scales(kind.field(number).type)
+
+
+@cache
+def _large_number(scale: int, before: str) -> re.Pattern[bytes]:
+    """Return the pattern of numbers with more whole digits than 38 without the scale, or with an exponent."""
+    digits, start = max(39 - scale, 1), re.escape(before)
+    return re.compile(rf"[0-9]{{{digits}}}|(?:[{start}\s]|\A)-?[0-9]+(?:\.[0-9]*)?[eE]\+?[0-9]".encode())
+
+
+def rounded(value: object, data_type: pa.DataType) -> object:
+    """Return a number in a value of JSON that a type, or the part of it for this number, does not hold; None: none."""
+    if t.is_decimal(data_type) and isinstance(value, int | float | NumberText):
+        return value if abs(Decimal(str(value))) >= 10 ** (data_type.precision - data_type.scale) else None
     if isinstance(value, int) and t.is_floating(data_type):
         try:
             return None if int(data_type.to_pandas_dtype()(value)) == value else value

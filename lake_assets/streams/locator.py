@@ -107,7 +107,7 @@ class PartitionLocator:
             return _HIDDEN if any(map(is_reserved, names[:-1])) else self._not_data
         if suffix := trailing(names[-1], self._files):
             return NotDataError(
-                f"the name ends in {suffix}, as those of unfinished uploads, backups, checksums and markers of folders do:",
+                f"the name ends in {suffix}, as those of unfinished uploads, backups, checksums and markers do:",
                 f"rename the object when it is complete, or set `files: '*{suffix}'` to read such objects.",
             )
         if self._names_format and format_by_name(names[-1]) is None:

@@ -124,7 +124,9 @@ def test_an_upload_that_is_not_finished_is_named_and_read_once_when_it_is(local_
     part.rename(part.with_suffix(""))
     first, second = (run("ingest", "sales", "--partition", NW) for _ in range(2))
 
-    text = "b.csv.filepart: the name ends in .filepart, as those of unfinished uploads, backups, checksums and markers of folders do"
+    text = (
+        "b.csv.filepart: the name ends in .filepart, as those of unfinished uploads, backups, checksums and markers do"
+    )
     assert (early.exit_code, text in " ".join(early.output.split())) == (1, True)
     assert "nothing of region" not in early.output
     assert "b.csv.filepart" in listed.output

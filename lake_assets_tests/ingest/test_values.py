@@ -115,6 +115,12 @@ NUMBERS: dict[str, tuple[pa.Array, pa.Array, object, pa.Array]] = {
         19008.1,
         pa.array([Decimal("9007199254740993.25")], pa.decimal128(20, 2)),
     ),
+    "decimal in decimal": (
+        pa.array([Decimal(1)], pa.decimal128(38, 10)),
+        pa.array([Decimal(7)], pa.decimal128(38, 0)),
+        Decimal(7),
+        pa.array([Decimal(35000000000000000000000000000)], pa.decimal128(38, 0)),  # 128 bits of it are another one
+    ),
     "int64 in int32": (pa.array([1], pa.int32()), pa.array([7]), 7, pa.array([2**40])),
     "double in float": (pa.array([1], pa.float32()), pa.array([0.5]), 0.5, pa.array([0.1])),
     "within": (pa.array([[{"a": 1}]]), pa.array([[{"a": 7.0}]]), [{"a": 7}], pa.array([[{"a": 7.5}]])),
@@ -373,6 +379,19 @@ def test_a_field_without_a_value_becomes_no_list(local_world: World) -> None:
     with pytest.raises(SchemaError, match=r"field 's\.a' of main\.sales has had no value"):
         load(local_world, b'{"id":2,"s":{"a":[1]}}', SW)
     assert columns_of(local_world, "id, s") == [(1, {"a": None})]
+
+
+@pytest.mark.parametrize("options", [{}, *more([{"rescue": "_r"}])], ids=str)
+@pytest.mark.parametrize("form", ["csv", "json"])
+def test_a_number_that_is_too_large_for_a_decimal_is_no_other_one(
+    local_world: World, form: str, options: dict[str, Any]
+) -> None:
+    numbers = ["3.5e28", "35000000000000000000000000000", "123456789012345678901234567890.5", "1e27", "0.5"]
+    lines = [f"{n},{v}" if form == "csv" else f'{{"id": {n}, "v": {v}}}' for n, v in enumerate(numbers)]
+    declared = {"columns": {"v": {"type": "DECIMAL(38,10)"}}, "on_bad_row": "dead_letter"}
+    row = load(of(local_world, form, **declared, **options), "\n".join(["id,v"] * (form == "csv") + lines).encode())
+    assert row.rows_dead_lettered == (0 if options else 3)
+    assert columns_of(local_world, "v", "v IS NOT NULL") == [(Decimal("0.5"),), (Decimal("1e27"),)]
 
 
 NOT_UTF8 = not_utf8(b"good", b"TREL\xc3", b"fin")
