@@ -17,6 +17,7 @@ from hypothesis import settings
 
 from dev.servers.absent import SKIPPED
 from dev.servers.connect import spark_connect
+from dev.servers.pgbouncer import pgbouncer
 from dev.servers.postgres import postgres, stoppable_postgres
 from dev.servers.proxy import s3_proxy
 from dev.servers.s3 import s3
@@ -55,6 +56,7 @@ __all__ = [
     "indexed_world",
     "local_encrypted",
     "local_world",
+    "pgbouncer",
     "postgres",
     "s3",
     "s3_location",
@@ -102,7 +104,17 @@ def same_process() -> Iterator[None]:
 
 
 # What a test that needs a server asks for; of the worlds, the pairs with one of these.
-SERVERS = {"azure", "postgres", "s3", "s3_location", "s3_proxy", "spark_connect", "standalone", "stoppable_postgres"}
+SERVERS = {
+    "azure",
+    "pgbouncer",
+    "postgres",
+    "s3",
+    "s3_location",
+    "s3_proxy",
+    "spark_connect",
+    "standalone",
+    "stoppable_postgres",
+}
 SERVED = {"postgres", "s3", "r2"}
 
 

@@ -10,7 +10,17 @@ from lake_assets.config.catalogs import PostgresCatalog, SqliteCatalog
 from lake_assets.config.lake import Lake
 from lake_assets.duckdb_engine import identifier
 from lake_assets.lake import failures
-from lake_assets.lake.locks import TIMEOUT, Lock, exclusive_access, held, pipelined
+from lake_assets.lake.locks import (
+    TIMEOUT,
+    Lock,
+    begin,
+    end,
+    exclusive_access,
+    held,
+    in_transaction,
+    next_transaction,
+    pipelined,
+)
 from lake_assets.lake.postgres import connect, unreachable_now
 
 WRITER_TURN = 5.0  # seconds that SQLite itself retries a write; `retry.under_lock` retries it for longer
@@ -160,22 +170,24 @@ class Driver:
         import psycopg  # noqa: PLC0415 - an extra that only lakes on PostgreSQL need
 
         acquired: Any = None
+        is_last = not in_transaction(connection)
         try:
             with pipelined(connection):
+                if is_last:
+                    begin(connection)
                 if lock is not None:
                     acquired = lock.ask(connection, TIMEOUT)
-                connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ", prepare=False)
+                    lock.give_to_transaction(connection)
                 if (schema := self._lake.metadata_schema) is not None:
                     connection.execute("SELECT set_config('search_path', %s, true)", [identifier(schema)])
                 yield
-                connection.execute("COMMIT", prepare=False)
-                if lock is not None:
-                    lock.release(connection)
+                end(connection, "COMMIT", is_last=is_last)
         except BaseException as error:
             try:
-                connection.rollback()
-                if lock is not None:
+                if lock is not None and in_transaction(connection):
+                    next_transaction(connection, "ROLLBACK")
                     lock.release(connection)  # which it may not have, of which the server makes a notice
+                end(connection, "ROLLBACK", is_last=is_last)
             except Exception:  # noqa: BLE001 - the connection is lost, and the first error is raised
                 connection.close()  # with it the lock
                 if connection is self._connection:

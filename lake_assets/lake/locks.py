@@ -7,7 +7,8 @@ A commit looks for its new files before it waits for the commit lock, so that no
 another. From that look to its end it shares the files lock, which the removal of files without a commit takes alone. So
 no file vanishes between the look and the commit, however old it is, and however wrong the clocks of machines are.
 
-A lock ends with its process.
+A lock ends with its process. On PostgreSQL it is one of a session, which is in a transaction as long as it has a lock:
+a pooler (PgBouncer in transaction mode) lets no other client have the session then, and ends it with its client.
 """
 
 import fcntl
@@ -59,23 +60,26 @@ class Lock:
         return "_shared" if self.is_shared else ""
 
     def ask(self, connection: "psycopg.Connection[Any]", timeout: float) -> "psycopg.Cursor[Any]":
-        """Begin to acquire the lock of a PostgreSQL catalog, on a connection without an open transaction.
+        """Begin to acquire the lock of a PostgreSQL catalog, in an open transaction, and begin the next one with it.
 
-        In pipeline mode, the statements are not waited for. The connection has the lock until `release`, or its end.
+        In pipeline mode, the statements are not waited for. The session has the lock until `release`, or its end.
         The cursor gets a result with the lock; LockNotAvailable if it was not free within `timeout` seconds.
         """
-        connection.execute("BEGIN", prepare=False)
-        cursor = connection.execute(
-            f"WITH limits AS MATERIALIZED (SELECT set_config('lock_timeout', %s, true)) "  # noqa: S608
-            f"SELECT pg_advisory_lock{self._function}(%s) FROM limits".encode(),
-            (f"{int(timeout * 1000)}ms", self._key),
+        connection.execute(
+            "SELECT set_config('lock_timeout', %s, true), set_config('statement_timeout', '0', true)",
+            (f"{int(timeout * 1000)}ms",),
         )
-        connection.execute("COMMIT", prepare=False)
+        cursor = connection.execute(f"SELECT pg_advisory_lock{self._function}(%s)".encode(), (self._key,))
+        next_transaction(connection)
         return cursor
 
-    def release(self, connection: "psycopg.Connection[Any]") -> None:
-        """Release the lock that the connection to a PostgreSQL catalog has."""
-        connection.execute(f"SELECT pg_advisory_unlock{self._function}(%s)".encode(), (self._key,))
+    def give_to_transaction(self, connection: "psycopg.Connection[Any]") -> None:
+        """Let the open transaction have the lock of the session, and release it at its end."""
+        self.release(connection, f"pg_advisory_xact_lock{self._function}({self._key}), ")
+
+    def release(self, connection: "psycopg.Connection[Any]", instead: str = "") -> None:
+        """Release the lock that the session of the connection to a PostgreSQL catalog has."""
+        connection.execute(f"SELECT {instead}pg_advisory_unlock{self._function}({self._key})".encode(), prepare=False)
 
     def not_free(self, timeout: float) -> CatalogLockedError:
         """Return the error of a lock of a PostgreSQL catalog that was not free in time."""
@@ -117,12 +121,15 @@ def held(
     """Hold a lock on a connection to a PostgreSQL catalog. If the connection is lost meanwhile, so is the lock."""
     import psycopg  # noqa: PLC0415 - an extra that only lakes on PostgreSQL need
 
+    has_locks = in_transaction(connection)
     try:
         with pipelined(connection):
+            if not has_locks:
+                begin(connection)
             lock.ask(connection, timeout)
     except psycopg.Error as error:
         with suppress(psycopg.Error):  # the connection is lost
-            connection.rollback()
+            end(connection, "ROLLBACK", is_last=not has_locks)
         if isinstance(error, psycopg.errors.LockNotAvailable):
             raise lock.not_free(timeout) from None  # its text is that of a locked table, after which a writer retries
         raise (unreachable(catalog, error) or refused(catalog, error)) from error
@@ -131,8 +138,38 @@ def held(
     finally:
         try:
             lock.release(connection)
+            end(connection, "COMMIT", is_last=not has_locks)
         except psycopg.Error:
             connection.close()  # the server releases it
+
+
+def in_transaction(connection: "psycopg.Connection[Any]") -> bool:
+    """Return whether a connection has an open transaction between two statements: one that keeps a lock."""
+    import psycopg  # noqa: PLC0415 - an extra that only lakes on PostgreSQL need
+
+    return connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE
+
+
+def begin(connection: "psycopg.Connection[Any]") -> None:
+    """Begin a transaction that sees one state."""
+    connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ", prepare=False)
+
+
+def end(connection: "psycopg.Connection[Any]", how: Literal["COMMIT", "ROLLBACK"], *, is_last: bool) -> None:
+    """End a transaction; if it is not the last one of those with a lock, the next one begins."""
+    if is_last:
+        connection.execute(how, prepare=False)
+    else:
+        next_transaction(connection, how)
+
+
+def next_transaction(connection: "psycopg.Connection[Any]", how: Literal["COMMIT", "ROLLBACK"] = "COMMIT") -> None:
+    """End a transaction, and begin the next one of the same session. It sees the state of its first query.
+
+    A pooler may give the session to others between two transactions, but not between these.
+    """
+    connection.execute(f"{how} AND CHAIN".encode(), prepare=False)
+    connection.execute("SET LOCAL idle_in_transaction_session_timeout = 0", prepare=False)
 
 
 def pipelined(connection: "psycopg.Connection[Any]") -> AbstractContextManager[object]:

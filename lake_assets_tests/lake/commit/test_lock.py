@@ -68,7 +68,8 @@ def under_lock(proxy: PostgresProxy) -> tuple[Counter[str], int]:
     """The kinds of statements from the first that waits for the commit lock to its release, and the round trips."""
     texts = [statement.text for statement in proxy.statements]
     first = next(number for number, text in enumerate(texts) if "pg_advisory_lock(" in text)
-    last = next(number for number, text in enumerate(texts) if "pg_advisory_unlock(" in text)
+    given = next(number for number, text in enumerate(texts) if "pg_advisory_xact_lock(" in text)
+    last = next(number for number, text in enumerate(texts) if number > given and text.startswith("SET LOCAL"))
     waits = [number for number in proxy.waits if first < number <= last + 1]
     return asked(proxy.statements[first : last + 1]), len(waits)
 

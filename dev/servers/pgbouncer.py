@@ -1,0 +1,67 @@
+"""A real PgBouncer before a PostgreSQL server, in transaction mode: each transaction gets any session of the server."""
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from dev.servers.absent import absent, started
+from dev.servers.postgres import PostgresServer
+from dev.servers.process import free_ports, retried, running
+from dev.servers.system_user import SYSTEM_USER, needs_system_user
+
+# The next transaction gets the session that was idle for longest, so a client seldom gets its last one again.
+_SETTINGS = """\
+[databases]
+* = host={server.host} port={server.port} user='{user}' password='{password}'
+[pgbouncer]
+listen_addr = 127.0.0.1
+listen_port = {port}
+unix_socket_dir =
+auth_type = any
+pool_mode = transaction
+server_round_robin = 1
+ignore_startup_parameters = extra_float_digits
+"""
+
+
+@retried
+def _pgbouncer(program: str, server: PostgresServer) -> Iterator[PostgresServer]:
+    """PgBouncer on a free port of 127.0.0.1, which asks for no password."""
+    folder = Path(tempfile.mkdtemp(prefix="lake-assets-pgbouncer-"))
+    folder.chmod(0o755)  # it refuses to run as root
+    (port,) = free_ports(1)
+    user, password = (text.replace("'", "''") for text in (server.user, server.password))
+    settings = folder / "pgbouncer.ini"
+    settings.write_text(_SETTINGS.format(server=server, user=user, password=password, port=port))
+    pooled = replace(server, port=port)
+    with running(
+        [program, str(settings)],
+        folder=folder,
+        ready=lambda: _answers(pooled),
+        user=SYSTEM_USER if needs_system_user() else None,
+    ):
+        yield pooled
+
+
+def _answers(server: PostgresServer) -> bool:
+    import psycopg  # noqa: PLC0415 - may not be installed
+
+    try:
+        server.connect().close()
+    except psycopg.OperationalError:
+        return False
+    return True
+
+
+@pytest.fixture(scope="session")
+def pgbouncer(postgres: PostgresServer) -> Iterator[PostgresServer]:
+    """A PgBouncer in transaction mode before `postgres`."""
+    program = shutil.which("pgbouncer", path="/usr/sbin:/usr/local/bin:/usr/bin")
+    if program is None:
+        absent("no PgBouncer: apt-get install pgbouncer")
+    with started("PgBouncer", _pgbouncer(program, postgres)) as server:
+        yield server
