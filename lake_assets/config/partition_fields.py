@@ -44,6 +44,11 @@ class PartitionField(Model):
         description="Column that the values come from: of the layout, or with `in: rows` of the files.",
     )
     empty: Empty = Field("refuse", description="Meaning of an empty value in a path: an error, NULL, or a value.")
+    exact: bool = Field(
+        False,
+        description="Whether a letter such as é and its decomposed form, as macOS writes names, are two values; else "
+        "the composed one is the value of both. With `in: rows` and in mode index they are two.",
+    )
     where: Literal["path", "rows"] = Field(
         "path",
         alias="in",

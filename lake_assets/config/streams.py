@@ -612,8 +612,12 @@ class Stream(Model):
     @cached_property
     def columns(self) -> tuple[PartitionColumn, ...]:
         """The partition columns in the order of the config and of the path."""
+        of_files = self.mode == "index"  # DuckLake reads a registered file's values from its path
         return tuple(
-            PartitionColumn(n, field.type, field.where == "rows", field.empty) for n, field in self.partitions.items()
+            PartitionColumn(
+                n, field.type, field.where == "rows", field.empty, field.exact or field.where == "rows" or of_files
+            )
+            for n, field in self.partitions.items()
         )
 
     @property
@@ -624,7 +628,7 @@ class Stream(Model):
     @property
     def path_typed(self) -> tuple[PartitionColumn, ...]:
         """All columns whose values are in the path: those of partitions, and `path_columns`."""
-        others = (PartitionColumn(name, column.type) for name, column in self.path_columns.items())
+        others = (PartitionColumn(name, column.type, exact=True) for name, column in self.path_columns.items())
         return (*(column for column in self.columns if not column.in_rows), *others)
 
     @property
@@ -651,12 +655,13 @@ class Stream(Model):
     def partition_at(self, path: str) -> Partition | None:
         """Return the partition that the ledger writes as `region=NW/date=2026-02-11`.
 
-        None for a path with other columns, which the stream may have had earlier.
+        None for a path with other columns, which the stream may have had earlier, or with decomposed letters.
         """
         try:
-            return Partition.at(self.columns, path)
+            partition = Partition.at(self.columns, path)
         except PartitionError:
             return None
+        return partition if partition.path == path else None
 
     def by_partition(self, by_path: Mapping[str, Value]) -> dict[Partition, Value]:
         """Return the values by partition instead of by path, without those of earlier partition columns."""

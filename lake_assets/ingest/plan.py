@@ -19,6 +19,7 @@ from lake_assets.errors import (
     EmptySourceError,
     HeldBackError,
     LakeAssetsError,
+    PartitionError,
     PlanMovedError,
     SourceError,
 )
@@ -27,7 +28,7 @@ from lake_assets.ingest.options import IngestOptions
 from lake_assets.lake.catalog.past import where
 from lake_assets.lake.catalog.table import renamed
 from lake_assets.lake.commit.change import Planned
-from lake_assets.lake.ledger.read import commits, last_commits, partitions_in_ledger
+from lake_assets.lake.ledger.read import commits, last_commits, last_runs, partitions_in_ledger
 from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.layout.partition import Partition
@@ -173,6 +174,7 @@ class Planner:
         if lake is not None and has_table:
             snapshot = lake.current_snapshot()
             last = last_commits(lake, stream.table, wanted, newest=mode == "append")
+            refused |= self._in_other_forms(lake, wanted)
         elif lake is not None and wanted and not self._force and (error := _renamed(lake, stream.table)) is not None:
             refused |= {plan.partition: _refused(error) for plan in open_plans if plan.landed.objects}
         plans = [replace(self._with_last(plan, last), table_exists=has_table, snapshot=snapshot) for plan in plans]
@@ -196,6 +198,25 @@ class Planner:
             f"make a new plan: `lake-assets plan {self._stream.name}`.",
         )
         return replace(_refused(moved), is_recorded=False)
+
+    def _in_other_forms(self, lake: LakeSession, partitions: Sequence[Partition]) -> dict[Partition, Decision]:
+        """Refuse partitions whose rows the lake has with decomposed letters, as earlier versions read folders."""
+        earlier = {form: partition for partition in partitions for form in partition.forms[1:]}
+        runs = last_runs(lake, self._stream.table, list(earlier)) if earlier else {}
+        refused = {}
+        for form, partition in earlier.items():
+            if form.path in runs and runs[form.path].rows:
+                names = ", ".join(
+                    c.name for c, v, w in zip(form.columns, form.values, partition.values, strict=True) if v != w
+                )
+                refused[partition] = _refused(
+                    PartitionError(
+                        f"the lake has rows of partition {partition} with decomposed letters in {names}, as an earlier "
+                        "version of lake-assets read its folders:",
+                        f"set `exact: true` for {names} in `partitions`, by which the two forms remain two values.",
+                    )
+                )
+        return refused
 
     def _with_last(self, plan: PartitionPlan, commits: Mapping[str, LedgerRow]) -> PartitionPlan:
         last = commits.get(plan.partition.path)

@@ -7,9 +7,11 @@ dimension, in the path's encoding. The one partition of a stream without partiti
 
 import datetime as dt
 import re
+import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import product
 from numbers import Integral
 from typing import Literal
 
@@ -39,12 +41,14 @@ class PartitionColumn:
     Attributes:
         in_rows: the landing zone's files have the column, and its paths do not.
         empty: the meaning of an empty text.
+        exact: a letter as `é` and its decomposed form are two texts; by default the composed one is read for both.
     """
 
     name: str
     type: PartitionType
     in_rows: bool = False
     empty: Empty = "refuse"
+    exact: bool = False
 
     @lru_cache(_REMEMBERED)  # noqa: B019 - columns are few, and each value is one of many partitions
     def parse(self, text: str) -> PartitionValue:
@@ -72,7 +76,19 @@ class PartitionColumn:
             if int(value) not in _INT64:
                 raise self._refuse(value, f"write a number from {_INT64[0]} to {_INT64[-1]}, or use type: string")
             return int(value)
-        return value
+        return self.composed(value)
+
+    def composed(self, value: str) -> str:
+        """Return the value composed (NFC) if it is decomposed (NFD); a mixture, which no writer makes, is as it is."""
+        composed = value if self.exact or value.isascii() else unicodedata.normalize("NFC", value)
+        return composed if unicodedata.normalize("NFD", composed) == value else value
+
+    def forms(self, value: PartitionValue) -> list[PartitionValue]:
+        """Return the texts that are this value, itself first: the decomposed one is how macOS writes names."""
+        if self.exact or not isinstance(value, str) or value.isascii():
+            return [value]
+        decomposed = unicodedata.normalize("NFD", value)
+        return [value] if self.composed(decomposed) != value else list(dict.fromkeys([value, decomposed]))
 
     def _time(self, value: str) -> PartitionValue:
         kind = TIME_TYPES[self.type]
@@ -177,9 +193,15 @@ class Partition:
         if path == WHOLE and not columns:
             return cls((), ())
         partition = cls.of(columns, dict(part.partition("=")[::2] for part in path.split("/")))
-        if partition.path != path:
+        if all(form.path != path for form in partition.forms):
             raise PartitionError(f"partition path {path!r} is not in this package's form:", f"use {partition.path}.")
         return partition
+
+    @property
+    def forms(self) -> list["Partition"]:
+        """The partitions whose values are forms of these; see `PartitionColumn.forms`. The first is this one."""
+        forms = (column.forms(value) for column, value in zip(self.columns, self.values, strict=True))
+        return [Partition(self.columns, values) for values in product(*forms)]
 
     @property
     def path_part(self) -> "Partition":

@@ -48,10 +48,10 @@ class Made:
         texts = self._texts(values)
         no_time = pc.and_(pc.is_valid(values), pc.equal(texts, HIVE_NULL))
         if t.is_null(values.type) or not pc.any(no_time).as_py():
-            return pc.equal(texts, self._text)
+            return self._is_of(texts)
         text = values[pc.index(no_time, True).as_py()].as_py()
         if text == "":  # the same as NULL, as in a path
-            return pc.equal(texts, self._text)
+            return self._is_of(texts)
         raise SchemaError(
             f"column {self.name!r} of {self.origin} selects the rows of a partition, and has the value {text!r}, which "
             "is not a time:",
@@ -78,7 +78,7 @@ class Made:
 
     def is_other(self, batch: pa.RecordBatch) -> pa.Array:
         """Return whether each row belongs to another partition."""
-        return pc.not_equal(self._texts(batch.column(self.name)), self._text)
+        return pc.invert(self._is_of(self._texts(batch.column(self.name))))
 
     def others(self, batch: pa.RecordBatch) -> list[int]:
         """Return the positions of rows of other partitions, and of rows from which no value can be derived."""
@@ -89,7 +89,7 @@ class Made:
 
         def fits(values: pa.Array) -> bool:
             try:
-                return not pc.any(pc.not_equal(self._texts(values), self._text)).as_py()
+                return bool(pc.all(self._is_of(self._texts(values))).as_py())
             except SchemaError:
                 return False
 
@@ -110,15 +110,16 @@ class Made:
         )
         if nulls != 0 or not sorts or least is None or greatest is None:
             return False
-        return bool(pc.all(pc.equal(self._texts(pa.array([least, greatest])), self._text)).as_py())
+        return bool(pc.all(self._is_of(self._texts(pa.array([least, greatest])))).as_py())
 
     def may_be_in(self, span: Span) -> bool:
         """Return whether a row group may have the value, by the values of the rows' column in it."""
         return days_of(self.derived, self.column, span).may_hold(day_of(self.column, self.value))
 
-    @property
-    def _text(self) -> str:
-        return self.column.text(self.value)
+    def _is_of(self, texts: pa.Array) -> pa.Array:
+        return pc.is_in(
+            texts, pa.array([self.column.text(form) for form in self.column.forms(self.value)], pa.string())
+        )
 
     def _texts(self, values: pa.Array) -> pa.Array:
         try:

@@ -80,7 +80,8 @@ def is_other(array: pa.Array, column: PartitionColumn, value: PartitionValue) ->
         # A date may be a timestamp at midnight and a number may be a float, with other texts.
         with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):  # types without a common type
             return pc.fill_null(pc.not_equal(array, typed_value(column, value)), True)
-    return pc.fill_null(pc.not_equal(_texts(array, column), pa.scalar(str(value))), True)
+    texts, is_of = _texts(array, column), pa.array([str(form) for form in column.forms(value)], pa.string())
+    return pc.invert(pc.is_in(texts, is_of))
 
 
 def _texts(array: pa.Array, column: PartitionColumn) -> pa.Array:

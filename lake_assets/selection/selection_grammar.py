@@ -75,7 +75,7 @@ class Pattern:
         """Return whether the value's text has the form."""
         if self.form == _ANY or value is None:
             return self.form == _ANY
-        parts = (re.escape(unescape(part)) for part in self.form.split(_ANY))
+        parts = (re.escape(column.composed(unescape(part))) for part in self.form.split(_ANY))
         return re.fullmatch(".*".join(parts), str(_key(column, value)), re.DOTALL) is not None
 
 

@@ -17,7 +17,7 @@ from lake_assets.errors import (
 )
 from lake_assets.layout.hive import HIVE_NULL, SPELLINGS, spellings, unescape
 from lake_assets.layout.names import fits, is_hidden, is_odd, is_reserved, trailing
-from lake_assets.layout.partition import Partition
+from lake_assets.layout.partition import Partition, PartitionColumn, PartitionValue
 from lake_assets.layout.template import Template
 from lake_assets.streams.calendar import Calendar
 
@@ -36,14 +36,16 @@ def folder_prefixes(template: Template, path_part: Partition) -> list[str]:
     """Return the prefixes of the objects of a `Partition.path_part`: folders or names, the canonical one first.
 
     NULL may have a second folder, with an empty value. A value with characters that some writers encode and others do
-    not has a folder for each spelling.
+    not has a folder for each spelling, and one whose letters may be decomposed for each form.
     """
     columns = path_part.columns
     choices = [
-        [(text, SPELLINGS[0]), ("", SPELLINGS[0])]
-        if value is None and column.empty == "null"
-        else [(text, spelling) for spelling in (SPELLINGS[:1] if template.compat else spellings(unescape(text)))]
-        for column, value, text in zip(columns, path_part.values, path_part.texts().values(), strict=True)
+        [
+            (text, spelling)
+            for text in _texts(column, value)
+            for spelling in (SPELLINGS[:1] if template.compat or not text else spellings(unescape(text)))
+        ]
+        for column, value in zip(columns, path_part.values, strict=True)
     ]
     names = [column.name for column in columns]
     prefixes = (
@@ -57,11 +59,15 @@ def folder_prefixes(template: Template, path_part: Partition) -> list[str]:
 
 
 def _is_canonical(path_part: Partition, texts: Mapping[str, str]) -> bool:
-    """Return whether a path has its values in the form that they are written in. NULL may also be an empty text."""
-    return all(
-        texts[column.name] == text or (not texts[column.name] and value is None and column.empty == "null")
-        for column, value, text in zip(path_part.columns, path_part.values, path_part.texts().values(), strict=True)
-    )
+    """Return whether a path has its values in the form that they are written in."""
+    pairs = zip(path_part.columns, path_part.values, strict=True)
+    return all(texts[column.name] in _texts(column, value) for column, value in pairs)
+
+
+def _texts(column: PartitionColumn, value: PartitionValue) -> list[str]:
+    """Return the texts of a value in folders, the canonical one first."""
+    texts = [column.text(form) for form in column.forms(value)]
+    return [*texts, ""] if value is None and column.empty == "null" else texts
 
 
 class PartitionLocator:

@@ -110,7 +110,7 @@ class OpenStream:
     def landed(self) -> Landed:
         """The landing zone, and how its objects are read."""
         config = self.config
-        of_path = tuple(PartitionColumn(name, column.type) for name, column in config.path_columns.items())
+        of_path = tuple(PartitionColumn(name, column.type, exact=True) for name, column in config.path_columns.items())
         has_added = of_path or config.file_columns or config.rescue
         added = AddedColumns(self.layout, of_path, config.file_columns, config.rescue) if has_added else None
         return Landed(config.source, config.format, added, Declared.of(config))

@@ -16,6 +16,7 @@ from lake_assets import load_config
 from lake_assets.config.sections import SqsSensor
 from lake_assets.detection.deliveries import parse
 from lake_assets.errors import LakeAssetsError
+from lake_assets.ingest.api import ingest_all
 from lake_assets.lake.commit.extension import register_by_extension
 from lake_assets.landing.writer import LandingWriter
 from lake_assets.orchestration.sensors.sqs_queue import Queue
@@ -431,6 +432,33 @@ def an_object_whose_name_has_another_spelling_is_renamed(local_world: World) -> 
     file.rename(file.with_name("7_2026-02-11_a.parquet"))
     status(local_world)
     local_world.ingest("region=7,date=2026-02-11")
+    return [1]
+
+
+@case
+def a_partition_that_the_lake_has_decomposed_is_exact(local_world: World) -> Steps:
+    file = land_at(local_world, "region=Sa\u0303o/date=2026-02-11/a.parquet", 1)
+    exact = {"partitions": {"region": {"exact": True}} | DATE}
+
+    def refresh() -> None:
+        (outcome,) = ingest_all(local_world.stream, list(list_landed(local_world.stream)[0]), local_world.sessions)
+        if outcome.error is not None:
+            raise outcome.error
+
+    local_world.options = exact
+    refresh()
+    local_world.options = {}
+    yield refresh, "set `exact: true` for "
+    local_world.options = exact
+    refresh()
+    assert local_world.totals() == [1]
+    # The way to the composed letters: the folder is renamed, and the partition of the decomposed ones cleared.
+    (renamed := file.parents[2] / "region=S\u00e3o").mkdir()
+    file.parent.rename(renamed / file.parent.name)
+    local_world.options = exact | {"on_empty": "clear"}
+    local_world.ingest("region=Sa\u0303o,date=2026-02-11")
+    local_world.options = {}
+    refresh()
     return [1]
 
 

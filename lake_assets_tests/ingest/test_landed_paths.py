@@ -1,5 +1,6 @@
 """Paths that land: every spelling of a value in a folder, the empty value, and values in the names of files."""
 
+import unicodedata
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ import duckdb
 import polars as pl
 import pyarrow as pa
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 import pytest
 
 from lake_assets.checks.check_run import checks_of, run_check
@@ -21,6 +23,7 @@ from lake_assets.landing.writer import LandingWriter
 from lake_assets.layout.partition import Partition
 from lake_assets.orchestration.partition_keys import partition_key, partition_of, partitions_def
 from lake_assets.report.state import read_state
+from lake_assets.selection.select import Wanted, select
 from lake_assets.storage.store import Store
 from lake_assets.streams.landing_zone import list_landed, list_landed_in
 from lake_assets.streams.locator import PartitionLocator
@@ -150,6 +153,71 @@ def test_two_spellings_of_a_partition_are_one_partition(local_world: World, mode
     (state,) = read_state(local_world.stream).partitions
     assert (state.state, state.is_waiting, state.objects) == ("committed", False, len(WRITERS))
     assert failed_checks(local_world) == {}
+
+
+COMPOSED, DECOMPOSED = (unicodedata.normalize(form, "São Paulo, 한국") for form in ("NFC", "NFD"))
+
+
+def land_in_both_forms(world: World) -> None:
+    """The folder that macOS names has rows which are composed, as the others are."""
+    for number, form in enumerate((COMPOSED, DECOMPOSED)):
+        with world.landing.create(f"k={form}/a.parquet") as file:
+            pq.write_table(pa.table({"id": [number], "k": [COMPOSED]}), file)
+
+
+@pytest.mark.parametrize("written", [{}, {"k": {"values": [DECOMPOSED]}}], ids=["found", "values"])
+@pytest.mark.parametrize("mode", ["replace", *more(["append"])])
+def test_composed_and_decomposed_folders_are_one_partition(
+    local_world: World, mode: str, written: dict[str, Any]
+) -> None:
+    of_text(local_world).options |= {"mode": mode} | ({"partitions": written} if written else {})
+    land_in_both_forms(local_world)
+    config = local_world.stream.config
+    partition = Partition.from_values(config.columns, {"k": DECOMPOSED})
+    assert partition == Partition.from_values(config.columns, {"k": COMPOSED})
+
+    landed, left_out = list_landed(local_world.stream)
+    assert (list(landed), left_out.objects, partition.path) == ([partition], (), f"k={COMPOSED}")
+    assert landed == list_landed_in(local_world.stream, [partition])
+    for text in (DECOMPOSED, COMPOSED, f"{DECOMPOSED[:3]}*"):
+        wanted = Wanted(texts=("k=" + text.replace(",", "%2C"),), waiting=True)
+        assert select(local_world.stream, wanted).partitions == (partition,)
+    assert refresh(local_world) == {str(partition): None}
+
+    assert in_lake(local_world) == [(0, COMPOSED), (1, COMPOSED)]
+    assert not scan_landing(local_world.stream).pending
+    assert [state.state for state in read_state(local_world.stream).partitions] == ["committed"]
+    assert failed_checks(local_world) == {}
+
+
+@pytest.mark.parametrize("options", [{"mode": "index"}, {"partitions": {"k": {"exact": True}}}], ids=["index", "exact"])
+def test_two_forms_are_two_partitions_where_values_are_exact(local_world: World, options: dict[str, Any]) -> None:
+    of_text(local_world).options |= options
+    for number, form in enumerate((COMPOSED, DECOMPOSED)):
+        by_nothing_encoded(local_world.source["path"], pa.table({"id": [number], "k": [form]}))
+    assert set(refresh(local_world).values()) == {None}
+    assert in_lake(local_world) == [(0, COMPOSED), (1, DECOMPOSED)]
+    assert failed_checks(local_world) == {}
+
+
+@pytest.mark.parametrize("mode", ["replace", "append"])
+def test_a_lake_with_decomposed_values_of_an_earlier_version_gets_no_row_twice(local_world: World, mode: str) -> None:
+    of_earlier = {"partitions": {"k": {"exact": True}}, "mode": mode}
+    local_world.options = of_earlier
+    by_nothing_encoded(local_world.source["path"], pa.table({"id": [1], "k": [DECOMPOSED]}))
+    assert set(refresh(local_world).values()) == {None}
+    local_world.options = {"partitions": {"k": {}}, "mode": mode}
+
+    ((partition, error),) = refresh(local_world).items()
+    (planned,) = plan_stream(local_world.stream, list(list_landed(local_world.stream)[0])).partitions
+
+    assert partition == f"k={COMPOSED}"
+    assert "the lake has rows of partition" in str(error)
+    assert "set `exact: true` for k" in str(error) == "".join(map(str, planned.decision.errors))
+    assert in_lake(local_world) == [(1, DECOMPOSED)]
+    local_world.options = of_earlier
+    assert set(refresh(local_world).values()) == {None}
+    assert in_lake(local_world) == [(1, DECOMPOSED)]
 
 
 @pytest.mark.parametrize(

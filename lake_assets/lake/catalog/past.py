@@ -41,9 +41,10 @@ def partition_of(columns: Sequence[PartitionColumn], key: Key) -> Partition | No
     """Return the partition of a key; None if its values are not valid for the columns."""
     values = {c.name: HIVE_NULL if text is None else escape(text) for c, text in zip(columns, key, strict=True)}
     try:
-        return Partition.of(columns, values)
+        partition = Partition.of(columns, values)
     except PartitionError:
         return None
+    return partition if key_of(partition) == key else None  # of decomposed letters, see `PartitionColumn.exact`
 
 
 def where(partition: Partition, names: Mapping[str, str] | None = None) -> tuple[str, list[object]]:
