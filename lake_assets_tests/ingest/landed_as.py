@@ -13,6 +13,7 @@ from pyarrow import orc
 
 from lake_assets.formats.decoding import PEEKED
 from lake_assets.lake.ledger.tables import LedgerRow
+from lake_assets_tests.values.annotated import unsigned, written
 from lake_assets_tests.world import NW, World
 
 FORMATS = ["parquet", "csv", "json", "avro", "orc"]
@@ -55,15 +56,10 @@ def as_orc(table: pa.Table, **options: Any) -> bytes:
     return file.getvalue()
 
 
-def in_signed_order(*numbers: int) -> bytes:
-    """A file of unsigned numbers `u`, least and greatest first; its bounds are swapped, as by a signed comparison."""
-    sink = io.BytesIO()
-    table = pa.table({"u": pa.array(numbers, pa.uint32()), "n": range(len(numbers))})
-    pq.write_table(table, sink, use_dictionary=False, compression="none")
-    body, (least, greatest, *_) = sink.getvalue(), (number.to_bytes(4, "little") for number in numbers)
-    begin = len(body) - 8 - int.from_bytes(body[-8:-4], "little")  # of the footer
-    footer = body[begin:].replace(least, b"least").replace(greatest, least).replace(b"least", greatest)
-    return body[:begin] + footer
+def in_signed_order(*numbers: int, **writer: Any) -> bytes:
+    """A file of unsigned numbers `u`, whose bounds are those of signed ones."""
+    rows = {"u": pa.array(numbers, pa.uint32()).view(pa.int32()), "n": range(len(numbers))}
+    return written(pa.table(rows), {"u": unsigned(32)}, **writer)
 
 
 def miscounted() -> bytes:

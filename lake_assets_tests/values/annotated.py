@@ -12,6 +12,7 @@ from lake_assets.parquet.parquet_files import TAIL
 
 CONVERTED, LOGICAL = 6, 10  # fields of a node
 NUMBER, NODE = footers.I32, 12  # their types
+_NO, _BYTE = 2, 3
 
 
 def logical(number: int) -> footers.Struct:
@@ -21,6 +22,13 @@ def logical(number: int) -> footers.Struct:
 
 def converted(number: int) -> footers.Struct:
     return {CONVERTED: (NUMBER, number)}
+
+
+def unsigned(bits: int) -> footers.Struct:
+    """The fields of a node of unsigned numbers, which are stored as signed ones."""
+    return {CONVERTED: (NUMBER, {8: 11, 16: 12, 32: 13, 64: 14}[bits])} | {
+        LOGICAL: (NODE, {10: (NODE, {1: (_BYTE, bits), 2: (_NO, None)})})
+    }
 
 
 def written(rows: pa.Table, fields: dict[str, footers.Struct], without: str | None = None, **writer: Any) -> bytes:

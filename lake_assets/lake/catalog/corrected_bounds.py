@@ -35,22 +35,23 @@ def correct_bounds(
     """Correct the bounds of a snapshot's new files, and the whole table's.
 
     The extension takes the bounds of a file for unknown if one of its row groups has only NULLs, and then the table's.
-    Of several row groups it compares times and bytes as texts, by which year 10000 is before 2026, and any BC after it.
+    Of several row groups it compares times and bytes as texts, by which year 10000 is before 2026, and any BC after it;
+    and it believes those of unsigned numbers that their writer has compared as signed ones.
     Both are taken from the footer, or from the data if that has none. Bounds of single-precision columns are moved
     outward, see `bounds.beyond`; columns with NaN have none.
     """
     with catalog_view(session) as catalog:
         table_id = read_folder(catalog, name)[0]
-        as_texts = catalog.rows(
+        doubted = catalog.rows(
             f"SELECT column_id FROM {spec.COLUMN} WHERE table_id = ? AND end_snapshot IS NULL "
-            "AND (column_type LIKE 'timestamp%' OR column_type IN ('date', 'blob')) "
+            "AND (column_type LIKE 'timestamp%' OR column_type LIKE 'uint%' OR column_type IN ('date', 'blob')) "
             f"AND column_id NOT IN (SELECT column_id FROM {spec.PARTITION_COLUMN} WHERE table_id = ?)",
             [table_id, table_id],
         )
         # DuckLake itself has written encrypted files; a partition column has one value.
         is_merged = "encryption_key IS NULL AND column_id IN (SELECT unnest(?))"
         condition = f"f.begin_snapshot = ? AND ({_UNKNOWN} OR {is_merged})"
-        examined = _examined(catalog, name, condition, [snapshot_id, [column_id for (column_id,) in as_texts]])
+        examined = _examined(catalog, name, condition, [snapshot_id, [column_id for (column_id,) in doubted]])
         now, with_bounds = _table_bounds(catalog, table_id), _with_bounds(catalog, table_id, snapshot_id)
         # NULL is for "no value yet"; other clients leave it for unknown bounds too, and the extension for those of a
         # file that has only NULLs.

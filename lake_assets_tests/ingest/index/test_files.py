@@ -98,17 +98,17 @@ def test_narrower_types_are_registered_and_found(
 
 
 @pytest.mark.usefixtures("strategy")
-def test_rows_are_found_whose_bounds_a_writer_has_compared_as_signed(indexed_world: World) -> None:
-    indexed_world.land(NW, in_signed_order(1, 2**31 + 1, 7))
+@pytest.mark.parametrize("rows", [3, *more([2])], ids=["one group", "groups"])
+def test_rows_are_found_whose_bounds_a_writer_has_compared_as_signed(indexed_world: World, rows: int) -> None:
+    numbers = [1, 2**31 + 1, 7]
+    indexed_world.land(NW, in_signed_order(*numbers, row_group_size=rows))
 
     (outcome,) = index(indexed_world).values()
 
     assert outcome.error is None
-    assert indexed_world.query("SELECT u FROM lake.sales WHERE u IN (1, 7) OR u > 2147483648") == [
-        (1,),
-        (2**31 + 1,),
-        (7,),
-    ]
+    columns = "SELECT u FROM lake.sales WHERE u"
+    assert indexed_world.query(f"{columns} IN (1, 7) OR u > 2147483648") == [(number,) for number in numbers]
+    assert indexed_world.query(f"{columns} = 2147483649") == [(2147483649,)]
     assert indexed_world.query("SELECT min(u), max(u) FROM lake.sales") == [(1, 2**31 + 1)]
 
 
@@ -238,39 +238,44 @@ ROWS_OF_UNTYPED = [
 ]
 
 
+CATALOGS = [("sqlite", "local"), *more([(("postgres", "local"),), (("duckdb", "local"),)])]
+
+
 @pytest.mark.parametrize(("untyped", "row"), ROWS_OF_UNTYPED, ids=["columns", "parts"])
+@pytest.mark.parametrize("world", CATALOGS, indirect=True)
 def test_what_has_no_value_in_a_file_is_null_whatever_type_the_table_has(
-    indexed_world: World, untyped: dict[str, Any], row: tuple[Any, ...]
+    world: World, untyped: dict[str, Any], row: tuple[Any, ...]
 ) -> None:
+    world.options = {"mode": "index"}
     for number, rows in enumerate([TYPED, untyped]):
-        indexed_world.land(NW, pa.table(rows), f"{number}.parquet")
-        assert str(plan(indexed_world.stream, indexed_world.partition(NW)).decision) == "register 1 new object in place"
-        assert indexed_world.ingest(NW).row.row_count == 1
+        world.land(NW, pa.table(rows), f"{number}.parquet")
+        assert str(plan(world.stream, world.partition(NW)).decision) == "register 1 new object in place"
+        assert world.ingest(NW).row.row_count == 1
 
     columns = f"SELECT {', '.join(TYPED)} FROM lake.sales"
-    assert indexed_world.query(f"{columns} ORDER BY id")[1] == row
-    assert indexed_world.query(f"{columns} WHERE text IS NULL AND s.a IS NULL AND labels IS NULL") == [row]
-    assert len(indexed_world.query(f"{columns} WHERE text = 'x' AND s.b = 1")) == 1
+    assert world.query(f"{columns} ORDER BY id")[1] == row
+    assert world.query(f"{columns} WHERE text IS NULL AND s.a IS NULL AND labels IS NULL") == [row]
+    assert len(world.query(f"{columns} WHERE text = 'x' AND s.b = 1")) == 1
 
 
-@pytest.mark.parametrize(("untyped", "row"), ROWS_OF_UNTYPED[:1], ids=["columns"])
+@pytest.mark.parametrize("world", CATALOGS, indirect=True)
 @pytest.mark.usefixtures("strategy")
-def test_the_first_value_gives_a_column_its_type(
-    indexed_world: World, untyped: dict[str, Any], row: tuple[Any, ...]
-) -> None:
-    indexed_world.land(NW, pa.table(untyped))
-    indexed_world.ingest(NW)
-    indexed_world.land(NW, pa.table(TYPED), "b.parquet")
-    planned = plan(indexed_world.stream, indexed_world.partition(NW))
+def test_the_first_value_gives_a_column_its_type(world: World) -> None:
+    (untyped, row), *_ = ROWS_OF_UNTYPED
+    world.options = {"mode": "index"}
+    world.land(NW, pa.table(untyped))
+    world.ingest(NW)
+    world.land(NW, pa.table(TYPED), "b.parquet")
+    planned = plan(world.stream, world.partition(NW))
 
-    result = indexed_world.ingest(NW)
+    result = world.ingest(NW)
 
     assert planned.columns == tuple(map(str, result.changes))
     assert "gave column text its type VARCHAR" in planned.columns
     assert str(planned.decision) == "register 1 new object in place"
-    rows = indexed_world.query(f"SELECT {', '.join(TYPED)} FROM lake.sales ORDER BY id")
+    rows = world.query(f"SELECT {', '.join(TYPED)} FROM lake.sales ORDER BY id")
     assert rows == [(1, 2, "x", ["x"], {"a": ["x"], "b": 1}, {"k": ["x"]}), row]
-    assert indexed_world.query("SELECT id FROM lake.sales WHERE text = 'x'") == [(1,)]
+    assert world.query("SELECT id FROM lake.sales WHERE text = 'x'") == [(1,)]
 
 
 def test_a_plan_names_what_the_first_run_refuses(indexed_world: World) -> None:
