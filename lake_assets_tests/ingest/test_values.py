@@ -12,8 +12,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from lake_assets.errors import SchemaError, SourceError
+from lake_assets.lake.commit.direct import replace_directly
+from lake_assets.lake.commit.extension import replace_by_extension
+from lake_assets.lake.commit.insert import replace_by_insert
+from lake_assets.lake.commit.strategy import Strategy
 from lake_assets_tests.ingest.landed_as import as_avro, as_orc, columns_of, landed, load, not_utf8, types
-from lake_assets_tests.tiers import more
+from lake_assets_tests.tiers import more, soak
 from lake_assets_tests.world import NW, SW, World, plan
 
 
@@ -328,37 +332,52 @@ SECOND = {
 }
 
 
+POLICIES: list[dict[str, Any]] = [
+    {},
+    {"schema_policy": "evolve"},
+    {"schema_policy": "ignore_extra"},
+    {"on_bad_row": "dead_letter"},
+    {"rescue": "_r"},
+]
+STRATEGIES: dict[str, Strategy] = {
+    "direct": replace_directly,
+    "extension": replace_by_extension,
+    "insert": replace_by_insert,
+}
+LAKES = [(catalog, strategy) for strategy in STRATEGIES for catalog in ("sqlite", "postgres", "duckdb")]
+
+
 @pytest.mark.parametrize("form", FIRST)
 @pytest.mark.parametrize(
-    "options",
+    ("world", "strategy", "options"),
     [
-        {},
-        *more(
-            [
-                {"schema_policy": "evolve"},
-                {"schema_policy": "ignore_extra"},
-                {"on_bad_row": "dead_letter"},
-                {"rescue": "_r"},
-            ]
-        ),
+        (("sqlite", "local"), "direct", {}),
+        *more([((catalog, "local"), "direct", policy) for catalog, _ in LAKES[:3] for policy in POLICIES][1:]),
+        *more([((catalog, "local"), strategy, {}) for catalog, strategy in LAKES[3:]]),
+        *soak([((catalog, "local"), strategy, policy) for catalog, strategy in LAKES[3:] for policy in POLICIES[1:]]),
     ],
+    indirect=["world"],
 )
-def test_the_first_value_gives_its_type_at_each_depth(local_world: World, form: str, options: dict[str, Any]) -> None:
-    load(of(local_world, form, **options), FIRST[form])
-    before = local_world.query("SELECT max(snapshot_id) FROM lake.snapshots()")[0][0]
-    row = load(local_world, SECOND[form], SW)
+def test_the_first_value_gives_its_type_at_each_depth(
+    world: World, form: str, strategy: str, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.lake_options = {"attach_options": {"encrypted": strategy == "insert"}}
+    monkeypatch.setattr("lake_assets.lake.commit.strategy.strategies_of", lambda *_: (STRATEGIES[strategy],))
+    load(of(world, form, **options), FIRST[form])
+    before = world.query("SELECT max(snapshot_id) FROM lake.snapshots()")[0][0]
+    row = load(world, SECOND[form], SW)
 
     assert (row.row_count, row.rows_dead_lettered or 0) == (2, 0)
-    kinds = types(local_world)
+    kinds = types(world)
     assert [kinds[name] for name in ("note", "tags", "s")] == ["VARCHAR", "VARCHAR[]", "STRUCT(a STRUCT(b BIGINT))"]
-    assert columns_of(local_world, "id, note, tags, s.a.b, m IS NULL") == [
+    assert columns_of(world, "id, note, tags, s.a.b, m IS NULL") == [
         (1, None, [], None, True),
         (2, "x", ["p"], 7, False),
         (3, None, None, None, True),
     ]
-    assert columns_of(local_world, "id", "note = 'x' AND tags = ['p']") == [(2,)]
-    assert local_world.query(f"SELECT id, tags FROM lake.sales AT (VERSION => {before})") == [(1, [])]
-    assert local_world.ingest(NW, force=True).row.row_count == 1
+    assert columns_of(world, "id", "note = 'x' AND tags = ['p']") == [(2,)]
+    assert world.query(f"SELECT id, tags FROM lake.sales AT (VERSION => {before})") == [(1, [])]
+    assert world.ingest(NW, force=True).row.row_count == 1
 
 
 def test_the_first_value_of_csv_gives_its_type(local_world: World) -> None:
