@@ -347,6 +347,13 @@ STRATEGIES: dict[str, Strategy] = {
 LAKES = [(catalog, strategy) for strategy in STRATEGIES for catalog in ("sqlite", "postgres", "duckdb")]
 
 
+def word(value: Any) -> str:
+    """The catalog, strategy or policy of a case."""
+    if isinstance(value, dict):
+        return str(next(iter(value.values()), "strict"))
+    return str(value[0] if isinstance(value, tuple) else value)
+
+
 @pytest.mark.parametrize("form", FIRST)
 @pytest.mark.parametrize(
     ("world", "strategy", "options"),
@@ -357,6 +364,7 @@ LAKES = [(catalog, strategy) for strategy in STRATEGIES for catalog in ("sqlite"
         *soak([((catalog, "local"), strategy, policy) for catalog, strategy in LAKES[3:] for policy in POLICIES[1:]]),
     ],
     indirect=["world"],
+    ids=word,
 )
 def test_the_first_value_gives_its_type_at_each_depth(
     world: World, form: str, strategy: str, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
