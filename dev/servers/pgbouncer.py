@@ -3,6 +3,7 @@
 import shutil
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from dev.servers.absent import absent, started
 from dev.servers.postgres import PostgresServer
 from dev.servers.process import free_ports, retried, running
 from dev.servers.system_user import SYSTEM_USER, needs_system_user
+from dev.servers.tls import Authority
 
 # The next transaction gets the session that was idle for longest, so a client seldom gets its last one again.
 _SETTINGS = """\
@@ -26,20 +28,32 @@ pool_mode = transaction
 server_round_robin = 1
 ignore_startup_parameters = extra_float_digits
 """
+_ENCRYPTED = """\
+client_tls_sslmode = require
+client_tls_key_file = {folder}/server.pem
+client_tls_cert_file = {folder}/server.pem
+"""
 
 
 @retried
-def _pgbouncer(program: str, server: PostgresServer) -> Iterator[PostgresServer]:
-    """PgBouncer on a free port of 127.0.0.1, which asks for no password."""
+def _pgbouncer(server: PostgresServer, authority: Authority | None = None) -> Iterator[PostgresServer]:
+    """PgBouncer on a free port of 127.0.0.1, which asks for no password; with an authority it demands encryption."""
+    program = shutil.which("pgbouncer", path="/usr/sbin:/usr/local/bin:/usr/bin")
+    if program is None:
+        absent("no PgBouncer: apt-get install pgbouncer")
     folder = Path(tempfile.mkdtemp(prefix="lake-assets-pgbouncer-"))
     folder.chmod(0o755)  # it refuses to run as root
     (port,) = free_ports(1)
     user, password = (text.replace("'", "''") for text in (server.user, server.password))
-    settings = folder / "pgbouncer.ini"
-    settings.write_text(_SETTINGS.format(server=server, user=user, password=password, port=port))
+    file = folder / "pgbouncer.ini"
+    own = _SETTINGS.format(server=server, user=user, password=password, port=port)
+    if authority is not None:
+        (folder / "server.pem").write_bytes(authority.server.read_bytes())
+        own += _ENCRYPTED.format(folder=folder)
+    file.write_text(own)
     pooled = replace(server, port=port)
     with running(
-        [program, str(settings)],
+        [program, str(file)],
         folder=folder,
         ready=lambda: _answers(pooled),
         user=SYSTEM_USER if needs_system_user() else None,
@@ -60,8 +74,12 @@ def _answers(server: PostgresServer) -> bool:
 @pytest.fixture(scope="session")
 def pgbouncer(postgres: PostgresServer) -> Iterator[PostgresServer]:
     """A PgBouncer in transaction mode before `postgres`."""
-    program = shutil.which("pgbouncer", path="/usr/sbin:/usr/local/bin:/usr/bin")
-    if program is None:
-        absent("no PgBouncer: apt-get install pgbouncer")
-    with started("PgBouncer", _pgbouncer(program, postgres)) as server:
+    with started("PgBouncer", _pgbouncer(postgres)) as server:
         yield server
+
+
+@contextmanager
+def encrypted_pgbouncer(server: PostgresServer, authority: Authority) -> Iterator[PostgresServer]:
+    """A PgBouncer that demands encryption, and has a certificate of this authority."""
+    with started("PgBouncer", _pgbouncer(server, authority)) as encrypted:
+        yield encrypted

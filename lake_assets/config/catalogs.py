@@ -7,6 +7,8 @@ from pydantic import Field, SecretStr
 from lake_assets.config.fields import FolderPath, Identifier
 from lake_assets.config.model import Model
 
+SslMode = Literal["disable", "allow", "prefer", "require", "verify-ca", "verify-full"]
+
 
 class SqliteCatalog(Model):
     """A SQLite file, for several processes of one machine."""
@@ -32,6 +34,16 @@ class PostgresCatalog(Model):
     user: str = Field(description="User that owns the catalog's tables.")
     password: SecretStr | None = Field(None, description="The user's password.")
     connect_timeout: int = Field(10, ge=1, le=300, description="Seconds until a connection counts as failed.")
+    sslmode: SslMode | None = Field(
+        None, description="Whether the connection is encrypted, and the server's certificate checked, as libpq has it."
+    )
+    sslrootcert: str | None = Field(
+        None,
+        min_length=1,
+        description="File of the authority that the server's certificate is checked against; `system`.",
+    )
+    sslcert: str | None = Field(None, min_length=1, description="File of the client's certificate.")
+    sslkey: str | None = Field(None, min_length=1, description="File of the client's key.")
 
 
 class MotherDuckCatalog(Model):

@@ -5,6 +5,7 @@ secrets, the `aws` extension's credential chain); MotherDuck's manual (DuckLake,
 """
 
 import os
+import re
 from pathlib import Path
 
 import duckdb
@@ -26,7 +27,7 @@ from lake_assets.config.storages import (
 from lake_assets.duckdb_engine import HttpLimits, identifier, literal
 from lake_assets.errors import ConfigError
 from lake_assets.lake.catalog import spec
-from lake_assets.lake.postgres import limits
+from lake_assets.lake.postgres import client_options
 from lake_assets.storage.clients import as_duckdb_secret
 
 ALIAS = "lake"
@@ -178,11 +179,17 @@ def catalog_source(lake: Lake) -> tuple[str, list[str]]:
 def _metadata(catalog: Catalog) -> str:
     """Return the catalog's database after `ducklake:` in ATTACH."""
     if isinstance(catalog, PostgresCatalog):
-        return "postgres:" + " ".join(f"{name}={value}" for name, value in limits(catalog).items())
+        return "postgres:" + " ".join(f"{name}={_of_libpq(value)}" for name, value in client_options(catalog).items())
     if isinstance(catalog, MotherDuckCatalog):
         return f"md:{spec.motherduck_database(catalog.database)}"
     prefix = "sqlite:" if isinstance(catalog, SqliteCatalog) else ""
     return f"{prefix}{Path(catalog.path).absolute()}"
+
+
+def _of_libpq(value: object) -> str:
+    """Return a value for a connection string of libpq."""
+    text = re.sub(r"([\\'])", r"\\\1", str(value))
+    return text if text.isalnum() else f"'{text}'"
 
 
 def _postgres(catalog: PostgresCatalog) -> dict[str, str]:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 _STATEMENT = re.compile(r'(?:query|prepare query) ".*":\s', re.DOTALL)
 _BEFORE_REASON = re.compile(r"^.*(?:failed|FATAL|ERROR):\s+", re.DOTALL)
 _REASON = 200  # characters
+TRUST_FIX = "correct sslmode and sslrootcert of the catalog, which has what the server demands and who vouches for it."
 REACH_FIX = "check host, port and network, and that the server runs and has connections to spare. Then run it again."
 
 # A server whose machine or network is gone is noticed within a minute: by a statement that is not acknowledged, and on
@@ -26,9 +27,10 @@ def location(catalog: PostgresCatalog) -> str:
     return f"postgres://{catalog.host}:{catalog.port}/{catalog.database}"
 
 
-def limits(catalog: PostgresCatalog) -> dict[str, Any]:
-    """Return the options of libpq that bound the time for which a connection may hang."""
-    return {"connect_timeout": catalog.connect_timeout, **_LIVENESS}
+def client_options(catalog: PostgresCatalog) -> dict[str, Any]:
+    """Return the options of libpq for both clients: of encryption, and the time for which a connection may hang."""
+    tls = catalog.model_dump(include={"sslmode", "sslrootcert", "sslcert", "sslkey"}, exclude_none=True)
+    return {"connect_timeout": catalog.connect_timeout, **_LIVENESS, **tls}
 
 
 def connect(catalog: PostgresCatalog, *, autocommit: bool = False) -> "psycopg.Connection[tuple[Any, ...]]":
@@ -47,7 +49,7 @@ def connect(catalog: PostgresCatalog, *, autocommit: bool = False) -> "psycopg.C
             user=catalog.user,
             password=catalog.password.get_secret_value() if catalog.password else None,
             autocommit=autocommit,
-            **limits(catalog),
+            **client_options(catalog),
         )
     except psycopg.OperationalError as error:
         raise (unreachable(catalog, error) or refused(catalog, error)) from error
@@ -86,7 +88,7 @@ def refused(catalog: PostgresCatalog, error: Exception) -> CatalogError:
     """Return the error for a server that refuses the user."""
     return CatalogError(
         f"the catalog {location(catalog)} cannot be opened: {_reason(str(error))}:",
-        "check host, port, database, user and password.",
+        TRUST_FIX if matches(error, Meaning.UNTRUSTED) else "check host, port, database, user and password.",
     )
 
 

@@ -20,6 +20,7 @@ class Meaning(Enum):
     FILES_KEPT = auto()  # a commit has failed, and DuckLake could not delete its files
     LOST = auto()  # the connection to the catalog's server was lost
     REFUSED = auto()  # the catalog's server refuses for good
+    UNTRUSTED = auto()  # client and server do not agree about encryption or a certificate
     NOT_CONNECTED = auto()  # the catalog's server is unreachable or refuses
     NO_CREDENTIALS = auto()  # the credential chain of a storage has no credentials
     FULL = auto()  # a disk has no space left
@@ -135,6 +136,9 @@ POSTGRES = (
     Text("too many clients already", Meaning.AWAY, "max_connections is reached"),
     Text("too many connections for", Meaning.AWAY, "the limit of the role or of the database is reached"),
     Text("remaining connection slots are reserved", Meaning.AWAY, "only superusers may still connect"),
+    Text("certificate|SSL error", Meaning.UNTRUSTED, "sslrootcert names nobody who has signed the server's", False),
+    Text("server does not support SSL", Meaning.UNTRUSTED, "sslmode demands what the server has not"),
+    Text("no encryption|SSL required", Meaning.UNTRUSTED, "the server demands what sslmode forbids", False),
     Text("authentication failed", Meaning.REFUSED, "the password is wrong"),
     Text("no password supplied", Meaning.REFUSED, "the server requires a password, and the config has none"),
     Text(r"no pg_hba\.conf entry", Meaning.REFUSED, "the server does not admit the host, user or database"),

@@ -17,9 +17,11 @@ from unittest import mock
 import pyarrow as pa
 import pytest
 
+from dev.servers.pgbouncer import encrypted_pgbouncer
 from dev.servers.postgres import PostgresServer, StoppablePostgres, stoppable_in
 from dev.servers.proxy import S3Proxy
 from dev.servers.s3 import S3Server
+from dev.servers.tls import authority_in
 from lake_assets import connect
 from lake_assets.history.restore import restore
 from lake_assets.ingest.index.verify import repair_indexed
@@ -208,6 +210,21 @@ def a_statement_that_a_catalog_refuses_is_corrected(local_world: World) -> Steps
     yield partial(read, columns=["toatl"]), "check the statement and the names in it; `lake-assets doctor`"
     assert read(columns=["total"]).to_pydict() == {"total": [1.0]}
     return [1]
+
+
+@of_a_server
+def a_server_with_an_authority_of_its_own_is_trusted(
+    local_world: World, postgres: PostgresServer, tmp_path: Path
+) -> Steps:
+    authority = authority_in(tmp_path)
+    with encrypted_pgbouncer(postgres, authority) as server:
+        local_world.catalog = database_on(server) | {"sslmode": "disable"}
+        local_world.land(NW, sales(1))
+        yield "correct sslmode and sslrootcert of the catalog"
+        local_world.catalog |= {"sslmode": "verify-full", "sslrootcert": str(authority.file)}
+        local_world.ingest(NW)
+        assert local_world.totals() == [1]
+    return None
 
 
 # Locks.

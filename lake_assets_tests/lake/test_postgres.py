@@ -1,13 +1,16 @@
 """Errors of PostgreSQL's server and client: of an unreachable server, and of one that refuses."""
 
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import duckdb
 import pytest
 
+from dev.servers.pgbouncer import encrypted_pgbouncer
 from dev.servers.postgres import PostgresServer, StoppablePostgres
 from dev.servers.postgres_proxy import CONNECT, Rule, postgres_proxy
+from dev.servers.tls import Authority, authority_in
 from lake_assets import connect as connect_to
 from lake_assets.config.catalogs import PostgresCatalog
 from lake_assets.config.lake import Lake
@@ -16,10 +19,10 @@ from lake_assets.lake.attach import attach_statement
 from lake_assets.lake.catalog.database import catalog_transaction
 from lake_assets.lake.ducklake import DuckLake
 from lake_assets.lake.locks import commit_lock
-from lake_assets.lake.postgres import connect, limits, unreachable
+from lake_assets.lake.postgres import client_options, connect, unreachable
 from lake_assets.lake.session import LakeSession
 from lake_assets_tests.until import until
-from lake_assets_tests.world import World
+from lake_assets_tests.world import NW, World
 from lake_assets_tests.world_fixtures import database_on
 
 CATALOG = PostgresCatalog(type="postgres", database="lake", user="ann")
@@ -182,10 +185,41 @@ def test_connections_notice_within_a_minute_that_the_server_is_gone(
     assert isinstance(lake.config.catalog, PostgresCatalog)
     with connect(lake.config.catalog) as connection:
         options = {parameter.keyword: parameter.val for parameter in connection.pgconn.info}
-        bounds = limits(lake.config.catalog)
+        bounds = client_options(lake.config.catalog)
 
     assert {name.decode(): int(value or 0) for name, value in options.items() if name.decode() in bounds} == bounds
     assert bounds["keepalives_idle"] + bounds["keepalives_interval"] * bounds["keepalives_count"] == 60
     assert bounds["tcp_user_timeout"] == 60_000
     for name, value in bounds.items():
         assert f"{name}={value}" in attach_statement(lake.config)
+
+
+@pytest.fixture(scope="module")
+def authorities(tmp_path_factory: pytest.TempPathFactory) -> tuple[Authority, Authority]:
+    """That of the server, and another one; in folders whose names a connection string has to quote."""
+    one, other = (authority_in(tmp_path_factory.mktemp(name)) for name in ("it's", "other"))
+    return one, other
+
+
+@pytest.fixture(scope="module")
+def encrypted(postgres: PostgresServer, authorities: tuple[Authority, Authority]) -> Iterator[PostgresServer]:
+    with encrypted_pgbouncer(postgres, authorities[0]) as server:
+        yield server
+
+
+def test_both_clients_check_the_certificate_of_a_server_that_demands_encryption(
+    local_world: World, encrypted: PostgresServer, authorities: tuple[Authority, Authority]
+) -> None:
+    ours, other = ({"sslmode": "verify-full", "sslrootcert": str(each.file)} for each in authorities)
+    local_world.catalog = database_on(encrypted) | ours
+    local_world.commit(NW, 1)
+    assert local_world.commit(NW, 2).status == "committed"
+    with connect_to(local_world.config) as connection:
+        assert connection.execute("SELECT total FROM sales").fetchall() == [(2,)]
+
+    for options, said in ((other, "certificate verify failed|SSL error"), ({"sslmode": "disable"}, "SSL required")):
+        lake = lake_on(local_world.catalog | options, local_world)
+        for reach in (opened, locked):
+            with pytest.raises(CatalogError, match=f"(?:{said}).*: correct sslmode and sslrootcert") as raised:
+                reach(lake)
+            assert not isinstance(raised.value, CatalogUnreachableError)

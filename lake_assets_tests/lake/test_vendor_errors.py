@@ -274,6 +274,7 @@ PROVOKED: dict[str, dict[str, Callable[[Provoker], str]]] = {
         "too many clients already": lambda by: by.full(by.by_superuser),
         "too many connections for": Provoker.limited,
         "remaining connection slots are reserved": lambda by: by.full(by.own.server.connect),
+        "server does not support SSL": lambda by: by.not_connected(sslmode="require"),
         "authentication failed": lambda by: by.not_connected(password="wrong"),
         "no password supplied": lambda by: by.not_connected(password=None),
         r"no pg_hba\.conf entry": lambda by: by.not_connected(replication="true"),
