@@ -10,10 +10,11 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event, Thread
 from typing import Literal
+from urllib.parse import unquote, urlsplit
 
 import duckdb
 
@@ -109,15 +110,19 @@ def _identity(file: Path) -> tuple[Path, int, int, int]:
 
 @dataclass(frozen=True, slots=True)
 class HttpLimits:
-    """How patient an engine is with object stores. DuckDB doubles its pauses itself.
+    """How an engine reaches object stores, and how patient it is. DuckDB doubles its pauses itself.
 
     Attributes:
         retry_seconds: seconds that a store may be away without an error.
         timeout: seconds until a request without an answer counts as failed.
+        certificates: file of the authorities that it trusts, in place of the machine's.
+        proxy: its URL; it may have a password.
     """
 
     retry_seconds: float = 4
     timeout: float = 60
+    certificates: str | None = None
+    proxy: str | None = field(default=None, repr=False)
 
 
 def _http_retries(retry_seconds: float) -> int:
@@ -169,7 +174,14 @@ def open_engine(
             "http_retry_wait_ms": round(_FIRST_PAUSE * 1000),
             "http_retry_backoff": 2,
             "http_timeout": math.ceil(http.timeout),
+            "ca_cert_file": literal(http.certificates or ""),
+            "enable_server_cert_verification": "true",
         }
+        if http.proxy is not None:
+            proxy = urlsplit(http.proxy)
+            settings |= {"http_proxy": literal(proxy.netloc.rpartition("@")[2])}
+            settings |= {"http_proxy_username": literal(unquote(proxy.username))} if proxy.username else {}
+            settings |= {"http_proxy_password": literal(unquote(proxy.password))} if proxy.password else {}
         for name, value in settings.items():
             connection.execute(f"SET GLOBAL {name} = {value}")  # without GLOBAL, cursors would not have it
     connection.execute("SET TimeZone = 'UTC'")

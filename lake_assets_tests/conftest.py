@@ -43,6 +43,9 @@ if "TMPDIR" not in os.environ and _MEMORY.is_dir() and shutil.disk_usage(_MEMORY
     tempfile.tempdir = None  # is found again
 # A worker of pytest-xdist has a width of its own, at which our tables would be folded.
 os.environ.pop("COLUMNS", None)
+# Storages have a way to their servers from these.
+for _name in ("AWS_CA_BUNDLE", "SSL_CERT_FILE", "HTTPS_PROXY", "HTTP_PROXY", "https_proxy", "http_proxy"):
+    os.environ.pop(_name, None)
 # Of each property the same 25 examples in each run, and a thousand others in `make soak`; one may take long.
 settings.register_profile("quick", max_examples=25, deadline=None, derandomize=True)
 settings.register_profile("soak", max_examples=1000, deadline=None, print_blob=True)

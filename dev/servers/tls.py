@@ -38,7 +38,12 @@ def authority_in(folder: Path) -> Authority:
     key, server_key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
     issuer = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "an authority of our own")])
     root = _builder(issuer, issuer, key).add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-    names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
+    names = [
+        x509.DNSName("localhost"),
+        x509.DNSName("store.invalid"),
+        x509.DNSName("*.store.invalid"),
+        x509.IPAddress(ipaddress.ip_address("127.0.0.1")),
+    ]
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
     leaf = _builder(subject, issuer, server_key).add_extension(x509.SubjectAlternativeName(names), critical=False)
     authority.file.write_bytes(root.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))

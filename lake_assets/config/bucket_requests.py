@@ -1,10 +1,13 @@
-"""Requests to a bucket: retries, pauses, time-outs, and the size from which files are uploaded in parts."""
+"""Requests to a bucket: the way to its server, retries, pauses, time-outs, and uploads in parts."""
 
-from typing import Annotated, Self
+from collections.abc import Iterable, Mapping
+from typing import Annotated, ClassVar, Self
+from urllib.parse import urlsplit
+from urllib.request import proxy_bypass_environment  # type: ignore[attr-defined]
 
-from pydantic import AfterValidator, ByteSize, Field, model_validator
+from pydantic import AfterValidator, ByteSize, Field, SecretStr, model_validator
 
-from lake_assets.config.fields import size_between
+from lake_assets.config.fields import FolderPath, size_between
 from lake_assets.config.model import Model
 
 # The limits of S3, https://docs.aws.amazon.com/AmazonS3/latest/userguide/qfacts.html
@@ -56,7 +59,61 @@ class Requests(Model):
         return self.retries * self.first_wait
 
 
+def _proxy_url(proxy: SecretStr | None) -> SecretStr | None:
+    if proxy is None or not (url := proxy.get_secret_value()):  # an empty one is none, whatever the environment says
+        return None
+    parts = urlsplit(url)
+    if parts.scheme not in {"http", "https"} or not parts.hostname or parts.port is None or parts.path.strip("/"):
+        raise ValueError("a proxy is of the form http://host:port or http://user:password@host:port")
+    return SecretStr(url.rstrip("/"))
+
+
 class RequestedStorage(Model):
     """A storage that is accessed by requests over a network."""
 
     requests: Requests = Field(Requests(), description="Retries, pauses, time-outs, and uploads in parts.")
+    certificates: FolderPath | None = Field(
+        None,
+        description="File of the authorities that sign the server's certificate, in PEM, on every worker; that of "
+        "`AWS_CA_BUNDLE` or `SSL_CERT_FILE` when absent.",
+    )
+    proxy: Annotated[SecretStr | None, AfterValidator(_proxy_url)] = Field(
+        None,
+        description="URL of a proxy; that of `HTTPS_PROXY` (of a server without TLS, `HTTP_PROXY`) when absent, unless "
+        "`NO_PROXY` names the server.",
+    )
+    _client_without: ClassVar[str] = ""  # that takes neither, and has its own variables
+
+    @model_validator(mode="after")
+    def _reached_by_each_client(self) -> Self:
+        for name in ("certificates", "proxy"):
+            if self._client_without and getattr(self, name) is not None:
+                raise ValueError(f"{self._client_without} takes no {name}: leave it out, and let this machine have it")
+        return self
+
+
+def way_of(storages: Iterable[object]) -> tuple[str | None, SecretStr | None]:
+    """Return the one file of certificates and the one proxy of a lake's buckets.
+
+    DuckDB has one setting of each for all of them; two different ones are a ValueError.
+    """
+    buckets = [storage for storage in storages if isinstance(storage, RequestedStorage)]
+    for name in ("certificates", "proxy"):
+        if len({getattr(storage, name) for storage in buckets}) > 1:
+            raise ValueError(
+                f"DuckDB has one setting of {name} for all storages of a lake, its sources in mode index too, and "
+                "theirs differ: give all of them the same"
+            )
+    return (buckets[0].certificates, buckets[0].proxy) if buckets else (None, None)
+
+
+def way_to(url: str, environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the certificates and the proxy that the standard variables have for a server."""
+    server, way = urlsplit(url), {}
+    variables = {name.lower(): value for name, value in sorted(environment.items()) if value}  # `https_proxy` is last
+    if server.scheme == "https" and (file := variables.get("aws_ca_bundle") or variables.get("ssl_cert_file")):
+        way["certificates"] = file
+    proxy, direct = variables.get(f"{server.scheme}_proxy"), {"no": variables.get("no_proxy", "")}
+    if proxy and not proxy_bypass_environment(server.hostname or "", direct):
+        way["proxy"] = proxy if "://" in proxy else f"http://{proxy}"
+    return way

@@ -12,6 +12,7 @@ from typing import Any, Self
 from pydantic import Field, PrivateAttr, ValidationInfo, model_validator
 
 from lake_assets.config.alerts import Alerts
+from lake_assets.config.bucket_requests import way_of
 from lake_assets.config.catalogs import MotherDuckCatalog
 from lake_assets.config.defaults import OF_DEFAULTS, Defaults, schema_with_defaults, with_defaults
 from lake_assets.config.fields import Identifier, KeyPrefix, folder_of
@@ -118,6 +119,10 @@ class LakeConfig(Model):
                 exports_deltas=any(stream.deltas is not None for stream in streams),
                 has_dead_letters=any(stream.on_bad_row == "dead_letter" for stream in streams),
             )
+            try:
+                way_of(self.lakes[name].storages)
+            except ValueError as error:
+                raise LocatedError(str(error), "lakes", name) from error
         for at, text in self._of_release():
             raise LocatedError(text, "release", at)
         for problems in (

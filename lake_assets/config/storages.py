@@ -7,7 +7,7 @@ servers with its protocol (also R2), `gs://`, and `az://`.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 from urllib.parse import SplitResult, urlsplit
 
 from pydantic import (
@@ -22,11 +22,12 @@ from pydantic import (
 )
 
 from lake_assets.config.azure import AzureAccess, check_key, check_sas, parse_connection_string
-from lake_assets.config.bucket_requests import RequestedStorage
+from lake_assets.config.bucket_requests import RequestedStorage, way_to
 from lake_assets.config.fields import FolderPath, below, environment_of
 from lake_assets.config.model import Model, is_true
 from lake_assets.errors import ConfigError
 
+_AWS = "https://s3.amazonaws.com"
 Provider = Literal["credential_chain"]
 
 
@@ -117,9 +118,11 @@ class KeyedStorage(RequestedStorage, Keys):
 class S3Access:
     """A server of S3's protocol and the keys for it; without keys, the credential chain or unsigned requests."""
 
-    endpoint: str | None  # URL of a server with the bucket in the path; None for AWS
+    endpoint: str | None  # URL of a server; None for AWS
     region: str
     is_anonymous: bool
+    is_virtual: bool  # the bucket is in the host's name, and not in the path
+    is_paid: bool  # the requester pays
     key_id: str | None
     secret: str | None = field(repr=False)
     token: str | None = field(repr=False)
@@ -129,22 +132,30 @@ class S3ProtocolStorage(KeyedStorage, TemporaryKeys):
     """A bucket with S3's URIs."""
 
     bucket: str = Field(pattern=r"^[a-z0-9][a-z0-9.\-]{1,61}[a-z0-9]$", description="Name of the bucket.")
+    checksums: Literal["when_required", "when_supported"] = Field(
+        "when_supported",
+        description="Of uploads; `when_required` for servers that refuse those of newer clients; that of "
+        "`AWS_REQUEST_CHECKSUM_CALCULATION` when absent.",
+    )
 
     @property
     def root(self) -> str:
         """`s3://bucket/prefix`."""
         return _uri("s3", self.bucket, self.prefix)
 
-    def _access(self, endpoint: str | None, region: str, *, is_anonymous: bool = False) -> S3Access:
+    @property
+    def keys(self) -> tuple[str | None, str | None, str | None]:
+        """Access key, its secret, and the session token."""
         secret = self.secret.get_secret_value() if self.secret else None
-        token = self.session_token.get_secret_value() if self.session_token else None
-        return S3Access(endpoint, region, is_anonymous, self.key_id, secret, token)
+        return self.key_id, secret, self.session_token.get_secret_value() if self.session_token else None
 
 
 def _aws_settings(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return region and endpoint of AWS's own variables, in the order of boto3."""
+    """Return region, endpoint and checksums of AWS's own variables, in the order of boto3."""
     region = environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION")
     settings = {"region": region} if region else {}
+    if checksums := environment.get("AWS_REQUEST_CHECKSUM_CALCULATION"):
+        settings["checksums"] = checksums.lower()
     for name in ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"):
         if endpoint := environment.get(name):
             try:
@@ -169,24 +180,37 @@ class S3Storage(S3ProtocolStorage):
         "and AWS when empty.",
     )
     anonymous: bool = Field(default=False, description="A public bucket: requests are not signed. For landing zones.")
+    requester_pays: bool = Field(default=False, description="Requests are paid by who makes them.")
+    addressing: Literal["path", "virtual"] | None = Field(
+        None,
+        description="Whether the bucket is in the path or in the host of a URL; when absent, in the path at an "
+        "`endpoint`, and in the host at AWS.",
+    )
 
     @model_validator(mode="before")
     @classmethod
     def _complete(cls, data: object, info: ValidationInfo) -> object:
-        if not isinstance(data, dict) or data.keys() >= {"region", "endpoint"}:
+        if not isinstance(data, dict):
             return data
-        return _aws_settings(environment_of(info)) | data
+        environment = environment_of(info)
+        data = _aws_settings(environment) | data
+        return way_to(str(data.get("endpoint") or _AWS), environment) | data
 
     @model_validator(mode="after")
     def _anonymous_without_keys(self) -> Self:
         if self.anonymous and (self.key_id or self.provider):
             raise ValueError("anonymous goes without key_id and provider: remove them, or anonymous")
+        if self.anonymous and self.requester_pays:
+            raise ValueError("requester_pays needs a key to bill: remove anonymous, or requester_pays")
+        if self.addressing == "path" and self.endpoint is None:
+            raise ValueError("addressing: path is for an endpoint: AWS has the bucket in the host, so leave it out")
         return self
 
     @property
     def access(self) -> S3Access:
         """Server and keys; it has secrets."""
-        return self._access(self.endpoint, self.region, is_anonymous=self.anonymous)
+        is_virtual = self.endpoint is None if self.addressing is None else self.addressing == "virtual"
+        return S3Access(self.endpoint, self.region, self.anonymous, is_virtual, self.requester_pays, *self.keys)
 
 
 class R2Storage(S3ProtocolStorage):
@@ -199,10 +223,19 @@ class R2Storage(S3ProtocolStorage):
     account_id: str = Field(pattern=r"^[0-9A-Za-z]+$", description="The account, as in the endpoint's host name.")
     endpoint: Endpoint = Field(None, description="URL in place of the account's own, such as that of a jurisdiction.")
 
+    @model_validator(mode="before")
+    @classmethod
+    def _complete(cls, data: object, info: ValidationInfo) -> object:
+        if not isinstance(data, dict):
+            return data
+        host = f"https://{data.get('account_id')}.r2.cloudflarestorage.com"
+        return way_to(str(data.get("endpoint") or host), environment_of(info)) | data
+
     @property
     def access(self) -> S3Access:
         """Server and keys, with secrets; the server is the account's endpoint, unless the config has another one."""
-        return self._access(self.endpoint or f"https://{self.account_id}.r2.cloudflarestorage.com", "auto")
+        endpoint = self.endpoint or f"https://{self.account_id}.r2.cloudflarestorage.com"
+        return S3Access(endpoint, "auto", False, False, False, *self.keys)
 
 
 class GcsStorage(KeyedStorage):
@@ -212,6 +245,8 @@ class GcsStorage(KeyedStorage):
     key; a landing zone does not need them. Listing, reading and writing use Google's own protocol, with
     `service_account` or, without it, the application default credentials.
     """
+
+    _client_without: ClassVar[str] = "pyarrow's client of Google Cloud Storage"
 
     type: Literal["gcs"] = "gcs"
     bucket: str = Field(pattern=r"^[a-z0-9][a-z0-9._\-]{1,220}[a-z0-9]$", description="Name of the bucket.")
@@ -246,6 +281,8 @@ class AzureStorage(RequestedStorage):
     `abfss://`, but the package does not use its Data Lake endpoint: that refuses accounts without a hierarchical
     namespace if soft delete is on.
     """
+
+    _client_without: ClassVar[str] = "pyarrow's client of Azure"
 
     type: Literal["azure"] = "azure"
     account: str | None = Field(
@@ -322,6 +359,13 @@ class WebStorage(RequestedStorage):
 
     type: Literal["web"] = "web"
     url: Annotated[str, AfterValidator(_plain_url)] = Field(description="`https://host/path`, without a query.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _complete(cls, data: object, info: ValidationInfo) -> object:
+        if not isinstance(data, dict):
+            return data
+        return way_to(str(data.get("url")), environment_of(info)) | data
 
     @property
     def root(self) -> str:

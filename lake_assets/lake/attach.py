@@ -12,6 +12,7 @@ import duckdb
 from packaging.version import Version
 
 from lake_assets.config.attach_options import DUCKLAKE_VERSION
+from lake_assets.config.bucket_requests import way_of
 from lake_assets.config.catalogs import Catalog, DuckdbCatalog, MotherDuckCatalog, PostgresCatalog, SqliteCatalog
 from lake_assets.config.lake import Lake
 from lake_assets.config.secrets import MOTHERDUCK_TOKEN
@@ -67,11 +68,17 @@ def chained(lake: Lake) -> tuple[str, ...]:
 
 
 def http_limits(lake: Lake) -> HttpLimits:
-    """Return how patient DuckDB is with this lake's storages; it has one setting for all of them."""
+    """Return how DuckDB reaches this lake's storages; it has one setting for all of them, and the config one way."""
     asked = [storage.requests for storage in lake.storages if not isinstance(storage, LocalStorage)]
     if not asked:
         return HttpLimits()
-    return HttpLimits(max(each.retry_seconds for each in asked), max(each.timeout for each in asked))
+    certificates, proxy = way_of(lake.storages)
+    return HttpLimits(
+        max(each.retry_seconds for each in asked),
+        max(each.timeout for each in asked),
+        certificates,
+        proxy.get_secret_value() if proxy else None,
+    )
 
 
 def secret_statements(lake: Lake) -> tuple[str, ...]:

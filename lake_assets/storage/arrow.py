@@ -4,15 +4,16 @@ import io
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
+import obstore
 import pyarrow as pa
-from obstore.store import HTTPStore
+from pyarrow import fs
 
 from lake_assets.config.secrets import masking
-from lake_assets.config.storages import AnyStorage, LocalStorage, WebStorage
+from lake_assets.config.storages import AnyStorage, LakeStorage, LocalStorage, S3Storage, WebStorage
 from lake_assets.storage import web
-from lake_assets.storage.clients import as_arrow, web_client
+from lake_assets.storage.clients import as_arrow, as_obstore
 from lake_assets.storage.retry_window import using
 from lake_assets.storage.store import Store
 
@@ -30,7 +31,7 @@ class ArrowStore:
         # pyarrow's paths begin with the bucket, where there is one.
         self._folder = storage.root.split("://", 1)[-1]
         with masking(self.storage):
-            self._client = web_client(storage) if isinstance(storage, WebStorage) else as_arrow(storage)
+            self._client = as_arrow(storage) if _is_arrows(storage) else as_obstore(storage)
 
     def uri(self, key: str) -> str:
         """Return the key as a URI, as `Store.uri`."""
@@ -39,7 +40,7 @@ class ArrowStore:
     def open(self, key: str) -> pa.NativeFile:
         """Return an object for random access. Arrow's own errors are OSError."""
         with using(self.storage), masking(self.storage), _as_os_errors():
-            if isinstance(self._client, HTTPStore):
+            if not isinstance(self._client, fs.FileSystem):
                 return web.open_file(self._client, key)
             return self._client.open_input_file(f"{self._folder}/{key}")
 
@@ -48,19 +49,26 @@ class ArrowStore:
 
         Arrow's own errors are OSError; to close a small object may raise StorageError too.
         """
-        assert not isinstance(self._client, HTTPStore), "nothing is written to a web server"  # noqa: S101 - the config refuses it
-        path = f"{self._folder}/{key}"
+        assert not isinstance(self.storage, WebStorage), "nothing is written to a web server"  # noqa: S101 - the config refuses it
         if isinstance(self.storage, LocalStorage):
-            Path(path).parent.mkdir(parents=True, exist_ok=True)
-        elif (threshold := self.storage.requests.multipart_threshold) is not None:
-            return pa.PythonFile(BufferedUpload(self, key, threshold), mode="w")
-        return self.stream(key)
+            Path(self._folder, key).parent.mkdir(parents=True, exist_ok=True)
+            return self.stream(key)
+        threshold = self.storage.requests.multipart_threshold
+        if threshold is None and isinstance(self._client, fs.FileSystem):
+            return self.stream(key)
+        return pa.PythonFile(BufferedUpload(self, key, threshold or _PART), mode="w")
 
-    def stream(self, key: str) -> pa.NativeFile:
-        """Create an object as `create` does, by Arrow's own client of the store; the object's folder exists."""
-        assert not isinstance(self._client, HTTPStore), "nothing is written to a web server"  # noqa: S101 - the config refuses it
+    def stream(self, key: str) -> Any:  # noqa: ANN401 - a file of Arrow's, or of obstore's
+        """Create an object as `create` does, by the client of the store; the object's folder exists."""
         with using(self.storage), masking(self.storage), _as_os_errors():
+            if not isinstance(self._client, fs.FileSystem):
+                return obstore.open_writer(self._client, key)
             return self._client.open_output_stream(f"{self._folder}/{key}", compression=None)
+
+
+def _is_arrows(storage: AnyStorage) -> TypeGuard[LakeStorage]:
+    """Return whether Arrow has a client for a storage; none says that the requester pays."""
+    return not isinstance(storage, WebStorage) and not (isinstance(storage, S3Storage) and storage.requester_pays)
 
 
 @contextmanager
@@ -91,7 +99,7 @@ class BufferedUpload(io.RawIOBase):
         self._limit = max(threshold, _PART)  # bytes in memory
         self._position = 0
         self._buffer: io.BytesIO | None = io.BytesIO()
-        self._stream: pa.NativeFile | None = None
+        self._stream: Any = None
 
     def writable(self) -> bool:
         """Return that it is."""
@@ -105,12 +113,12 @@ class BufferedUpload(io.RawIOBase):
         """Add bytes."""
         if self._buffer is not None and self._position + len(data) > self._limit:
             self._stream = self._store.stream(self._key)
-            self._stream.write(self._buffer.getbuffer())
+            self._stream.write(self._buffer.getvalue())
             self._buffer = None
         if self._buffer is not None:
             self._buffer.write(data)
         elif self._stream is not None:
-            self._stream.write(data)
+            self._stream.write(memoryview(data).cast("B"))
         self._position += len(data)
         return len(data)
 

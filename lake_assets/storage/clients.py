@@ -4,14 +4,21 @@ Each gets server, region and keys from the config, so that all reach the same bu
 credentials alone, where the config has none.
 """
 
+import base64
 import datetime as dt
+import hashlib
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from obstore.store import AzureStore, GCSStore, HTTPStore, LocalStore, S3Store
 from pyarrow import fs
 
-from lake_assets.config.bucket_requests import Requests
+from lake_assets.config.bucket_requests import RequestedStorage, Requests
 from lake_assets.config.storages import (
     AnyStorage,
     AzureStorage,
@@ -32,6 +39,8 @@ if TYPE_CHECKING:
 Client = LocalStore | S3Store | GCSStore | AzureStore | HTTPStore
 
 _LEAST_TIME = 30.0  # seconds in which obstore retries a request
+_ENVIRONMENT = Lock()
+_CHECKSUMS = ("AWS_REQUEST_CHECKSUM_CALCULATION", "AWS_RESPONSE_CHECKSUM_VALIDATION")
 _FIRST_PAUSE = 0.05  # seconds, of Arrow's client of S3; each pause is twice as long as the last one
 _CONNECTIONS = 16  # of boto3, as many as there are threads that delete
 _GOOGLE_SCOPE = "https://www.googleapis.com/auth/devstorage.read_write"
@@ -45,8 +54,8 @@ def as_obstore(storage: AnyStorage) -> Client:
     if isinstance(storage, LocalStorage):
         return LocalStore(storage.path)
     if isinstance(storage, WebStorage):
-        return web_client(storage)
-    options: dict[str, Any] = {"prefix": storage.prefix or None, **_limits(storage.requests)}
+        return HTTPStore.from_url(storage.url, **_limits(storage))
+    options: dict[str, Any] = {"prefix": storage.prefix or None, **_limits(storage)}
     if isinstance(storage, GcsStorage):
         if storage.service_account is not None:
             options["service_account"] = storage.service_account
@@ -64,28 +73,40 @@ def as_obstore(storage: AnyStorage) -> Client:
     else:
         options |= {"access_key_id": access.key_id, "secret_access_key": access.secret}
         options |= {} if access.token is None else {"session_token": access.token}
+    if access.is_paid:
+        options["request_payer"] = True
+    # Without an endpoint, obstore takes that of the environment. This is its own of AWS.
+    scheme, _, host = (access.endpoint or f"https://s3.{access.region}.amazonaws.com").partition("://")
     return S3Store(
         storage.bucket,
         region=access.region,
-        # Without an endpoint, obstore takes that of the environment. This is its own of AWS.
-        endpoint=access.endpoint or f"https://{storage.bucket}.s3.{access.region}.amazonaws.com",
-        virtual_hosted_style_request=access.endpoint is None,
+        endpoint=f"{scheme}://{storage.bucket}.{host}" if access.is_virtual else f"{scheme}://{host}",
+        virtual_hosted_style_request=access.is_virtual,
         **options,
     )
 
 
-def web_client(storage: WebStorage) -> HTTPStore:
-    """Make obstore's client of a web server."""
-    return HTTPStore.from_url(storage.url, **_limits(storage.requests))
-
-
-def _limits(requests: Requests) -> dict[str, Any]:
-    options = {
+def _limits(storage: RequestedStorage) -> dict[str, Any]:
+    options: dict[str, Any] = {
         "allow_http": True,
-        "connect_timeout": dt.timedelta(seconds=requests.connect_timeout),
-        "timeout": dt.timedelta(seconds=requests.timeout),
+        "connect_timeout": dt.timedelta(seconds=storage.requests.connect_timeout),
+        "timeout": dt.timedelta(seconds=storage.requests.timeout),
     }
-    return {"client_options": options, "retry_config": _retry_config(requests)}
+    if storage.certificates is not None:
+        options["root_certificate"] = _certificates(storage.certificates)
+    if storage.proxy is not None:
+        options["proxy_url"] = storage.proxy.get_secret_value()
+    return {"client_options": options, "retry_config": _retry_config(storage.requests)}
+
+
+def _certificates(path: str) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise StorageError(
+            f"the certificates {path} cannot be read: {error.strerror}:",
+            "correct `certificates` of the storage, or AWS_CA_BUNDLE and SSL_CERT_FILE.",
+        ) from error
 
 
 def _retry_config(requests: Requests) -> "RetryConfig":
@@ -136,23 +157,41 @@ def as_arrow(storage: LakeStorage) -> fs.FileSystem:
     endpoint = urlsplit(access.endpoint) if access.endpoint else None
     # Arrow calls the retries attempts, and makes no pause before the first of them.
     pauses = doublings(_FIRST_PAUSE, storage.requests.retry_seconds)
-    return fs.S3FileSystem(
-        access_key=access.key_id,
-        secret_key=access.secret,
-        session_token=access.token,
-        anonymous=access.is_anonymous,
-        region=access.region,
-        endpoint_override=endpoint.netloc if endpoint else None,
-        scheme=endpoint.scheme if endpoint else "https",
-        force_virtual_addressing=endpoint is None,
-        # A small file is one request, and not a multipart upload of three.
-        allow_delayed_open=True,
-        connect_timeout=storage.requests.connect_timeout,
-        request_timeout=storage.requests.timeout,
-        # By default the pauses are 0.05, 0.1, 0.2 … 3.2 seconds, 6.4 in all. The standard strategy has random pauses,
-        # which may all be short: the driver, which Spark does not retry, then gave up too early.
-        retry_strategy=fs.AwsDefaultS3RetryStrategy(max_attempts=pauses + 1 if pauses else 0),
-    )
+    options = {} if storage.certificates is None else {"tls_ca_file_path": storage.certificates}
+    options |= {} if storage.proxy is None else {"proxy_options": storage.proxy.get_secret_value()}
+    with _checksums(storage.checksums):
+        return fs.S3FileSystem(
+            access_key=access.key_id,
+            secret_key=access.secret,
+            session_token=access.token,
+            anonymous=access.is_anonymous,
+            region=access.region,
+            endpoint_override=endpoint.netloc if endpoint else None,
+            scheme=endpoint.scheme if endpoint else "https",
+            force_virtual_addressing=access.is_virtual,
+            # A small file is one request, and not a multipart upload of three.
+            allow_delayed_open=True,
+            connect_timeout=storage.requests.connect_timeout,
+            request_timeout=storage.requests.timeout,
+            # By default the pauses are 0.05, 0.1, 0.2 … 3.2 seconds, 6.4 in all. The standard strategy has random
+            # pauses, which may all be short: the driver, which Spark does not retry, then gave up too early.
+            retry_strategy=fs.AwsDefaultS3RetryStrategy(max_attempts=pauses + 1 if pauses else 0),
+            **options,
+        )
+
+
+@contextmanager
+def _checksums(rule: str) -> Iterator[None]:
+    """Let Arrow's client, which is made in the block, have a rule of checksums: it takes that of variables only."""
+    with _ENVIRONMENT:
+        before = {name: os.environ[name] for name in _CHECKSUMS if name in os.environ}
+        os.environ |= dict.fromkeys(_CHECKSUMS, rule)
+        try:
+            yield
+        finally:
+            for name in _CHECKSUMS:
+                del os.environ[name]
+            os.environ |= before
 
 
 def _arrows_gcs(storage: GcsStorage) -> fs.GcsFileSystem:
@@ -193,7 +232,10 @@ def as_boto(storage: S3Storage | R2Storage, *, seconds: float = 0) -> Any:  # no
 
     access = storage.access
     config = Config(
-        s3={"addressing_style": "path" if access.endpoint else "auto"},
+        s3={"addressing_style": "virtual" if access.is_virtual else "path"},
+        proxies=None if storage.proxy is None else dict.fromkeys(("http", "https"), storage.proxy.get_secret_value()),
+        request_checksum_calculation=storage.checksums,
+        response_checksum_validation=storage.checksums,
         connect_timeout=storage.requests.connect_timeout,
         read_timeout=max(seconds, storage.requests.timeout),
         retries={"total_max_attempts": 1, "mode": "standard"},
@@ -208,11 +250,26 @@ def as_boto(storage: S3Storage | R2Storage, *, seconds: float = 0) -> Any:  # no
         aws_access_key_id=access.key_id,
         aws_secret_access_key=access.secret,
         aws_session_token=access.token,
+        verify=storage.certificates,
         config=config,
     )
+    if storage.checksums == "when_required":
+        client.meta.events.register("before-call.s3.PutObjectTagging", _sum)
+    if access.is_paid:
+        client.meta.events.register("before-call.s3", _pay)
     # It stays in the config's region, as the others do: it would ask for the bucket's own, without end if none is told.
     client.meta.events.register_last("before-parameter-build.s3", _stay)
     return client
+
+
+def _sum(params: dict[str, Any], **_: object) -> None:
+    """Add the checksum that all servers know; that of boto3 is a newer one."""
+    digest = hashlib.md5(params["body"], usedforsecurity=False).digest()
+    params["headers"]["Content-MD5"] = base64.b64encode(digest).decode()
+
+
+def _pay(params: dict[str, Any], **_: object) -> None:
+    params["headers"]["x-amz-request-payer"] = "requester"
 
 
 def _stay(context: dict[str, Any], **_: object) -> None:
@@ -242,8 +299,9 @@ def as_duckdb_secret(storage: AnyStorage) -> dict[str, str]:
         options |= {
             "ENDPOINT": _quoted(endpoint.netloc),
             "USE_SSL": str(endpoint.scheme == "https").lower(),
-            "URL_STYLE": _quoted("path"),
+            "URL_STYLE": _quoted("vhost" if access.is_virtual else "path"),
         }
+    options |= {"REQUESTER_PAYS": "true"} if access.is_paid else {}
     return options | ({} if access.token is None else {"SESSION_TOKEN": _quoted(access.token)})
 
 

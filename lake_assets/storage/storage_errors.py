@@ -65,6 +65,7 @@ _PREAMBLE = re.compile(
     r"(?:, after \d+ retries, max_retries: \d+, retry_timeout: \S+)? +- |"
     r"^.*?AWS Error \w+(?: \(HTTP status \d+\))? during \w+ operation: |^.*Azure Error: \[\w*\] |; Details: .*$"
 )
+_OF_CHECKSUMS = re.compile("ContentMD5|Content-MD5|x-amz-trailer|[Tt]railer|STREAMING-UNSIGNED|x-amz-checksum")
 _REGION = re.compile(r"(?:expecting '|<Region>)([a-z0-9-]+)")
 
 
@@ -136,10 +137,10 @@ def storage_error(
             return no_answer(error, storage, undone)
         case None if refusing is not None or not isinstance(storage, LocalStorage):  # `Store` tries a folder again
             return no_answer(error, storage, undone)
-    return StorageError(
-        f"{named or storage.root} was not {_DONE[operation]} by {place}: {reason(error)}:",
-        "correct the cause, and run it again.",
-    )
+    problem = f"{named or storage.root} was not {_DONE[operation]} by {place}: {reason(error)}:"
+    if isinstance(storage, S3Storage | R2Storage) and _OF_CHECKSUMS.search(problem):
+        return StorageError(problem, "set `checksums: when_required` of the storage, and run it again.")
+    return StorageError(problem, "correct the cause, and run it again.")
 
 
 def _whole(
@@ -162,7 +163,8 @@ def _whole(
         case Meaning.UNTRUSTED:
             return WholeStorageError(
                 f"the certificate of {place} is not trusted: {reason(error)}:",
-                "let this machine trust the authority that signed it, or correct the host in `endpoint`.",
+                "name the file of the authority that signed it as `certificates` of the storage, or in SSL_CERT_FILE; "
+                "or correct the host in `endpoint`.",
             )
         case Meaning.FULL:
             return WholeStorageError(
@@ -264,8 +266,13 @@ def access_fix(storage: AnyStorage, operation: Operation | None = None) -> str:
         return f"{check}."
     right = _RIGHTS[storage.type][operation]
     if operation == "list":
-        return f"{check}; it needs {right} on the bucket."
-    return f"grant {right} on it, or on the whole bucket; if it is granted, {check}."
+        return f"{check}; it needs {right} on the bucket.{_payer(storage)}"
+    return f"grant {right} on it, or on the whole bucket; if it is granted, {check}.{_payer(storage)}"
+
+
+def _payer(storage: AnyStorage) -> str:
+    may_pay = isinstance(storage, S3Storage) and not (storage.requester_pays or storage.anonymous)
+    return " Where the requester pays, set `requester_pays: true`." if may_pay else ""
 
 
 def reach_fix(storage: AnyStorage) -> str:

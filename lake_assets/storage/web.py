@@ -14,6 +14,7 @@ from obstore.exceptions import NotFoundError, NotSupportedError, PermissionDenie
 from obstore.store import HTTPStore
 
 from lake_assets.errors import StorageError
+from lake_assets.storage.clients import Client
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta
@@ -91,7 +92,7 @@ def version(store: HTTPStore, meta: "ObjectMeta") -> str:
     return f"{changed:.0f}"
 
 
-def open_file(store: HTTPStore, key: str) -> pa.NativeFile:
+def open_file(store: Client, key: str) -> pa.NativeFile:
     """Return an object for random access: by ranges, or from a temporary copy if the server has no ranges."""
     with _os_errors():
         size = obstore.head(store, key)["size"]
@@ -120,7 +121,7 @@ def _os_errors() -> Iterator[None]:
         raise OSError(errno.EIO, str(error).split("\n", 1)[0]) from error
 
 
-def _copy(store: HTTPStore, key: str) -> IO[bytes]:
+def _copy(store: Client, key: str) -> IO[bytes]:
     file = tempfile.TemporaryFile()  # noqa: SIM115 - the caller closes it
     for chunk in obstore.get(store, key):
         file.write(chunk)

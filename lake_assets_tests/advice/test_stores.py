@@ -19,6 +19,7 @@ from dev.servers.listener import Listener
 from dev.servers.odd_s3 import OddS3, odd_s3
 from dev.servers.postgres import PostgresServer
 from dev.servers.s3 import S3Server
+from dev.servers.tls import authority_in
 from dev.servers.web import plain_web_server
 from lake_assets.api.stream import open_stream
 from lake_assets.config.storages import GcsStorage
@@ -152,6 +153,64 @@ def a_bucket_in_another_region_gets_its_region(local_world: World, odd: OddS3) -
     odd.answers = lambda *_: None
     local_world.source = odd.source | {"region": "eu-central-1"}
     return [1]
+
+
+@case
+def a_server_with_a_certificate_of_an_authority_of_ones_own_is_trusted(
+    local_world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Steps:
+    body, authority = Path(local_world.land(NW, sales(1))).read_bytes(), authority_in(tmp_path)
+    with odd_s3(authority.context) as server:
+        server.objects[KEY] = body
+        local_world.source = server.source
+        yield "name the file of the authority that signed it as `certificates` of the storage"
+        local_world.source = server.source | {"certificates": str(authority.file)}
+        local_world.ingest(NW)
+        local_world.source = server.source
+        yield partial(local_world.ingest, NW, force=True), "or in SSL_CERT_FILE"
+        monkeypatch.setenv("SSL_CERT_FILE", str(authority.file))
+        local_world.ingest(NW, force=True)
+        assert local_world.totals() == [1]
+    return None
+
+
+@case
+def a_file_of_certificates_is_corrected(local_world: World, tmp_path: Path) -> Steps:
+    body, authority = Path(local_world.land(NW, sales(1))).read_bytes(), authority_in(tmp_path)
+    with odd_s3(authority.context) as server:
+        server.objects[KEY] = body
+        local_world.source = server.source | {"certificates": str(tmp_path / "gone.pem")}
+        yield "correct `certificates` of the storage, or AWS_CA_BUNDLE and SSL_CERT_FILE"
+        local_world.source = server.source | {"certificates": str(authority.file)}
+        local_world.ingest(NW)
+        assert local_world.totals() == [1]
+    return None
+
+
+@case
+def a_bucket_whose_requester_pays_is_told_who_pays(local_world: World, odd: OddS3) -> Steps:
+    def answers(*_: str) -> tuple[int, bytes] | None:
+        return None if "x-amz-request-payer" in odd.requests[-1][2] else (403, says("AccessDenied"))
+
+    odd.answers = answers
+    yield "Where the requester pays, set `requester_pays: true`"
+    local_world.source = odd.source | {"requester_pays": True}
+    return [1]
+
+
+@case
+def a_server_that_knows_no_checksums_of_new_clients_gets_none(local_world: World, odd: OddS3) -> Steps:
+    def answers(*_: str) -> tuple[int, bytes] | None:
+        return (400, says("MissingContentMD5")) if "x-amz-trailer" in odd.requests[-1][2] else None
+
+    local_world.source = {"type": "local", "path": str(Path(local_world.storage["path"]).parent / "landing")}
+    odd.answers = answers
+    local_world.storage = odd.source | {"prefix": "lake"}
+    yield "set `checksums: when_required` of the storage, and run it again"
+    local_world.storage |= {"checksums": "when_required"}
+    local_world.ingest(NW)
+    assert [key for key in odd.objects if key.startswith("lake/") and key.endswith(".parquet")]
+    return None
 
 
 @case

@@ -23,7 +23,7 @@ from lake_assets.config.storages import AnyStorage
 from lake_assets.documented import Documented
 from lake_assets.duckdb_engine import identifier, literal, open_engine
 from lake_assets.errors import CatalogError, CatalogLockedError, CatalogUnreachableError, NoLakeError
-from lake_assets.lake.attach import catalog_source, data_path, extensions, secret_statements
+from lake_assets.lake.attach import catalog_source, data_path, extensions, http_limits, secret_statements
 from lake_assets.lake.catalog import spec
 from lake_assets.lake.catalog.files import needed_files, scheduled_files, table_folders
 from lake_assets.lake.catalog_driver import Driver, driver_errors
@@ -235,7 +235,7 @@ def _attached(lake: Lake, *, read_only: bool) -> Iterator[duckdb.DuckDBPyConnect
     with (
         commit_lock(lake) if isinstance(lake.catalog, FileCatalog) else nullcontext(),
         translated(lake),
-        closing(open_engine(extensions(lake))) as engine,
+        closing(open_engine(extensions(lake), http_limits(lake))) as engine,
     ):
         for statement in secret_statements(lake):
             engine.execute(statement)

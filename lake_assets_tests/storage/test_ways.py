@@ -1,0 +1,172 @@
+"""The way to a store is described once, and each client goes it at each verb."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from dev.servers.forward import ForwardProxy, Terminator, serving
+from dev.servers.odd_s3 import OddS3, odd_s3
+from dev.servers.s3 import S3Server
+from dev.servers.tls import Authority, authority_in
+from lake_assets.config.models import LakeConfig
+from lake_assets.config.storages import S3Storage
+from lake_assets_tests.storage.each_client import BODY, Clients
+from lake_assets_tests.world_fixtures import bucket_on
+
+AWAY = "http://127.0.0.1:9"
+
+
+def go(place: dict[str, Any], *, reads: bool = False) -> None:
+    """Let each client do each verb."""
+    clients = Clients(place)
+    for (verb, client), work in clients.verbs.items():
+        if not reads or verb in {"LIST", "HEAD", "GET"}:
+            clients.land()
+            try:
+                work()
+            except Exception as error:
+                raise AssertionError(f"{verb} by {client}") from error
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    return authority_in(tmp_path)
+
+
+@pytest.fixture
+def trusted(s3: S3Server, authority: Authority) -> Iterator[dict[str, Any]]:
+    """A bucket of SeaweedFS, behind TLS of an authority that no machine knows."""
+    server = Terminator(authority.context, int(urlsplit(s3.endpoint).port or 0))
+    with serving(server):
+        yield bucket_on(s3) | {"endpoint": f"https://127.0.0.1:{server.port}"}
+
+
+@pytest.mark.servers
+def test_each_client_trusts_the_authority_of_the_config(trusted: dict[str, Any], authority: Authority) -> None:
+    go(trusted | {"certificates": str(authority.file)})
+
+
+@pytest.mark.servers
+@pytest.mark.more
+@pytest.mark.parametrize("name", ["SSL_CERT_FILE", "AWS_CA_BUNDLE"])
+def test_each_client_trusts_the_authority_of_the_environment(
+    trusted: dict[str, Any], authority: Authority, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv(name, str(authority.file))
+    go(trusted)
+
+
+@pytest.fixture
+def odd() -> Iterator[OddS3]:
+    with odd_s3() as server:
+        yield server
+
+
+@pytest.fixture
+def proxy(odd: OddS3) -> Iterator[ForwardProxy]:
+    """A proxy that alone knows `store.invalid`, which is the odd server."""
+    server = ForwardProxy(odd.server_port)
+    with serving(server):
+        yield server
+
+
+HIDDEN = {"endpoint": "http://store.invalid:8333"}
+
+
+def test_each_client_goes_through_the_proxy_of_the_config(odd: OddS3, proxy: ForwardProxy) -> None:
+    go(odd.source | HIDDEN | {"proxy": proxy.url})
+    assert {host for _, host in proxy.asked} == {"store.invalid"}
+
+
+@pytest.mark.more
+def test_each_client_goes_through_the_proxy_of_the_environment_by_a_tunnel(
+    s3: S3Server, trusted: dict[str, Any], authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proxy = ForwardProxy(int(urlsplit(trusted["endpoint"]).port or 0))
+    monkeypatch.setenv("HTTPS_PROXY", proxy.url)
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority.file))
+    with serving(proxy):
+        go(trusted | {"endpoint": "https://store.invalid"})
+    assert set(proxy.asked) == {("CONNECT", "store.invalid")}
+    assert s3
+
+
+def test_no_client_goes_through_a_proxy_where_no_proxy_names_the_server(
+    odd: OddS3, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTP_PROXY", AWAY)
+    monkeypatch.setenv("http_proxy", AWAY)
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.setenv(name, "127.0.0.1,localhost")
+    go(odd.source)
+
+
+def test_each_client_says_that_the_requester_pays(odd: OddS3) -> None:
+    go(odd.source | {"requester_pays": True})
+    assert {headers.get("x-amz-request-payer") for *_, headers in odd.requests} == {"requester"}
+
+
+def test_each_client_has_the_bucket_in_the_host_if_the_config_says_so(odd: OddS3, proxy: ForwardProxy) -> None:
+    go(odd.source | HIDDEN | {"proxy": proxy.url, "addressing": "virtual"})
+    assert {host for _, host in proxy.asked} == {"landing.store.invalid"}
+
+
+def test_no_client_sends_checksums_that_the_config_leaves_out(odd: OddS3) -> None:
+    go(odd.source | {"checksums": "when_required"})
+    newer = [
+        (method, headers)
+        for method, _, headers in odd.requests
+        if "x-amz-trailer" in headers or any(name.startswith("x-amz-checksum") for name in headers)
+    ]
+    # Tags and deletions require one, and have that which all servers know.
+    assert {method for method, _ in newer} <= {"POST", "PUT"}, newer
+    assert all("content-md5" in headers for _, headers in newer)
+
+
+def test_no_client_signs_for_a_public_bucket(odd: OddS3) -> None:
+    place = {name: value for name, value in odd.source.items() if name not in ("key_id", "secret")}
+    go(place | {"anonymous": True}, reads=True)
+    assert not [method for method, _, headers in odd.requests if "authorization" in headers]
+
+
+@pytest.mark.parametrize(
+    ("storage", "says"),
+    [
+        ({"type": "s3", "bucket": "lake", "proxy": "proxy:3128"}, "a proxy is of the form http://host:port"),
+        ({"type": "s3", "bucket": "lake", "addressing": "path"}, "addressing: path is for an endpoint"),
+        ({"type": "s3", "bucket": "lake", "anonymous": True, "requester_pays": True}, "requester_pays needs a key"),
+        (
+            {"type": "azure", "account": "retail", "container": "lake", "certificates": "/a.pem"},
+            "pyarrow's client of Azure takes no certificates",
+        ),
+        (
+            {"type": "gcs", "bucket": "lake", "provider": "credential_chain", "proxy": "http://proxy:1"},
+            "pyarrow's client of Google Cloud Storage takes no proxy",
+        ),
+    ],
+    ids=["proxy", "addressing", "anonymous", "azure", "google"],
+)
+def test_what_a_client_cannot_is_refused(storage: dict[str, Any], says: str) -> None:
+    catalog = {"type": "sqlite", "path": "/c"}
+    with pytest.raises(ValueError, match=says):
+        LakeConfig.model_validate({"lakes": {"lake": {"catalog": catalog, "storage": storage}}, "streams": {}})
+
+
+def test_two_ways_in_one_lake_are_refused_as_duckdb_has_one() -> None:
+    bucket = {"type": "s3", "bucket": "lake", "endpoint": "https://s3:1"}
+    lake = {"catalog": {"type": "sqlite", "path": "/c"}, "storage": bucket | {"certificates": "/a.pem"}}
+    stream: dict[str, Any] = {"source": bucket | {"prefix": "in"}, "mode": "index", "destination": {"table": "sales"}}
+    document = {"lakes": {"lake": lake}, "streams": {"sales": stream | {"partitions": {"region": {}}}}}
+    with pytest.raises(ValueError, match="DuckDB has one setting of certificates"):
+        LakeConfig.model_validate(document)
+    stream["source"] |= {"certificates": "/a.pem"}
+    LakeConfig.model_validate(document)
+
+
+def test_a_proxy_is_a_secret(odd: OddS3) -> None:
+    storage = S3Storage.model_validate(odd.source | {"proxy": "http://user:pass-word@proxy:1"})
+    assert "pass-word" not in repr(storage)
+    assert BODY
