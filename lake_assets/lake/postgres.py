@@ -1,6 +1,7 @@
 """Connections to a PostgreSQL catalog, and the errors of a server that is unreachable or refuses."""
 
 import re
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from lake_assets.config.catalogs import PostgresCatalog
@@ -73,6 +74,23 @@ def unreachable(catalog: PostgresCatalog, error: Exception) -> CatalogUnreachabl
 def unreachable_now(catalog: PostgresCatalog, why: str) -> CatalogUnreachableError:
     """Return the error for a server that is unreachable for this reason."""
     return CatalogUnreachableError(f"the catalog {location(catalog)} is unreachable: {why}:", REACH_FIX)
+
+
+def ended_while_idle(catalog: PostgresCatalog, seconds: float) -> CatalogUnreachableError | None:
+    """Return the error for a session that was lost after so many seconds in a transaction, as the server may end it.
+
+    None if the server ends no session for that so early, or is away.
+    """
+    query = "SELECT setting::int FROM pg_settings WHERE name = 'idle_in_transaction_session_timeout'"
+    with suppress(CatalogError), connect(catalog) as connection:
+        ((limit,),) = connection.execute(query).fetchall()  # milliseconds; 0 is no limit
+        if 0 < limit <= seconds * 1000:
+            return CatalogUnreachableError(
+                f"the catalog {location(catalog)} has ended the session of a commit, whose transaction may be idle for "
+                f"{limit / 1000:g} seconds:",
+                "let uploads take longer: ALTER ROLE … IN DATABASE … SET idle_in_transaction_session_timeout = '1h'.",
+            )
+    return None
 
 
 def connection_error(catalog: PostgresCatalog, error: Exception) -> CatalogError | None:

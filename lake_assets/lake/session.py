@@ -1,5 +1,6 @@
 """An open DuckLake: its statements, transactions and snapshots."""
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ import duckdb
 from lake_assets.config.catalogs import DuckdbCatalog, MotherDuckCatalog, PostgresCatalog
 from lake_assets.config.lake import Lake
 from lake_assets.duckdb_engine import identifier
-from lake_assets.errors import SpecificationError
+from lake_assets.errors import CatalogUnreachableError, SpecificationError
 from lake_assets.lake.attach import (
     ALIAS,
     alias,
@@ -21,6 +22,7 @@ from lake_assets.lake.catalog import spec
 from lake_assets.lake.catalog_driver import Driver, driver_errors
 from lake_assets.lake.failures import translated
 from lake_assets.lake.locks import COMMITS, Lock, exclusive_access, file_lock
+from lake_assets.lake.postgres import ended_while_idle
 from lake_assets.lake.vendor_errors import Meaning, matches
 
 AUTHOR = "lake_assets"  # of snapshots
@@ -141,7 +143,9 @@ class LakeSession:
         the catalog has committed and only the answer was lost. On PostgreSQL it is kept from that: the COMMIT then
         fails as after a conflict, and maintenance deletes the files of a commit that was not made.
         """
-        keeps_files = writes_files and self._renew is not None and isinstance(self.config.catalog, PostgresCatalog)
+        catalog = self.config.catalog
+        keeps_files = writes_files and self._renew is not None and isinstance(catalog, PostgresCatalog)
+        begun = time.monotonic()
         with translated(self.config):
             self.connection.execute("BEGIN")
         self.in_transaction, self._committed = True, None
@@ -152,8 +156,10 @@ class LakeSession:
                     self._commit_with_files()
                 else:
                     self.connection.execute("COMMIT")
-        except BaseException:
+        except BaseException as error:
             self._roll_back()
+            if writes_files and isinstance(catalog, PostgresCatalog) and isinstance(error, CatalogUnreachableError):
+                raise (ended_while_idle(catalog, time.monotonic() - begun) or error) from error.__cause__
             raise
         finally:
             self.in_transaction = False

@@ -113,6 +113,12 @@ POSTGRES = (
         "the user lacks a right",
         advice="grant it to the catalog's user. deploy/postgres/roles.sql has the rights that each kind of user needs.",
     ),
+    Text(
+        "canceling statement due to statement timeout",
+        Meaning.REJECTED,
+        "a statement takes longer than statement_timeout",
+        advice="raise it for the catalog's user: ALTER ROLE … IN DATABASE … SET statement_timeout = '10min'.",
+    ),
     # texts of the client
     Text("Connection refused", Meaning.AWAY, "nothing listens on the port"),
     Text("Is the server running", Meaning.AWAY, "nothing listens on the port"),
@@ -129,6 +135,10 @@ POSTGRES = (
     Text("connection is lost", Meaning.AWAY, "a statement follows on a connection that was lost"),
     Text("no connection to the server", Meaning.AWAY, "a statement follows on a connection that was lost", False),
     Text("could not (?:receive data from|send data to) server", Meaning.AWAY, _BY_THE_NETWORK, False),
+    # a pooler's
+    Text("query_wait_timeout|no more connections allowed", Meaning.AWAY, "all its sessions are in use", False),
+    Text("server conn crashed|server login has been failing", Meaning.AWAY, "it has lost the server", False),
+    Text("pgbouncer cannot connect to server", Meaning.AWAY, "it has not reached the server", False),
     # the server's
     Text("terminating connection", Meaning.AWAY, "an administrator ends the session, or the server stops"),
     Text("the database system is shutting down", Meaning.AWAY, "the server ends its sessions and accepts no more"),

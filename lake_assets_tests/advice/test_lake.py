@@ -19,7 +19,7 @@ import pytest
 
 from dev.servers.pgbouncer import encrypted_pgbouncer
 from dev.servers.postgres import PostgresServer, StoppablePostgres, stoppable_in
-from dev.servers.proxy import S3Proxy
+from dev.servers.proxy import Rule, S3Proxy
 from dev.servers.s3 import S3Server
 from dev.servers.tls import authority_in
 from lake_assets import connect
@@ -210,6 +210,39 @@ def a_statement_that_a_catalog_refuses_is_corrected(local_world: World) -> Steps
     yield partial(read, columns=["toatl"]), "check the statement and the names in it; `lake-assets doctor`"
     assert read(columns=["total"]).to_pydict() == {"total": [1.0]}
     return [1]
+
+
+def limit(world: World, server: PostgresServer, name: str, value: str) -> None:
+    """Limit sessions of the catalog's user from now on."""
+    with server.connect() as connection:
+        role = f'ALTER ROLE "{server.user}" IN DATABASE {world.catalog["database"]}'
+        connection.execute(f"{role} SET {name} = '{value}'".encode())
+    world._opened = None
+
+
+@of_a_server
+def a_statement_gets_the_time_that_it_takes(local_world: World, postgres: PostgresServer) -> Steps:
+    local_world.catalog = database_on(postgres)
+    local_world.commit(SW, 5)
+    local_world.land(NW, sales(1))
+    limit(local_world, postgres, "statement_timeout", "1ms")
+    yield "raise it for the catalog's user: ALTER ROLE … IN DATABASE … SET statement_timeout = '10min'"
+    limit(local_world, postgres, "statement_timeout", "10min")
+    return [1, 5]
+
+
+@of_a_server
+def an_upload_gets_the_time_that_it_takes(local_world: World, postgres: PostgresServer, s3_proxy: S3Proxy) -> Steps:
+    local_world.catalog, local_world.storage = database_on(postgres), bucket_on(s3_proxy.s3)
+    local_world.lake_options = {"attach_options": {"encrypted": True}}
+    local_world.commit(SW, 5)
+    local_world.land(NW, sales(1))
+    limit(local_world, postgres, "idle_in_transaction_session_timeout", "300ms")
+    slow = Rule("slow", lambda request: request.method == "PUT", times=10**6, seconds=1)
+    s3_proxy.inject(slow)
+    yield "let uploads take longer: ALTER ROLE … IN DATABASE … SET idle_in_transaction_session_timeout = '1h'"
+    limit(local_world, postgres, "idle_in_transaction_session_timeout", "1h")
+    return [1, 5]
 
 
 @of_a_server

@@ -13,7 +13,10 @@ from pathlib import Path
 import pytest
 
 from dev.servers.postgres import PostgresServer
+from lake_assets.errors import CatalogUnreachableError
+from lake_assets.lake.catalog.database import catalog_transaction
 from lake_assets.lake.locks import commit_lock
+from lake_assets.lake.session import LakeSession
 from lake_assets_tests.faults.writer import ROWS, make_table, write, write_together
 from lake_assets_tests.lake.commit.test_lock import LONG_AFTER, MOMENT, delayed
 from lake_assets_tests.tiers import more
@@ -119,3 +122,21 @@ def test_the_locks_of_a_process_that_is_killed_are_free(
     with commit_lock(pooled.config.lakes["test"]):
         assert len(locks(pooled, postgres)) >= 1
     until(lambda: locks(pooled, postgres) == [], "a lock outlives its process")
+
+
+def test_a_pooler_that_has_lost_the_server_is_unreachable_and_the_next_commit_is_made(
+    pooled: World, postgres: PostgresServer
+) -> None:
+    def lose(session: LakeSession) -> None:
+        with catalog_transaction(session) as database:
+            postgres.end_sessions(pooled.catalog["database"])
+            database.rows("SELECT 1")
+
+    with pooled.stream.lake.open() as session:
+        with pytest.raises(CatalogUnreachableError):
+            lose(session)
+        with catalog_transaction(session) as database:
+            assert database.rows("SELECT 1") == [(1,)]
+
+    assert pooled.commit(NW, 2).status == "committed"
+    assert locks(pooled, postgres) == []

@@ -264,6 +264,9 @@ PROVOKED: dict[str, dict[str, Callable[[Provoker], str]]] = {
         r"permission denied for (?:table|schema|view|relation) \S*\w": lambda by: by.postgres(
             (ONE, "SELECT * FROM pg_authid")
         ),
+        "canceling statement due to statement timeout": lambda by: by.postgres(
+            (ONE, "SET LOCAL statement_timeout = '50ms'"), (ONE, "SELECT pg_sleep(60)")
+        ),
         "Connection refused": lambda by: by.not_connected(port=9),
         "Is the server running": lambda by: by.not_connected(port=9),
         "timeout expired": Provoker.silent,
