@@ -15,7 +15,7 @@ from lake_assets.parquet.landed_text import LandedText
 from lake_assets_tests.advice.cases import Case, Cases, Steps, follow
 from lake_assets_tests.advice.landing import change, in_orc, in_polars, parquet, text
 from lake_assets_tests.faults.outage import noise, small_disk
-from lake_assets_tests.values.annotated import with_keys
+from lake_assets_tests.values.annotated import converted, with_keys, written
 from lake_assets_tests.world import NW, SW, World, sales
 
 case = Cases()
@@ -85,6 +85,18 @@ def a_file_to_register_has_the_columns_of_the_table_or_is_read_in_another_mode(l
     local_world.land(NW, pa.table({"id": [0], "total": [1.0], "more": ["a"]}))
     yield "land it again with the table's columns, or use mode: replace with schema_policy: evolve."
     local_world.options = {"mode": "replace", "schema_policy": "evolve"}
+    return [1, 5]
+
+
+@case
+def a_file_that_duckdb_does_not_read_is_read_by_arrow(local_world: World) -> Steps:
+    rows = pa.table({"id": [0], "total": [1.0], "m": pa.array([[("k", 1)]], pa.map_(pa.string(), pa.int32()))})
+    local_world.options = {"mode": "index"}
+    local_world.land(SW, rows.set_column(1, "total", pa.array([5.0])))
+    local_world.ingest(SW)
+    local_world.land(NW, written(rows, {"m": converted(2)}))  # MAP_KEY_VALUE, as old writers have it
+    yield "use mode: replace, which reads it by Arrow"
+    local_world.options = {"mode": "replace"}
     return [1, 5]
 
 

@@ -67,10 +67,14 @@ def inspect_candidates(
     fitting: list[_Fitting] = []
     for landed, partition in candidates:
         if (footer := footers.get(landed.uri)) is None:
+            error = inspection.errors[landed.uri]
             # A storage that did not give DuckDB the file would not give it to Arrow either, after all retries.
-            if isinstance(inspection.errors[landed.uri], StorageError) or not checker.has_no_columns(landed):
+            columns = None if isinstance(error, StorageError | SchemaError) else checker.columns(landed)
+            if columns:
+                inspection.errors[landed.uri] = _beyond_duckdb(error)
+            if columns is None or columns:
                 continue
-            del inspection.errors[landed.uri]
+            del inspection.errors[landed.uri]  # a file without columns is one without rows
             footer = Footer(landed.uri, 0, landed.size, 0, 0, {})
         try:
             _refuse_unfinished(landed, footer)
@@ -195,6 +199,11 @@ def _without_bounds(uri: str, why: str) -> SourceError:
         f"the least and greatest values of the object {visible_name(uri)} are not known, and cannot be read: {why}:",
         "use mode: replace, or let its writer land it again.",
     )
+
+
+def _beyond_duckdb(error: LakeAssetsError) -> SourceError:
+    problem = f"DuckDB does not read what the lake would have as its file: {error.problem}"
+    return SourceError(problem, "use mode: replace, which reads it by Arrow.")
 
 
 def _damaged(uri: str, why: str) -> SourceError:

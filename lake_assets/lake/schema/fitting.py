@@ -81,12 +81,12 @@ class FileChecker:
         self._checked: set[int] = set()  # shapes
         self._folders: dict[tuple[str, Partition], Folders] = {}
 
-    def has_no_columns(self, landed: LandedObject) -> bool:
-        """Return whether a file that DuckDB does not read is one without columns, so without rows."""
+    def columns(self, landed: LandedObject) -> Sequence[str] | None:
+        """Return the columns of a file that DuckDB does not read; None if Arrow does not read it either."""
         try:
-            return not self._schema_of(landed).names
+            return list(self._schema_of(landed).names)
         except LakeAssetsError:
-            return False
+            return None
 
     def check(self, landed: LandedObject, partition: Partition, footer: Footer) -> View:
         """Check a file; returns where readers find its partition columns.
