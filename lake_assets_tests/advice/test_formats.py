@@ -1,11 +1,14 @@
 """Advice of errors about texts and formats of landed objects."""
 
+import datetime as dt
 import gzip
 
+import pyarrow as pa
 import pytest
 
 from lake_assets_tests.advice.cases import Case, Cases, Steps, follow
 from lake_assets_tests.advice.landing import of_avro, text
+from lake_assets_tests.ingest.landed_as import as_orc
 from lake_assets_tests.world import NW, SW, World
 
 case = Cases()
@@ -67,6 +70,16 @@ def lines_that_end_with_a_carriage_return_get_a_line_feed(local_world: World) ->
     yield "let its writer end them with a line feed"
     text(local_world, "total\n1.0\n2.0\n", "a.csv")
     return [1, 2]
+
+
+@case
+def a_column_of_orc_with_a_time_of_another_age_is_left_out(local_world: World) -> Steps:
+    local_world.options = {"format": "orc"}
+    rows = pa.table({"total": [1.0], "until": pa.array([dt.datetime(9999, 12, 31)], pa.timestamp("us"))})  # noqa: DTZ001 - as ORC has it
+    local_world.land(NW, as_orc(rows), "a.orc")
+    yield "or leave the column out by omit: true"
+    local_world.options |= {"columns": {"until": {"omit": True}}}
+    return [1]
 
 
 @case
