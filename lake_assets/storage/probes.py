@@ -5,7 +5,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from lake_assets.config.storages import AnyStorage, LocalStorage
-from lake_assets.errors import SourceChangedError, StorageError, StorageUnreachableError
+from lake_assets.errors import SourceChangedError, StorageError
 from lake_assets.storage.retry_window import quick
 from lake_assets.storage.store import Store
 
@@ -15,17 +15,7 @@ def is_alive(storage: AnyStorage, seconds: float) -> bool:
     if isinstance(storage, LocalStorage):
         Path(storage.path).exists()
         return True
-    store = Store(quick(storage, seconds))
-    try:
-        if store.is_listable:
-            store.probe()
-        else:
-            store.find("")
-    except StorageUnreachableError:
-        return False
-    except StorageError:
-        return True
-    return True
+    return Store(quick(storage, seconds)).answers()
 
 
 def probe_reading(store: Store) -> bool:

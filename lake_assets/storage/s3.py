@@ -7,9 +7,9 @@ two buckets (obstore's copy has no condition, and works within one bucket), so t
 """
 
 import http
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ from lake_assets.storage import retry_window
 from lake_assets.storage.clients import as_boto
 from lake_assets.storage.manifest import Original
 from lake_assets.storage.storage_errors import changed_object, no_answer
-from lake_assets.storage.vendor_errors import DELETION, Meaning, meaning_of
+from lake_assets.storage.vendor_errors import DELETION, Meaning, answer_of, meaning_of
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta
@@ -79,15 +79,10 @@ def folders(storage: S3Storage | R2Storage, prefix: str) -> list[str]:
 
 
 def _listing(storage: S3Storage | R2Storage, prefix: str, **request: str) -> Mapping[str, Any]:
-    from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415 - boto3 takes its time
-
     below = _whole_key(storage, f"{prefix.rstrip('/')}/" if prefix else "")
-    try:
-        return retried(
-            storage, partial(_client(storage).list_objects_v2, Bucket=storage.bucket, Prefix=below, **request)
-        )
-    except (ClientError, BotoCoreError) as error:
-        raise _os_error(error, f"the listing of {storage.root}") from error
+    ask = partial(_client(storage).list_objects_v2, Bucket=storage.bucket, Prefix=below, **request)
+    with _as_os_errors():
+        return retried(storage, ask)
 
 
 def _abort(storage: S3Storage | R2Storage, beginning: str) -> None:
@@ -113,8 +108,9 @@ def _is_transient(error: BaseException) -> bool:
 
 
 def _status(error: BaseException) -> int:
-    """Return the HTTP status of a `ClientError`; 0 for another error."""
-    return int((getattr(error, "response", None) or {}).get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
+    """Return the HTTP status of an answer; 0 for another error."""
+    answer = answer_of(error)
+    return answer.status if answer else 0
 
 
 @lru_cache(maxsize=8)
@@ -128,15 +124,14 @@ def delete_if_match(storage: S3Storage | R2Storage, key: str, etag: str) -> bool
 
     None if the server does not know the condition; nothing was deleted then.
     """
-    from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415 - boto3 takes its time
-
     where = {"Bucket": storage.bucket, "Key": _whole_key(storage, key), "IfMatch": f'"{etag}"'}
     try:
-        retried(storage, partial(_client(storage).delete_object, **where))
-    except (ClientError, BotoCoreError) as error:
+        with _as_os_errors():
+            retried(storage, partial(_client(storage).delete_object, **where))
+    except OSError as error:
         if (status := _status(error)) in DELETION:
             return DELETION[status]
-        raise _os_error(error, f"the deletion of {key}") from error
+        raise
     return True
 
 
@@ -158,22 +153,24 @@ def checksum(storage: S3Storage | R2Storage, key: str, etag: str) -> str:
 
 def tag(storage: S3Storage, key: str, name: str, value: str) -> None:
     """Add a tag to an object, beside those that it has."""
-    from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415 - boto3 takes its time
-
     where, client = {"Bucket": storage.bucket, "Key": _whole_key(storage, key)}, _client(storage)
-    try:
-        tags = {
-            one["Key"]: one["Value"] for one in retried(storage, partial(client.get_object_tagging, **where))["TagSet"]
-        }
+    with _as_os_errors():
+        known = retried(storage, partial(client.get_object_tagging, **where))["TagSet"]
+        tags = {tag["Key"]: tag["Value"] for tag in known}
         if tags.get(name) != value:
             whole = [{"Key": tag_name, "Value": text} for tag_name, text in (tags | {name: value}).items()]
             retried(storage, partial(client.put_object_tagging, **where, Tagging={"TagSet": whole}))
+
+
+@contextmanager
+def _as_os_errors() -> Iterator[None]:
+    """Raise boto3's errors as the system's; their causes have the answers."""
+    from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415 - boto3 takes its time
+
+    try:
+        yield
     except (ClientError, BotoCoreError) as error:
-        raise _os_error(error, f"the tagging of {key}") from error
-
-
-def _os_error(error: Exception, what: str) -> OSError:
-    return OSError(f"{what} failed: {error}")  # its cause has the answer
+        raise OSError(str(error)) from error
 
 
 def copy_in_s3(source: S3Storage | R2Storage, original: Original, target: S3Storage | R2Storage, key: str) -> bool:

@@ -134,15 +134,13 @@ class Store:
         return self._listed(lambda: walk.folders(self._open(), self.storage, prefix), prefix)
 
     def answers(self) -> bool:
-        """Return whether the store answers, also by a refusal; True for folders and web servers, without a request."""
-        if isinstance(self.storage, LocalStorage) or not self.is_listable:
-            return True
-        try:
-            self.probe()
-        except StorageUnreachableError:
-            return False
-        except StorageError:
-            return True
+        """Return whether the store answers, also by a refusal; True for folders, without a request."""
+        with suppress(StorageError):
+            try:
+                if not isinstance(self.storage, LocalStorage):
+                    self.probe() if self.is_listable else self.find("")
+            except StorageUnreachableError:
+                return False
         return True
 
     def get(self, key: str, etag: str) -> obstore.Bytes:

@@ -44,10 +44,10 @@ _BY_CODE = {
     Meaning.FULL: "StorageFull InsufficientStorage QuotaExceeded XMinioStorageFull",
     Meaning.WRONG_KEY: "InvalidAccessKeyId SignatureDoesNotMatch InvalidSignature InvalidClientTokenId "
     "UnrecognizedClient UnrecognizedClientException MissingAuthenticationToken ExpiredToken InvalidToken "
-    "AuthenticationFailed NoAuthenticationInformation Unauthenticated",
-    Meaning.REFUSED: "AccessDenied AccessForbidden AllAccessDisabled AccountProblem AuthorizationFailure "
-    "AuthorizationPermissionMismatch InsufficientAccountPermissions PermissionDenied",
-    Meaning.ABSENT: "NoSuchBucket ContainerNotFound",
+    "AuthenticationFailed NoAuthenticationInformation Unauthenticated InvalidSecurity",
+    Meaning.REFUSED: "AccessDenied AccessDeniedException AccessForbidden AllAccessDisabled AccountProblem "
+    "AuthorizationFailure AuthorizationPermissionMismatch InsufficientAccountPermissions PermissionDenied",
+    Meaning.ABSENT: "NoSuchBucket ContainerNotFound NonExistentQueue QueueDoesNotExist",
     Meaning.NOT_FOUND: "NoSuchKey BlobNotFound",
     Meaning.TRANSIENT: "SlowDown InternalError InternalFailure ServiceUnavailable Throttling ThrottlingException "
     "RequestThrottled RequestTimeout OperationAborted ServerBusy OperationTimedOut "
@@ -56,7 +56,7 @@ _BY_CODE = {
 CODES: Mapping[str, Meaning] = MappingProxyType(
     {code.lower(): means for means, codes in _BY_CODE.items() for code in codes.split()}
 )
-"""What the codes of S3, Azure and Google say, in lower case, for every client.
+"""What the codes of S3, SQS, Azure and Google say, in lower case, for every client.
 
 Sources: "Error responses" of S3's manual, "Common REST API error codes" of Azure Storage's, and the status codes of
 gRPC. `RequestTimeout` is a 400 that S3 asks to repeat.
@@ -121,18 +121,6 @@ DELETION: Mapping[int, bool | None] = MappingProxyType(
 """Whether an object is gone after S3's answer to `DELETE` with `If-Match`, by the status; None if S3 does not know
 the condition. 409 is the answer while another request is at work on the same name."""
 
-SQS = (
-    Text(r"(?:AWS\.SimpleQueueService\.)?NonExistentQueue", Meaning.ABSENT, "there is no such queue"),
-    Text("QueueDoesNotExist", Meaning.ABSENT, "there is no such queue, and the answer has only the name in JSON"),
-    Text("InvalidClientTokenId|UnrecognizedClientException|InvalidAccessKeyId", Meaning.REFUSED, "the key is wrong"),
-    Text("SignatureDoesNotMatch", Meaning.REFUSED, "the secret is wrong"),
-    Text("ExpiredToken", Meaning.REFUSED, "the session_token is old"),
-    Text("InvalidSecurity", Meaning.REFUSED, "the request is not signed as SQS wants it"),
-    Text("AccessDenied(?:Exception)?", Meaning.REFUSED, "the key lacks a right"),
-    Text("403", Meaning.REFUSED, "the refusal is not written as SQS's client reads it, as one of a gateway"),
-)
-"""The codes of SQS."""
-
 # Where clients have a server's code: obstore, Arrow of S3, of Azure and of Google. Arrow writes S3's in capitals.
 _CODES = re.compile(
     r"<Code>(\w+)</Code>|\(code: (\w+)\)|ExceptionName: (\w+)|AWS Error (?!UNKNOWN|NETWORK_CONNECTION)(\w+)|"
@@ -169,7 +157,7 @@ def answer_of(error: BaseException) -> Answer | None:
     """Return what a server has answered; None if the error is not of an answer, or the client does not pass it on."""
     if response := getattr(error, "response", None) or getattr(error.__cause__, "response", None):  # boto3's
         details, about = response.get("Error", {}), response.get("ResponseMetadata", {})
-        named = str(details.get("Code", ""))
+        named = str(details.get("Code", "")).rpartition(".")[2]  # of SQS with its service before it
         named = "" if named.isdigit() else named
         return Answer(int(about.get("HTTPStatusCode", 0)), named, str(details.get("Message", "")))
     text = f"{error}\n{getattr(error, 'body', '')}"  # DuckDB's
@@ -215,11 +203,6 @@ def meaning_of(error: BaseException) -> Meaning | None:
     # A number says that the storage has answered.
     meanings = [means for means in Meaning if number is None or means is not Meaning.TRANSIENT]
     return next((means for means in meanings if find(error, means)), None)
-
-
-def meaning_of_queue(code: str) -> Meaning | None:
-    """Return what a code of SQS says."""
-    return next((text.means for text in SQS if re.fullmatch(text.pattern, code)), None)
 
 
 def file_and_number(error: Exception) -> tuple[str | None, int | None]:

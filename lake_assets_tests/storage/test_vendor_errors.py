@@ -34,7 +34,7 @@ from lake_assets.storage.clients import as_arrow, as_boto, as_duckdb_secret, as_
 from lake_assets.storage.s3 import delete_if_match
 from lake_assets.storage.storage_errors import storage_errors
 from lake_assets.storage.store import Store
-from lake_assets.storage.vendor_errors import DELETION, NUMBERS, SQS, VENDORS, Meaning, find, meaning_of_queue
+from lake_assets.storage.vendor_errors import DELETION, NUMBERS, VENDORS, Meaning, find, meaning_of
 from lake_assets.vendor_texts import Text
 from lake_assets_tests.tiers import more
 from lake_assets_tests.world_fixtures import bucket_on
@@ -69,12 +69,12 @@ def both(storage: AnyStorage) -> str:
     return f"{arrow(storage)}\n{obstores(storage)}"
 
 
-def code_of_queue(url: str, **keys: str) -> str:
-    """The code of SQS's client when it receives messages."""
+def meaning_of_queue(url: str, **keys: str) -> Meaning | None:
+    """What SQS's client says when it receives messages."""
     queue = Queue(SqsSensor.model_validate({"type": "sqs", "queue_url": url, "wait": 0, **KEYS, **keys}))
     with pytest.raises(ClientError) as raised:
         queue._client.receive_message(QueueUrl=url)
-    return str(raised.value.response["Error"]["Code"])
+    return meaning_of(raised.value)
 
 
 # Servers that only answer, in the form of the vendor's manual: the body of a code, and the text of the client.
@@ -113,10 +113,6 @@ ANSWERED: dict[str, tuple[Callable[[str], str], Callable[[str], str]]] = {
     "Azure": (xml, azure_at),
     "Google": (lambda message: json.dumps({"error": {"message": message or "no"}}), google_at),
     "web": (str, lambda url: failing(lambda: ArrowStore(WebStorage(url=url)).open("a"))),
-    "SQS": (
-        lambda code: json.dumps({"__type": f"com.amazonaws.sqs#{code}", "message": "no"}),
-        lambda url: code_of_queue(f"{url}/1/q", endpoint=url),
-    ),
 }
 
 
@@ -196,15 +192,28 @@ def folder_loops(request: pytest.FixtureRequest) -> str:
     return obstores(LocalStorage(path=str(folder)))
 
 
-def sqs_has_no_queue(request: pytest.FixtureRequest) -> str:
-    _: Moto = request.getfixturevalue("moto")
-    return code_of_queue(f"https://sqs.{REGION}.amazonaws.com/123456789012/none")
+CODES_OF_SQS = {
+    Meaning.ABSENT: ["QueueDoesNotExist"],
+    Meaning.WRONG_KEY: [
+        *("InvalidClientTokenId", "UnrecognizedClientException", "InvalidAccessKeyId", "SignatureDoesNotMatch"),
+        *("ExpiredToken", "InvalidSecurity"),
+    ],
+    Meaning.REFUSED: ["AccessDenied", "AccessDeniedException"],
+}
 
 
-def sqs_refuses_in_xml(request: pytest.FixtureRequest) -> str:
-    moto: Moto = request.getfixturevalue("moto")
+@pytest.mark.parametrize(("code", "means"), [(code, means) for means, codes in CODES_OF_SQS.items() for code in codes])
+def test_a_code_of_a_queue_means_what_it_means_of_a_bucket(code: str, means: Meaning) -> None:
+    body = json.dumps({"__type": f"com.amazonaws.sqs#{code}", "message": "no"}).encode()
+    with closing(Listener(403, body)) as listener:
+        assert meaning_of_queue(f"{listener.url}/1/q", endpoint=listener.url) is means
+
+
+@pytest.mark.more
+def test_a_queue_that_is_not_there_or_refuses_in_xml_says_so(moto: Moto) -> None:
+    assert meaning_of_queue(f"https://sqs.{REGION}.amazonaws.com/123456789012/none") is Meaning.ABSENT
     queue = moto.new_queue()
-    return moto.by_policies(lambda: code_of_queue(queue))
+    assert moto.by_policies(lambda: meaning_of_queue(queue)) is Meaning.REFUSED
 
 
 # How each text is provoked: on a real server or folder, or by an answer with a status and codes.
@@ -226,30 +235,16 @@ PROVOKED: dict[str, dict[str, Callable[[pytest.FixtureRequest], str] | tuple[Any
     "folder": {
         "(?s:File system loop found: (.+) points to an ancestor (.+))": folder_loops,
     },
-    "SQS": {
-        r"(?:AWS\.SimpleQueueService\.)?NonExistentQueue": sqs_has_no_queue,
-        "QueueDoesNotExist": (403, "QueueDoesNotExist"),
-        "InvalidClientTokenId|UnrecognizedClientException|InvalidAccessKeyId": (
-            *(403, "InvalidClientTokenId", "UnrecognizedClientException", "InvalidAccessKeyId"),
-        ),
-        "SignatureDoesNotMatch": (403, "SignatureDoesNotMatch"),
-        "ExpiredToken": (403, "ExpiredToken"),
-        "InvalidSecurity": (403, "InvalidSecurity"),
-        "AccessDenied(?:Exception)?": (403, "AccessDenied", "AccessDeniedException"),
-        "403": sqs_refuses_in_xml,
-    },
 }
-TABLES = {**VENDORS, "SQS": SQS}
 CASES = [
     pytest.param(
         *(vendor, text),
         id=f"{vendor}-{text.pattern}",
         marks=[
             *([pytest.mark.servers] if vendor == "clients" else []),
-            *([pytest.mark.more] if number and vendor == "SQS" else []),  # others take no time
         ],
     )
-    for vendor, table in TABLES.items()
+    for vendor, table in VENDORS.items()
     for number, text in enumerate(table)
 ]
 
@@ -261,15 +256,12 @@ def test_the_vendor_raises_the_text(request: pytest.FixtureRequest, vendor: str,
 
     alternatives = [text.pattern] if "(" in text.pattern else text.pattern.split("|")
     assert [name for name in alternatives if not re.search(name, message, re.IGNORECASE)] == [], message
-    if vendor == "SQS":
-        assert {meaning_of_queue(code) for code in message.split("\n")} == {text.means}
-    else:
-        assert find(message, text.means)
+    assert find(message, text.means)
 
 
 def test_every_text_is_provoked() -> None:
-    assert all(text.is_provoked for table in TABLES.values() for text in table)
-    assert {vendor: sorted(text.pattern for text in table) for vendor, table in TABLES.items()} == {
+    assert all(text.is_provoked for table in VENDORS.values() for text in table)
+    assert {vendor: sorted(text.pattern for text in table) for vendor, table in VENDORS.items()} == {
         vendor: sorted(provokers) for vendor, provokers in PROVOKED.items()
     }
 

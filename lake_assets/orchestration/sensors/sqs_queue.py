@@ -7,13 +7,13 @@ from typing import Any
 
 import boto3
 from botocore.config import Config
-from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
+from botocore.exceptions import BotoCoreError, ClientError
 
 from lake_assets.config.secrets import mask_error, masked
 from lake_assets.config.sections import SqsSensor
 from lake_assets.detection.deliveries import Message
 from lake_assets.errors import QueueError
-from lake_assets.storage.vendor_errors import Meaning, meaning_of_queue
+from lake_assets.storage.vendor_errors import Meaning, meaning_of
 
 _BATCH = 10  # messages that SQS gives or takes with one request
 _LONGEST_WAIT = 5  # seconds for which SQS may hold a request until a message comes
@@ -91,13 +91,12 @@ class Queue:
 
     def _translated(self, error: ClientError | BotoCoreError) -> QueueError:
         url = self._config.queue_url
-        code = error.response.get("Error", {}).get("Code", "") if isinstance(error, ClientError) else ""
-        meaning = meaning_of_queue(code)
+        meaning = meaning_of(error)
         if meaning is Meaning.ABSENT:
             return QueueError(
                 f"the queue {url} does not exist:", "create this queue, or correct `queue_url` and `region`."
             )
-        if meaning is Meaning.REFUSED or isinstance(error, NoCredentialsError):
+        if meaning in (Meaning.REFUSED, Meaning.WRONG_KEY):
             return QueueError(
                 f"the queue {url} refuses access:",
                 "correct key_id and secret, or let the role of the credential chain have sqs:ReceiveMessage and "
