@@ -115,6 +115,24 @@ def a_file_to_register_has_the_declared_type_or_another_one_is_declared(local_wo
 
 
 @case
+def a_file_to_register_by_the_extension_has_types(local_world: World) -> Steps:
+    local_world.options = {"mode": "index"}
+    local_world.land(SW, pa.table({"total": [5.0], "note": ["a"]}))
+    local_world.ingest(SW)
+    change(local_world, "ALTER TABLE sales SET PARTITIONED BY (region, year(date))")
+    local_world.land(NW, pa.table({"total": [1.0], "note": pa.nulls(1)}))
+    yield "land it with the table's type, or use mode: replace."
+    local_world.options = {"mode": "replace"}
+    local_world.ingest(NW)
+    assert local_world.totals() == [1, 5]
+    local_world.options = {"mode": "index"}
+    local_world.land(NW, pa.table({"total": [2.0], "note": pa.nulls(1)}), "2.parquet")
+    yield "land it with the table's type"
+    local_world.land(NW, pa.table({"total": [2.0], "note": pa.nulls(1, pa.string())}), "2.parquet")
+    return [1, 2, 5]
+
+
+@case
 def a_file_to_register_has_the_column_that_must_have_a_value(local_world: World) -> Steps:
     local_world.options = {"mode": "index"}
     local_world.commit(SW, 5)

@@ -88,12 +88,25 @@ def inspect_candidates(
             description = describe(session, [table])
             inspection.described = described = description.tables[table]
             facts = _facts(session, inspection, described, description.partitionings[table], fitting)
+        inspection.errors |= {
+            landed.uri: _untyped(landed, view.untyped)
+            for landed, _, footer, view in fitting
+            if view.untyped is not None and landed.uri not in facts and footer.rows
+        }
     inspection.files = [
         LandedFile(landed, partition, footer.rows, view.inside, facts.get(landed.uri), view.folders)
         for landed, partition, footer, view in fitting
         if landed.uri not in inspection.errors
     ]
     return inspection
+
+
+def _untyped(landed: LandedObject, name: str) -> SchemaError:
+    return SchemaError(
+        f"column {name!r} of the object {landed.shown} has no value, so no type, and DuckLake's extension, which alone "
+        "can change this table, does not register it:",
+        "land it with the table's type, or use mode: replace.",
+    )
 
 
 def _refuse_unfinished(landed: LandedObject, footer: Footer) -> None:

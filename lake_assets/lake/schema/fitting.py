@@ -24,6 +24,7 @@ from lake_assets.layout.template import Template
 from lake_assets.parquet.as_is import unread_form
 from lake_assets.parquet.column_rules import Rules
 from lake_assets.parquet.derived_columns import Made, made_of
+from lake_assets.parquet.empty_columns import stored
 from lake_assets.parquet.leaves import has_limits, has_nanoseconds, is_text, leaf_types, shown, unheld
 from lake_assets.parquet.partition_values import other_value
 from lake_assets.parquet.schema_fit import Fitter
@@ -48,6 +49,7 @@ class View:
     inside: frozenset[str]  # columns that they read from the file, in lower case; the others are in its path
     folders: Folders  # those others whose folder has another name than the column
     ignored: frozenset[str]  # names in the file of columns that they read from the path nevertheless
+    untyped: str | None = None  # a column without a type, which DuckLake's extension takes for another than the table's
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +80,7 @@ class FileChecker:
         self._rules = rules
         self._schema_of = schema_of
         self._schemas: dict[int, pa.Schema] = {}
-        self._checked: set[int] = set()  # shapes
+        self._untyped: dict[int, str | None] = {}  # as of `View`, by the shapes that were checked
         self._folders: dict[tuple[str, Partition], Folders] = {}
 
     def columns(self, landed: LandedObject) -> Sequence[str] | None:
@@ -101,9 +103,8 @@ class FileChecker:
         schema = self._schemas.get(footer.shape)
         if schema is None or _may_be_old(schema, footer):
             schema = self._schemas[footer.shape] = self._schema_of(landed)
-        if footer.shape not in self._checked:
-            self._check_columns(landed, partition, schema)
-            self._checked.add(footer.shape)
+        if footer.shape not in self._untyped:
+            self._untyped[footer.shape] = self._check_columns(landed, partition, schema)
         self._check_times(landed, schema, footer)
         names = {name.lower(): name for name in schema.names}
         for name in (names[name] for name in sorted(self._rules.not_null & names.keys())):
@@ -129,12 +130,15 @@ class FileChecker:
                     )
         for made in made_of(self._derived, partition, names, f"the object {landed.shown}"):
             self._check_made(landed, made, schema, footer)
-        return View(inside, folders, frozenset(names[name] for name in by_path if name in names))
+        ignored = frozenset(names[name] for name in by_path if name in names)
+        return View(inside, folders, ignored, self._untyped[footer.shape])
 
-    def _check_columns(self, landed: LandedObject, partition: Partition, schema: pa.Schema) -> None:
+    def _check_columns(self, landed: LandedObject, partition: Partition, schema: pa.Schema) -> str | None:
         fitter = Fitter(schema, self._target, partition, f"the object {landed.shown}", rules=self._rules)
+        as_stored, untyped = stored(schema), None
         for name, wanted in zip(fitter.columns, self._target, strict=True):
             given = schema.field(name).type
+            untyped = untyped if widens(as_stored.field(name).type, wanted.type) else name
             if not is_read_as(given, wanted.type):
                 why = f"which DuckLake does not read as the table's {wanted.type}"
                 if any(map(t.is_float32, leaf_types(given))):
@@ -146,6 +150,7 @@ class FileChecker:
                     f"column {name!r} of the object {landed.shown} is {shown(given)}, {why}:",
                     "land it with the table's type, or use mode: replace, which rewrites it.",
                 )
+        return untyped
 
     def _check_not_null(self, landed: LandedObject, name: str, footer: Footer) -> None:
         is_proved = name in footer.chunks and all(chunk.nulls == 0 for chunk in footer.chunks[name])

@@ -278,6 +278,29 @@ def test_the_first_value_gives_a_column_its_type(world: World) -> None:
     assert world.query("SELECT id FROM lake.sales WHERE text = 'x'") == [(1,)]
 
 
+@pytest.mark.parametrize(("untyped", "row"), ROWS_OF_UNTYPED, ids=["columns", "parts"])
+def test_a_plan_names_a_column_without_a_type_that_only_the_extension_would_register(
+    indexed_world: World, untyped: dict[str, Any], row: tuple[Any, ...]
+) -> None:
+    indexed_world.land(NW, pa.table(TYPED))
+    indexed_world.ingest(NW)
+    table = f"ALTER TABLE {indexed_world.stream.table.sql} SET PARTITIONED BY"
+    indexed_world.execute(f"{table} (region, year(date))")
+    indexed_world.land(NW, pa.table(untyped), "b.parquet")
+    planned = plan(indexed_world.stream, indexed_world.partition(NW))
+
+    with pytest.raises(
+        SchemaError, match=r"column '\w+' of the object .*b\.parquet has no value, so no type"
+    ) as refused:
+        indexed_world.ingest(NW)
+
+    assert planned.decision.fails
+    assert f"{refused.value}".rstrip(".") in planned.columns
+    indexed_world.execute(f"{table} (region, date)")
+    indexed_world.ingest(NW)
+    assert indexed_world.query(f"SELECT {', '.join(TYPED)} FROM lake.sales ORDER BY id")[1] == row
+
+
 def test_a_plan_names_what_the_first_run_refuses(indexed_world: World) -> None:
     indexed_world.land(NW, b"no Parquet", "a.parquet")
     indexed_world.land(NW, sales(1), "b.parquet")
