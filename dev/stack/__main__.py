@@ -4,7 +4,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -61,7 +61,7 @@ def up(names: tuple[str, ...], folder: Path, *, free_ports: bool, detach: bool) 
             bring_up(site, names, click.echo)
             if detach:
                 return
-            _show(site)
+            _show(site, names)
         except KeyboardInterrupt:
             # A second Ctrl-C would leave some of it running.
             signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -75,16 +75,27 @@ def _console() -> Console:
     return console if console.is_terminal else Console(width=_WIDTH)
 
 
-def _show(site: Site) -> None:
-    """The status page until Ctrl-C, or until the supervisor has ended; without a terminal, one page."""
+def _runs(site: Site, names: Sequence[str]) -> bool:
+    """Whether the stack runs; if its supervisor was killed, all of it is started again."""
+    supervisor = Supervisor(site)
+    if supervisor.is_up():
+        return True
+    if not supervisor.was_killed():
+        return False
+    bring_up(site, names, click.echo)
+    return True
+
+
+def _show(site: Site, names: Sequence[str]) -> None:
+    """The status page until Ctrl-C, or until the stack was stopped; without a terminal, one page."""
     console = _console()
     if not console.is_terminal:
         console.print(status_table(read_status(site), site))
-        while Supervisor(site).is_up():
+        while _runs(site, names):
             time.sleep(_REFRESH)
         return
     with Live(console=console, auto_refresh=False) as live:
-        while Supervisor(site).is_up():
+        while _runs(site, names):
             live.update(status_table(read_status(site), site), refresh=True)
             time.sleep(_REFRESH)
 

@@ -16,6 +16,7 @@ from dev.stack.site import HOST, Ports, Site
 from dev.stack.supervised import Program
 
 _SCRIPTS = Path(sysconfig.get_path("scripts"))
+CODE_SERVER = "code-server"
 # Of its JVM; Spark calls this server a daemon, and spark.driver.memory has no effect on it.
 _CONNECT_ENVIRONMENT = {"SPARK_DAEMON_MEMORY": "512m"}
 
@@ -76,25 +77,25 @@ def components(site: Site) -> Mapping[str, Component]:
             "spark-connect",
             f"sc://localhost:{ports.spark_connect} http://{HOST}:{ports.spark_connect_page}",
             [ports.spark_connect, ports.spark_connect_page],
-            lambda: listens(ports.spark_connect),
+            lambda: listens(ports.spark_connect) and probes.has_application(site) is not False,
             lambda: Program("spark-connect", _connect(ports), environment=_CONNECT_ENVIRONMENT),
             after=["spark-worker-1", "spark-worker-2"],
         ),
         Component(
-            "spark-watch",
+            "watch",
             "",
             [],
             lambda: True,
-            lambda: Program("spark-watch", [sys.executable, "-m", "dev.stack.spark_watch", str(site.folder)]),
+            lambda: Program("watch", [sys.executable, "-m", "dev.stack.watch", str(site.folder)]),
             after=["spark-connect"],
         ),
         Component(
-            "code-server",
+            CODE_SERVER,
             f"{HOST}:{ports.code_server}",
             [ports.code_server],
             lambda: probes.code_server(ports.code_server),
             # The signal reaches its runs too, as systemd's does; each ends its Spark job.
-            lambda: Program("code-server", _code_server(ports), stop_seconds=150, whole_group=True),
+            lambda: Program(CODE_SERVER, _code_server(ports), stop_seconds=150, whole_group=True),
             after=["postgres", "s3"],
         ),
         Component(
@@ -103,7 +104,7 @@ def components(site: Site) -> Mapping[str, Component]:
             [ports.webserver],
             lambda: probes.webserver(site.url),
             lambda: Program("webserver", _dagster("dagster-webserver", "-h", HOST, "-p", ports.webserver, site=site)),
-            after=["code-server"],
+            after=[CODE_SERVER],
         ),
         Component(
             "daemon",
@@ -111,7 +112,7 @@ def components(site: Site) -> Mapping[str, Component]:
             [],
             lambda: probes.daemon(site.url),
             lambda: Program("daemon", _dagster("dagster-daemon", "run", site=site)),
-            after=["code-server"],
+            after=[CODE_SERVER, "webserver"],  # which is asked for it
         ),
     ]
     return {component.name: component for component in found}

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 
 import psutil
 
-from dev.stack.components import components
+from dev.stack.components import CODE_SERVER, components
 from dev.stack.site import HOST, Site
 from dev.stack.supervised import Supervisor
 
@@ -58,15 +58,23 @@ class Killer:
 
         The processes of its runs go on: the system kills none of them with their parent.
         """
-        behind = [p for p in psutil.Process(self.pid("code-server")).children() if "grpc" in p.cmdline()]
+        self._kill_definitions()
+        self.kill(CODE_SERVER)
+
+    def kill_definitions(self) -> None:
+        """Kill only the process behind the code server that has loaded the definitions; returns when one answers."""
+        self._kill_definitions()
+        wait(CODE_SERVER, self.components[CODE_SERVER].answers, 240)
+
+    def _kill_definitions(self) -> None:
+        behind = [p for p in psutil.Process(self.pid(CODE_SERVER)).children() if "grpc" in p.cmdline()]
         assert behind
         for process in behind:
             process.kill()
-        self.kill("code-server")
 
     def kill_code_server_and_runs(self) -> None:
         """Kill the code server together with the processes of its runs, as a reboot or the lack of memory does."""
-        server = psutil.Process(self.pid("code-server"))
+        server = psutil.Process(self.pid(CODE_SERVER))
         for process in [server, *server.children(recursive=True)]:
             _end(process)
 

@@ -11,9 +11,9 @@ import requests
 from botocore.exceptions import BotoCoreError, ClientError
 
 from dev.servers.postgres import superuser
-from dev.servers.process import listens
 from dev.servers.s3 import ACCESS_KEY, REGION, S3Server
 from dev.stack.site import HOST, Site
+from lake_assets.code_server import calls
 
 _SECONDS = 5
 _JOB_SECONDS = 60  # also of a busy cluster
@@ -65,18 +65,19 @@ def executes_jobs(site: Site) -> bool:
     return done.returncode == 0
 
 
+def has_application(site: Site) -> bool | None:
+    """Whether the Spark master has a live application; None if the master does not answer, or recovers."""
+    try:
+        answer = requests.get(f"http://{HOST}:{site.ports.spark_master_page}/json/", timeout=_SECONDS)
+        state: dict[str, Any] = answer.json()
+    except (requests.RequestException, ValueError):
+        return None
+    return bool(state["activeapps"]) if state["status"] == "ALIVE" else None
+
+
 def code_server(port: int) -> bool:
     """Whether Dagster's code server answers."""
-    from dagster._core.errors import DagsterUserCodeUnreachableError  # noqa: PLC0415 - takes a second
-    from dagster._grpc.client import DagsterGrpcClient  # noqa: PLC0415
-
-    if not listens(port):
-        return False
-    try:
-        DagsterGrpcClient(port=port, host=HOST).ping("")
-    except DagsterUserCodeUnreachableError:
-        return False
-    return True
+    return calls(port, "Ping", _SECONDS)
 
 
 def webserver(url: str) -> bool:

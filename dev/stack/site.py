@@ -140,9 +140,8 @@ class Site:
 
     @cached_property
     def environment(self) -> dict[str, str]:
-        """The variables of all processes: those of `deploy/systemd/lake.env` and `secrets.env`, and a few more."""
+        """The variables of all processes: those of `deploy/systemd/lake.env`, `secrets.env`, and a few more."""
         return {
-            MARK: os.fspath(self.folder),
             "DAGSTER_HOME": os.fspath(self.dagster_home),
             "LAKE_CONFIG": os.fspath(self.lake_config),
             "LAKE_CATALOG_HOST": HOST,

@@ -81,7 +81,8 @@ class Supervisor:
         self.site.logs.mkdir(exist_ok=True)
         self._write_config(programs)
         command = [sys.executable, "-m", "supervisor.supervisord", "-c", os.fspath(self.config)]
-        environment = {**os.environ, **self.site.environment}
+        # The mark is of the stack's own processes; what a user runs on it is none of them.
+        environment = {**os.environ, **self.site.environment, MARK: os.fspath(self.site.folder)}
         done = subprocess.run(
             command, env=environment, start_new_session=True, capture_output=True, text=True, check=False
         )
@@ -164,6 +165,10 @@ class Supervisor:
             if time.monotonic() > deadline:
                 raise StackError(f"the stack does not stop: see {self.log}")
             time.sleep(0.1)
+
+    def was_killed(self) -> bool:
+        """Whether the supervisor has ended without stopping its processes."""
+        return (self.site.folder / "supervisord.pid").exists() and not self._runs()
 
     def _runs(self) -> bool:
         with suppress(OSError, ValueError):

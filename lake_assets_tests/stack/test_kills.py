@@ -103,6 +103,7 @@ def test_a_backfill_is_right_and_dagster_says_what_happened_although_each_compon
         (killer.kill_worker, RETRIED_TASK),
         (killer.kill_connect_server, RETRIED_JOB),
         (killer.kill_code_server, ""),
+        (killer.kill_definitions, ""),
         (lambda: killer.kill("postgres"), CATALOG_AWAY),
         (lambda: killer.kill("s3"), STORAGE_AWAY),
     ]
@@ -122,7 +123,7 @@ def test_a_backfill_is_right_and_dagster_says_what_happened_although_each_compon
     check_ledger(site)
     materialized = Counter(item["partition"] for item in dagster.materialized("transactions"))
     assert materialized.keys() == set(keys)
-    assert loaded_at(dagster) > max(loaded, at[3])
+    assert loaded_at(dagster) > max(loaded, at[4])
     found = troubles(dagster, dagster.runs(dagster__backfill=launched))
     for (_, pattern), moment in zip(kills, at, strict=True):
         after = [trouble for trouble in found if trouble.at > moment and re.search(pattern, trouble.text)]

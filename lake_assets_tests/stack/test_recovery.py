@@ -19,6 +19,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from dev.servers.dagster import DagsterServer
 from dev.stack.command import started_stack
+from dev.stack.components import CODE_SERVER
 from dev.stack.killer import Killer, wait
 from dev.stack.probes import executes_jobs
 from dev.stack.site import Site
@@ -112,7 +113,10 @@ def test_the_lake_follows_two_minutes_after_each_kill_without_a_person(site: Sit
         return lambda: os.kill(killer.pid(name), signal.SIGKILL)
 
     components = ("spark-master", "spark-worker-1", "spark-connect", "daemon", "webserver", "postgres", "s3")
-    kills = {name: end(name) for name in components} | {"code-server": killer.kill_code_server_and_runs}
+    kills = {name: end(name) for name in components} | {
+        "code-server": killer.kill_code_server_and_runs,
+        "definitions": killer.kill_definitions,
+    }
     limit = float(os.environ.get("LAKE_ASSETS_RECOVERY_SECONDS", SECONDS))
     seconds: dict[str, list[float]] = {name: [] for name in kills}
     with Load(site) as load:
@@ -126,7 +130,8 @@ def test_the_lake_follows_two_minutes_after_each_kill_without_a_person(site: Sit
             seconds[name].append(round(time.monotonic() - begun))
             sys.stdout.write(f"{name} {seconds[name][-1]} s\n")  # for the table of docs/how-to/run-the-stack.md
             sys.stdout.flush()
-            wait(name, lambda name=name: killer.components[name].answers(), pause=1)  # type: ignore[misc]
+            component = killer.components.get(name, killer.components[CODE_SERVER])
+            wait(name, component.answers, pause=1)
     load.follow(limit)
     wait("the web server", lambda: answers(dagster))
     wait("the end of the runs", lambda: not [run for run in dagster.runs() if not run.ended], 240)
@@ -134,7 +139,7 @@ def test_the_lake_follows_two_minutes_after_each_kill_without_a_person(site: Sit
 
 def test_a_connect_server_whose_application_the_master_has_forgotten_is_restarted() -> None:
     """The master is killed and loses its recovery state."""
-    with started_stack(lambda *_: None, "spark-watch") as site:
+    with started_stack(lambda *_: None, "watch") as site:
         assert executes_jobs(site)
         shutil.rmtree(site.folder / "spark-master")
 
