@@ -27,13 +27,18 @@ def calls(port: int, method: str, seconds: float) -> bool:
     return True
 
 
+def repaired(port: int) -> bool:
+    """Let the server start its second process again; returns whether it answers then."""
+    calls(port, "ReloadCode", LOAD_SECONDS)  # an error may be only that the old process does not end
+    return calls(port, "Ping", ANSWER_SECONDS)
+
+
 def answers(port: int) -> bool:
-    """Return whether the server answers, at the latest after it has started its second process again."""
+    """Return whether the server answers, at the latest after a repair."""
     until = time.monotonic() + PATIENCE
     while not calls(port, "Ping", ANSWER_SECONDS):
         if time.monotonic() > until:
-            calls(port, "ReloadCode", LOAD_SECONDS)  # an error may be only that the old process does not end
-            return calls(port, "Ping", ANSWER_SECONDS)
+            return repaired(port)
         time.sleep(PAUSE)
     return True
 

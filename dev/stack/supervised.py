@@ -171,8 +171,9 @@ class Supervisor:
         return (self.site.folder / "supervisord.pid").exists() and not self._runs()
 
     def _runs(self) -> bool:
-        with suppress(OSError, ValueError):
-            return psutil.pid_exists(int((self.site.folder / "supervisord.pid").read_text()))
+        with suppress(OSError, ValueError, psutil.Error):
+            pid = int((self.site.folder / "supervisord.pid").read_text())
+            return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
         return False
 
     def _call(self, method: str, *arguments: object) -> Any:

@@ -15,7 +15,7 @@ from xmlrpc.client import Fault
 from dev.stack.components import CODE_SERVER, Component, components
 from dev.stack.site import Site
 from dev.stack.supervised import RUNNING, Process, Supervisor
-from lake_assets.code_server import answers
+from lake_assets.code_server import repaired
 
 PAUSE_SECONDS = 5
 START_SECONDS = 60  # in which a process begins its work, also on a busy machine
@@ -46,7 +46,7 @@ def watch(site: Site) -> None:
         for name in silent(known, supervisor.processes(), since, time.time()):
             logging.warning("%s does not answer, and is started again", name)
             del since[name]
-            if name == CODE_SERVER and answers(site.ports.code_server):
+            if name == CODE_SERVER and repaired(site.ports.code_server):
                 continue  # its runs go on
             try:
                 supervisor.kill_process(name)

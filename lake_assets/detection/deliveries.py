@@ -21,7 +21,7 @@ from lake_assets.detection.digests import FolderDigest, hash_of
 from lake_assets.detection.packing import packed, unpacked
 from lake_assets.detection.prefixes import TimePrefix
 from lake_assets.detection.reading import REPORTED, UnmatchedKey
-from lake_assets.detection.run_plan import ChangedFolder, IsQueued, RunPlan, ScanResult, Sharing
+from lake_assets.detection.run_plan import MOST_CHANGED, ChangedFolder, RunPlan, ScanResult
 from lake_assets.errors import FuturePartitionError, NotificationError
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import count
@@ -100,8 +100,7 @@ def classify(
     messages: Sequence[Message],
     cursor: QueueCursor,
     *,
-    sharing: Sharing | None = None,
-    is_queued: IsQueued = lambda _: False,
+    most: int = MOST_CHANGED,
     now: dt.datetime | None = None,
 ) -> ScanResult:
     """Find the changed partitions in the messages. The order and the repetition of messages make no difference.
@@ -110,14 +109,13 @@ def classify(
     A message with a deferred event stays in the queue, which delivers it again, so that the event is not lost with the
     cursor. A message stays too if it is not a notification, or is of another bucket or prefix.
 
-    The cursor is that of the tick before, without the receipts that were used. `sharing` and `is_queued` are as of
-    `RunPlan`.
+    The cursor is that of the tick before, without the receipts that were used. `most` is as of `RunPlan`.
     """
-    return _Sorting(stream, cursor, sharing, now or dt.datetime.now(dt.UTC)).run(messages, is_queued)
+    return _Sorting(stream, cursor, most, now or dt.datetime.now(dt.UTC)).run(messages)
 
 
 class _Sorting:
-    def __init__(self, stream: Stream, cursor: QueueCursor, sharing: Sharing | None, now: dt.datetime) -> None:
+    def __init__(self, stream: Stream, cursor: QueueCursor, most: int, now: dt.datetime) -> None:
         assert isinstance(stream.sensor, SqsSensor)  # noqa: S101 - the caller has one
         assert isinstance(stream.source, S3Storage)  # noqa: S101 - the config requires it
         self.stream = stream
@@ -126,7 +124,7 @@ class _Sorting:
         self.time_prefix = TimePrefix.of(stream, now)
         self.locator = PartitionLocator(stream, Calendar(stream, now))
         self.cells = Cells(stream)
-        self.run_plan = RunPlan(self.cells.columns, stream.sensor.max_runs, sharing, self.cells.noun)
+        self.run_plan = RunPlan(most, self.cells.noun)
         self.seen = set(cursor.seen)
         self.unmatched: list[UnmatchedKey] = []
         self.left_out: dict[str, LeftOutClass] = {}
@@ -134,7 +132,7 @@ class _Sorting:
         self.waiting: dict[str, tuple[str, int]] = {}
         self.future: dict[str, tuple[str, int]] = {}
 
-    def run(self, messages: Sequence[Message], is_queued: IsQueued) -> ScanResult:
+    def run(self, messages: Sequence[Message]) -> ScanResult:
         cursor = self.cursor
         for key, number in [*cursor.waiting, *cursor.future]:
             self._add(key, number)
@@ -147,7 +145,7 @@ class _Sorting:
         cursor.receipts += [m.receipt for m, events in delivered.items() if not any(map(self._is_deferred, events))]
         cursor.waiting, cursor.future = list(self.waiting.values()), list(self.future.values())[:MOST_FUTURE]
         # The hashes of the events make the state of a target unique.
-        targets = self.run_plan.targets(0, is_queued)
+        targets = self.run_plan.targets(0)
         unmatched = tuple(self._new(self.unmatched))
         later = len(self.waiting) + len(self.future)
         summary = (
@@ -155,7 +153,7 @@ class _Sorting:
             f"({count(len(messages), 'message')} received, {known:,} of their events again)."
             + (f" {left_out_text(self.left_out.values())}." if self.left_out else "")
         )
-        return ScanResult(targets, unmatched, cursor.dump(), summary, queued=self.run_plan.queued)
+        return ScanResult(targets, unmatched, cursor.dump(), summary)
 
     def _events(self, message: Message) -> tuple[Event, ...] | None:
         """Return the message's events; None if it must stay in the queue."""

@@ -12,7 +12,7 @@ from typing import Literal, Self
 
 from lake_assets.detection.digests import hash_of
 from lake_assets.detection.packing import packed, unpacked
-from lake_assets.detection.run_plan import RunTarget
+from lake_assets.detection.run_plan import MOST_CHANGED, RunTarget
 from lake_assets.layout.partition import Partition, PartitionColumn
 
 FIRST, LONGEST = 60.0, 3600.0  # seconds between a failed run and the next one
@@ -22,6 +22,9 @@ Verdict = Literal["done", "failed", "blocked"]
 
 RunState = Literal["under way", "done", "failed", "none"]
 """Of the newest run of a cell since it was requested. A run that was cancelled is done: a person did that."""
+
+Phase = Literal["changed", "asked", "failed", "blocked"]
+"""Of a cell: to be requested, requested, failed by what passes, and by its objects."""
 
 Look = Callable[[Collection[Partition]], Mapping[Partition, Verdict]]
 
@@ -35,7 +38,7 @@ def pause_after(tries: int) -> float:
 class Waiting:
     """A cell that the lake may not have. Times are Unix times in seconds."""
 
-    phase: Literal["changed", "asked", "failed", "blocked"]  # `failed` by what passes, `blocked` by its objects
+    phase: Phase
     state: str  # of its objects, as of `RunTarget`
     size: int  # bytes
     due: float  # when it is requested, or looked at
@@ -67,12 +70,22 @@ class Requests:
         pairs = [[list(cell.texts().values()), astuple(waiting)] for cell, waiting in self._waiting.items()]
         return packed({"waiting": pairs}) if pairs else ""
 
-    def add(self, targets: Iterable[RunTarget], queued: Iterable[Partition], now: float) -> None:
-        """Add what has changed; `queued` are cells that a queued run has, which lists them when it begins."""
+    @property
+    def room(self) -> int:
+        """The number of further cells that may wait."""
+        return max(MOST_CHANGED - len(self._waiting), 0)
+
+    @property
+    def waits(self) -> bool:
+        """Whether a changed cell has yet to be requested."""
+        return any(waiting.phase == "changed" for waiting in self._waiting.values())
+
+    def add(self, targets: Iterable[RunTarget], is_queued: Callable[[Partition], bool], now: float) -> None:
+        """Add what has changed. A queued run that has a cell lists it when it begins, so it needs no other."""
         for target in targets:
-            size = target.size // len(target.cells)
-            self._waiting |= {cell: Waiting("changed", target.state, size, now) for cell in target.cells}
-        self._waiting |= {cell: Waiting("asked", "", 0, now, now) for cell in queued}
+            is_asked = is_queued(target.first)
+            phase: Phase = "asked" if is_asked else "changed"
+            self._waiting[target.first] = Waiting(phase, target.state, target.size, now, now if is_asked else 0)
 
     def settle(
         self, newest: Callable[[Partition, float], RunState], look: Look, now: float
@@ -106,13 +119,13 @@ class Requests:
             waiting.due = now + (LONGEST if verdict == "blocked" else pause_after(waiting.tries))
         return failed
 
-    def take(self, now: float) -> dict[Partition, RunTarget]:
+    def take(self, now: float) -> list[RunTarget]:
         """Return a target of each cell that is to be requested now; its state names the try."""
-        return {
-            cell: RunTarget(cell, cell, _state(waiting), waiting.size, (cell,))
+        return [
+            RunTarget(cell, cell, _state(waiting), waiting.size, (cell,))
             for cell, waiting in self._waiting.items()
             if waiting.phase in ("changed", "failed") and waiting.due <= now
-        }
+        ]
 
     def note(self, targets: Iterable[RunTarget], now: float) -> None:
         """Note that these targets are requested."""

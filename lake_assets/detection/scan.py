@@ -17,7 +17,7 @@ from lake_assets.detection.cursor import Cursor
 from lake_assets.detection.digests import NOTHING, DigestRange, DigestRanges, total
 from lake_assets.detection.prefixes import TimePrefix
 from lake_assets.detection.reading import Folder, Listing, Reader, Reading, ScanPosition, UnmatchedKey
-from lake_assets.detection.run_plan import ChangedFolder, IsQueued, RunPlan, ScanResult, Sharing
+from lake_assets.detection.run_plan import MOST_CHANGED, ChangedFolder, RunPlan, ScanResult
 from lake_assets.errors import KeyOrderError, LakeAssetsError
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import count
@@ -37,14 +37,13 @@ InLake = Callable[[Mapping[Partition, Manifest]], Collection[Partition]]
 _MARGIN = 3600  # seconds: clocks differ, and the time of an object is that at which its writing began
 
 
-def scan(  # noqa: PLR0913 - all but three have defaults
+def scan(
     stream: Stream,
     listing: Listing,
     cursor: str | None,
     *,
     scanned_at: float | None = None,
-    sharing: Sharing | None = None,
-    is_queued: IsQueued = lambda _: False,
+    most: int = MOST_CHANGED,
     in_lake: InLake = lambda _: (),
     now: dt.datetime | None = None,
     clock: Callable[[], float] = time.monotonic,
@@ -53,18 +52,17 @@ def scan(  # noqa: PLR0913 - all but three have defaults
 
     `cursor` is of the scan before, which was recorded at `scanned_at`, Unix time in seconds; None at first, and after a
     reset. The time makes run keys after a reset differ from those before, and the keys of a repeated scan the same.
-    `sharing` and `is_queued` are as of `RunPlan`; the second is called after the last listing. `in_lake` is called
-    until the whole landing zone has been read once, as no scan before can be compared with. `now` has a time zone, and
-    `clock` is for the time budget, in seconds.
+    `most` is as of `RunPlan`. `in_lake` is called until the whole landing zone has been read once, as there is no scan
+    before to compare with. `now` has a time zone, and `clock` is for the time budget, in seconds.
     """
     now = now or dt.datetime.now(dt.UTC)
     scans = int(scanned_at or 0)
     try:
         begun = Cursor.load(cursor, stream, scans)
-        return _Scan(stream, listing, begun, sharing, now, clock).run(is_queued, in_lake)
+        return _Scan(stream, listing, begun, most, now, clock).run(in_lake)
     except KeyOrderError:
         begun = Cursor.load(cursor, stream, scans).in_tree_order()
-        return _Scan(stream, listing, begun, sharing, now, clock).run(is_queued, in_lake)
+        return _Scan(stream, listing, begun, most, now, clock).run(in_lake)
 
 
 class _Scan:
@@ -73,7 +71,7 @@ class _Scan:
         stream: Stream,
         listing: Listing,
         cursor: Cursor,
-        sharing: Sharing | None,
+        most: int,
         now: dt.datetime,
         clock: Callable[[], float],
     ) -> None:
@@ -87,7 +85,7 @@ class _Scan:
         self.time_prefix = TimePrefix.of(stream, now)
         self.locator = PartitionLocator(stream, Calendar(stream, now))
         self.cells = Cells(stream)
-        self.run_plan = RunPlan(self.cells.columns, self.sensor.max_runs, sharing, self.cells.noun)
+        self.run_plan = RunPlan(most, self.cells.noun)
         self.reader = Reader(
             listing,
             self.time_prefix.depth,
@@ -102,7 +100,7 @@ class _Scan:
         self.left_out: dict[str, LeftOutClass] = {}
         self.active_objects = self.old_objects = 0
 
-    def run(self, is_queued: IsQueued, in_lake: InLake) -> ScanResult:
+    def run(self, in_lake: InLake) -> ScanResult:
         """Scan, within the budget of the sensor."""
         cursor = self.cursor
         self.find_in_lake = in_lake
@@ -115,11 +113,10 @@ class _Scan:
         else:
             self._read_older()
         cursor.ranges.shrink()
-        targets = self.run_plan.targets(cursor.scans, is_queued)
+        targets = self.run_plan.targets(cursor.scans)
         cursor.scans += bool(len(self.run_plan))
         unmatched, unremembered = self._new_unmatched()
-        queued = self.run_plan.queued
-        return ScanResult(targets, unmatched, cursor.dump(), self._summary(), unremembered, queued)
+        return ScanResult(targets, unmatched, cursor.dump(), self._summary(), unremembered)
 
     def _retire(self) -> None:
         """Move folders that are no longer active to the older ones."""

@@ -7,7 +7,7 @@ from typing import Any
 import dagster as dg
 
 from lake_assets.detection.failures import due_again
-from lake_assets.detection.run_plan import RunTarget, grouped
+from lake_assets.detection.run_plan import RunTarget, runs_of
 from lake_assets.errors import LakeAssetsError
 from lake_assets.layout.partition import Partition, PartitionColumn
 from lake_assets.layout.times import TIME_TYPES
@@ -80,7 +80,8 @@ def _failed_before(
     def position(cell: Partition, column: PartitionColumn) -> int:
         return order.of(column.name)[keys_by_dimension(cell)[column.name]]
 
-    joined = grouped(targets, of_stream.columns, position, stream.config.max_partitions_per_run or MOST)[:RUNS]
+    most = stream.config.max_partitions_per_run or MOST
+    joined = runs_of(targets, of_stream.columns, position, most=most, max_runs=RUNS)
     ends = [(partition_key(target.first), partition_key(target.last)) for target in joined]
     at = context.scheduled_execution_time.isoformat()
     return [dg.RunRequest(run_key=f"{first}...{last}:{at}", **run_range(first, last)) for first, last in ends]

@@ -28,9 +28,9 @@ class Landing(RuleBasedStateMachine):
 
     begin_at_once = True  # the runs that a tick requests
 
-    @initialize(max_runs=st.sampled_from([1, 2, 25]), lookback=st.sampled_from([0, 2]), tree=st.booleans())
-    def begin(self, max_runs: int, lookback: int, tree: bool) -> None:
-        self.watch = Watch(stream_of(max_runs=max_runs, lookback=lookback), Bucket(tree=tree))
+    @initialize(most=st.sampled_from([1, 2, 25]), lookback=st.sampled_from([0, 2]), tree=st.booleans())
+    def begin(self, most: int, lookback: int, tree: bool) -> None:
+        self.watch = Watch(stream_of(lookback=lookback), Bucket(tree=tree), most=most)
         self.watch.queue = None if self.begin_at_once else set()
         self.etags = 0
         self.sent: dict[str, Any] = {}  # the objects of each partition when a run last started

@@ -29,8 +29,8 @@ class Sensor:
         self.now += seconds
         requests = Requests.load(self.text, COLUMNS)
         requests.settle(lambda cell, _: self.runs.get(cell, "none"), self._look, self.now)
-        requests.add([RunTarget(cell, cell, f"{self.now}", 1, (cell,)) for cell in changed], (), self.now)
-        targets = list(requests.take(self.now).values())
+        requests.add([RunTarget(cell, cell, f"{self.now}", 1, (cell,)) for cell in changed], lambda _: False, self.now)
+        targets = requests.take(self.now)
         assert self.keys.isdisjoint((target.first, target.state) for target in targets)  # Dagster would start no run
         self.keys |= {(target.first, target.state) for target in targets}
         requests.note(targets, self.now)

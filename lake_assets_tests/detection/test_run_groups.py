@@ -1,13 +1,12 @@
 """Groups of changed partitions that share a run."""
 
-from collections.abc import Iterable
 from itertools import product
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lake_assets.detection.digests import FolderDigest
-from lake_assets.detection.run_plan import MOST_BYTES, ChangedFolder, RunPlan, RunTarget, Sharing, grouped
+from lake_assets.detection.run_plan import MOST_BYTES, ChangedFolder, RunPlan, RunTarget, grouped, runs_of
 from lake_assets.layout.partition import Partition, PartitionColumn
 
 COLUMNS = (PartitionColumn("region", "string"), PartitionColumn("date", "date"))
@@ -20,7 +19,7 @@ def partition(region: str, day: int) -> Partition:
 
 def target(region: str, day: int, size: int = 1) -> RunTarget:
     found = partition(region, day)
-    return RunTarget(found, found, found.path, size)
+    return RunTarget(found, found, found.path, size, (found,))
 
 
 def position(of: Partition, column: PartitionColumn) -> int:
@@ -56,51 +55,47 @@ def test_large_partitions_stay_alone() -> None:
     assert names(grouped(targets, COLUMNS, position, 100)) == [("A03", "A03"), ("A04", "A04"), ("A05", "A05")]
 
 
-def taken(plan: RunPlan, folders: Iterable[tuple[str, int, int]]) -> list[Partition]:
-    """The partitions that a scan takes in, each by one folder of a size; the others follow at the next scan."""
-    found = []
-    for region, day, size in folders:
-        one = partition(region, day)
-        if plan.take([ChangedFolder(one.path, FolderDigest(1, 1), (one,), size)]):
-            found.append(one)
-    return found
-
-
-def sharing(most: int) -> Sharing:
-    return Sharing(0, most, lambda of: position(of, COLUMNS[0]))
-
-
-def test_a_scan_has_more_partitions_than_runs_if_they_share_runs() -> None:
-    folders = [(region, day, 1) for region in REGIONS for day in (3, 4)]
-
-    plan = RunPlan(COLUMNS, 2, sharing(100))
-
-    assert len(taken(plan, folders)) == 10
-    assert names(grouped(plan.targets(0, lambda _: False), COLUMNS, position, 100)) == [("C03", "D04")]
-    assert len(taken(RunPlan(COLUMNS, 2), folders)) == 4
-
-
-def test_partitions_that_are_no_neighbours_or_large_count_each_as_a_run() -> None:
-    assert len(taken(RunPlan(COLUMNS, 2, sharing(100)), [(region, 3, 1) for region in "CBD"])) == 2
-    assert len(taken(RunPlan(COLUMNS, 2, sharing(100)), [(region, 3, MOST_BYTES) for region in "CAB"])) == 2
+def test_what_needs_too_many_runs_is_requested_as_ranges_of_times_whose_gaps_are_short() -> None:
+    targets = [target(region, day) for region in "AE" for day in (1, 2, 3, 9, 10)]
+    assert names(runs_of(targets, COLUMNS, position, most=1, max_runs=2)) == [("A01", "A10"), ("E01", "E10")]
+    assert names(runs_of(targets, COLUMNS, position, most=1, max_runs=4)) == [
+        *(("A01", "A03"), ("A09", "A10")),
+        *(("E01", "E03"), ("E09", "E10")),
+    ]
+    assert names(runs_of(targets, COLUMNS, position, most=1, max_runs=1)) == [("A01", "A10")]
+    regions = [Partition.of(COLUMNS[:1], {"region": region}) for region in "ABC"]
+    without_time = [RunTarget(region, region, "", 1, (region,)) for region in regions]
+    assert len(runs_of(without_time, COLUMNS[:1], position, most=1, max_runs=2)) == 2
 
 
 @given(
-    st.lists(
-        st.tuples(st.sampled_from(REGIONS), st.integers(1, 28), st.sampled_from([1, MOST_BYTES // 2, MOST_BYTES]))
-    ),
+    st.sets(st.tuples(st.sampled_from(REGIONS), st.integers(1, 28)), min_size=1),
     st.integers(1, 6),
-    st.sampled_from([2, 3, 100]),
+    st.sampled_from([1, 2, 3, 100]),
 )
-def test_a_scan_asks_for_no_more_runs_than_allowed(folders: list[tuple[str, int, int]], runs: int, most: int) -> None:
-    plan = RunPlan(COLUMNS, runs, sharing(most))
+def test_runs_are_no_more_than_allowed_and_have_no_changed_partition_twice(
+    changed: set[tuple[str, int]], runs: int, most: int
+) -> None:
+    found = runs_of([target(*one) for one in sorted(changed)], COLUMNS, position, most=most, max_runs=runs)
 
-    found = taken(plan, folders)
-    targets = grouped(plan.targets(0, lambda _: False), COLUMNS, position, most)
+    cells = [cell for run in found for cell in run.cells]
+    assert 0 < len(found) <= runs
+    assert len(set(cells)) == len(cells)
+    assert set(cells) <= set(covered(tuple(found)))
+    assert set(cells) <= {partition(*one) for one in changed}
 
-    assert len(targets) <= runs
-    assert set(found) <= set(covered(targets))
-    assert found or not folders
+
+def test_a_scan_takes_as_many_partitions_as_may_wait_but_one_at_least() -> None:
+    def taken(most: int, *changes: str) -> list[bool]:
+        plan = RunPlan(most)
+        return [plan.take([folder(of) for of in each]) for each in changes]
+
+    def folder(region: str) -> ChangedFolder:
+        return ChangedFolder(region, FolderDigest(1, 1), (partition(region, 3),), 1)
+
+    assert taken(2, "A", "B", "C", "A") == [True, True, False, True]
+    assert taken(1, "ABC", "D") == [True, False]
+    assert taken(0, "A", "") == [False, True]
 
 
 def test_the_state_of_a_group_is_that_of_its_members_in_any_order() -> None:

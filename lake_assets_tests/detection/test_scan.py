@@ -239,23 +239,10 @@ def test_a_value_that_is_added_to_the_config_is_found() -> None:
     assert seen.tick_until_quiet(3) == ["SW 2025-01-01"]
 
 
-def test_many_partitions_are_requested_as_one_range_for_each_region_without_long_gaps() -> None:
-    days = [dt.date(2025, 1, 1) + dt.timedelta(n) for n in range(100)]
-    seen = watch(*(f"region={region}/date={day}/a.parquet" for region in ("NW", "SW") for day in days), max_runs=2)
-    assert [(str(r.first), str(r.last)) for r in seen.scan().targets] == [
-        (f"region={region}/date=2025-01-01", f"region={region}/date=2025-04-10") for region in ("NW", "SW")
-    ]
-
-    apart = ["2025-01-01", "2025-01-02", "2025-01-03", "2026-02-09", "2026-02-10"]
-    seen = watch(*(f"region=NW/date={day}/a.parquet" for day in apart), max_runs=2)
-    assert seen.tick() == [f"NW {day}" for day in apart]
-
-
-def test_partitions_beyond_max_runs_are_requested_by_the_next_scan() -> None:
+def test_partitions_beyond_those_that_may_wait_follow_at_the_next_scan() -> None:
     regions = [f"R{n:02}" for n in range(10)]
-    seen = watch(
-        *(f"region={r}/date={day}/a.parquet" for r in regions for day in ("2025-01-01", "2026-02-11")), max_runs=3
-    )
+    seen = watch(*(f"region={r}/date={day}/a.parquet" for r in regions for day in ("2025-01-01", "2026-02-11")))
+    seen.most = 3
 
     ticks = [seen.tick() for _ in range(8)]
 
@@ -265,7 +252,7 @@ def test_partitions_beyond_max_runs_are_requested_by_the_next_scan() -> None:
 
 def test_partitions_without_a_time_are_requested_one_by_one() -> None:
     seen = Watch(
-        stream_of(partitions={"region": {}}, max_runs=3), Bucket.of(f"region=R{n:02}/a.parquet" for n in range(10))
+        stream_of(partitions={"region": {}}), Bucket.of(f"region=R{n:02}/a.parquet" for n in range(10)), most=3
     )
 
     ticks = [[str(target.first) for target in seen.scan().targets] for _ in range(5)]

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lake_assets.config.streams import Stream
-from lake_assets.detection.run_plan import RunTarget, ScanResult
+from lake_assets.detection.run_plan import MOST_CHANGED, RunTarget, ScanResult
 from lake_assets.detection.scan import InLake, scan
 from lake_assets.layout.partition import Partition
 from lake_assets_tests.detection.bucket import NOW, Bucket
@@ -46,6 +46,7 @@ class Watch:
     cursor: str | None = None
     run_keys: set[tuple[Partition, Partition, str]] = field(default_factory=set)
     in_lake: InLake = lambda _: ()
+    most: int = MOST_CHANGED
     queue: set[str] | None = None  # partitions whose runs have not begun, as of `covered`; None if runs begin at once
 
     def scan(self) -> ScanResult:
@@ -53,7 +54,7 @@ class Watch:
             self.stream,
             self.bucket,
             self.cursor,
-            is_queued=self._is_queued,
+            most=self.most,
             in_lake=self.in_lake,
             now=self.now,
             clock=self.bucket.clock,
@@ -68,14 +69,11 @@ class Watch:
             key = (target.first, target.last, target.state)
             if key not in self.run_keys:
                 self.run_keys.add(key)
-                started += covered(target)
+                started += [each for each in covered(target) if each not in (self.queue or ())]
         if self.queue is not None:
             assert len(self.queue) + len(started) == len(self.queue.union(started))  # one queued run of a partition
             self.queue.update(started)
         return sorted(started)
-
-    def _is_queued(self, partition: Partition) -> bool:
-        return " ".join(map(str, partition.values)) in (self.queue or ())
 
     def tick_until_quiet(self, ticks: int = 50) -> list[str]:
         """Scan until no run starts any more; returns the partitions for which runs started."""

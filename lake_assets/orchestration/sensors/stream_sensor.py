@@ -14,13 +14,12 @@ from lake_assets.config.storages import AnyStorage, LocalStorage, S3Storage
 from lake_assets.detection.deliveries import MOST_WAITING, QueueCursor, classify
 from lake_assets.detection.failures import failed_for_good
 from lake_assets.detection.requests import Requests, Verdict
-from lake_assets.detection.run_plan import IsQueued, RunTarget, ScanResult, Sharing, grouped
+from lake_assets.detection.run_plan import RunTarget, ScanResult, runs_of
 from lake_assets.detection.scan import scan
 from lake_assets.errors import LakeAssetsError
 from lake_assets.escapes import visible_name
 from lake_assets.layout.partition import Partition, PartitionColumn
 from lake_assets.layout.texts import count, several
-from lake_assets.layout.times import TIME_TYPES
 from lake_assets.orchestration.partition_keys import ValueOrder, keys_by_dimension, keys_of, partition_key
 from lake_assets.orchestration.queued_runs import QueuedRuns
 from lake_assets.orchestration.sensors.kept_state import KeptState
@@ -56,17 +55,17 @@ def stream_sensor(stream: OpenStream, asset: dg.AssetKey) -> dg.SensorDefinition
         description=f"Requests a run of each partition {what}.",
     )
     def changes(context: dg.SensorEvaluationContext) -> dg.SensorResult:
-        order = ValueOrder(stream, context.instance)
         runs = QueuedRuns(stream, asset, context.instance)
         kept = KeptState(context.instance, context.cursor)
         state, _, waiting = (kept.text or "").partition("\n")
         requests = Requests.load(waiting, keys_of(stream).columns)
         try:
-            scanned = find(state or None, context.last_tick_completion_time, _sharing(stream, order), runs.have)
+            scanned = find(state or None, context.last_tick_completion_time, requests)
         except LakeAssetsError as error:
             raise without_traceback(error) from None
-        scanned = _grouped(context, stream, scanned, _requested(context, stream, scanned, requests, runs))
         now = time.time()
+        targets = _requested(context, stream, scanned, requests, runs)
+        scanned = replace(scanned, targets=tuple(_runs(context.instance, stream, targets)))
         requests.note(scanned.targets, now)
         scanned = replace(scanned, summary=f"{scanned.summary} {requests.text(now)}".rstrip())
         _log(context, stream, scanned)
@@ -79,7 +78,7 @@ def stream_sensor(stream: OpenStream, asset: dg.AssetKey) -> dg.SensorDefinition
 def _requested(
     context: dg.SensorEvaluationContext, stream: OpenStream, scanned: ScanResult, requests: Requests, runs: QueuedRuns
 ) -> Sequence[RunTarget]:
-    """Return what is to be requested at this tick, that of the scan first; nothing while a run of it is queued."""
+    """Return what is to be requested at this tick: nothing while a run of the sensor is queued."""
     now = time.time()
     try:
         failed = requests.settle(runs.newest, partial(_verdicts, stream), now)
@@ -90,12 +89,8 @@ def _requested(
         again = f"it is requested again {waiting.due - now:.0f} seconds from now, if its objects still wait"
         why = "by its objects, and is requested when these change" if waiting.phase == "blocked" else f"and {again}"
         context.log.warning(f"{visible_name(cell.path)} failed {why}")
-    requests.add(scanned.targets, scanned.queued, now)
-    if runs.are_of(context.sensor_name):
-        return ()
-    of_scan = {cell for target in scanned.targets for cell in target.cells}
-    others = [target for cell, target in requests.take(now).items() if cell not in of_scan]
-    return (*scanned.targets, *others)
+    requests.add(scanned.targets, runs.have, now)
+    return () if runs.are_of(context.sensor_name) else requests.take(now)
 
 
 def _verdicts(stream: OpenStream, cells: Collection[Partition]) -> dict[Partition, Verdict]:
@@ -110,21 +105,17 @@ def _verdicts(stream: OpenStream, cells: Collection[Partition]) -> dict[Partitio
     return verdicts
 
 
-Find = Callable[[str | None, float | None, Sharing | None, IsQueued], ScanResult]
-"""Finds the changed partitions at a tick, by the state that the tick before has left and the time when it ended."""
+Find = Callable[[str | None, float | None, Requests], ScanResult]
+"""Finds changed partitions at a tick, as many as may wait beside others.
+
+By the state that the tick before has left, and the time when it ended.
+"""
 
 
 def _by_listing(stream: OpenStream) -> Find:
-    def find(state: str | None, scanned_at: float | None, sharing: Sharing | None, is_queued: IsQueued) -> ScanResult:
-        return scan(
-            stream.config,
-            stream.source,
-            state,
-            scanned_at=scanned_at,
-            sharing=sharing,
-            is_queued=is_queued,
-            in_lake=partial(not_pending, stream),
-        )
+    def find(state: str | None, scanned_at: float | None, requests: Requests) -> ScanResult:
+        in_lake = partial(not_pending, stream)
+        return scan(stream.config, stream.source, state, scanned_at=scanned_at, most=requests.room, in_lake=in_lake)
 
     return find
 
@@ -136,13 +127,14 @@ def _by_messages(stream: OpenStream, queue: Queue) -> Find:
     messages, and the next tick deletes them: after a lost tick all messages are still in the queue, and come again.
     """
 
-    def find(state: str | None, _scanned_at: float | None, sharing: Sharing | None, is_queued: IsQueued) -> ScanResult:
+    def find(state: str | None, _scanned_at: float | None, requests: Requests) -> ScanResult:
         cursor = QueueCursor.load(state, stream.config)
-        queue.delete(cursor.receipts)
-        cursor.receipts = []
+        if not requests.waits:  # or a reset of the cursor would lose what waits
+            queue.delete(cursor.receipts)
+            cursor.receipts = []
         # Messages that are kept count against those that may be received.
         messages = queue.receive() if len(cursor.waiting) < MOST_WAITING else ()
-        return classify(stream.config, messages, cursor, sharing=sharing, is_queued=is_queued)
+        return classify(stream.config, messages, cursor, most=requests.room)
 
     return find
 
@@ -206,45 +198,16 @@ def _new_keys(instance: dg.DagsterInstance, stream: OpenStream, targets: Sequenc
     return keys_of(stream).missing(instance, cells)
 
 
-def _grouped(
-    context: dg.SensorEvaluationContext, stream: OpenStream, scanned: ScanResult, targets: Sequence[RunTarget]
-) -> ScanResult:
-    """Return the scan with targets of which neighbours are one, and no more than a tick may request.
+def _runs(instance: dg.DagsterInstance, stream: OpenStream, targets: Sequence[RunTarget]) -> Sequence[RunTarget]:
+    """Return the runs of targets: neighbours share one, and a tick requests no more than the config says."""
+    order, sensor = ValueOrder(stream, instance, _new_keys(instance, stream, targets)), stream.config.sensor
+    assert sensor is not None  # noqa: S101 - its tick calls this
 
-    The scan has limited its own.
-    """
-    most, sensor = _most(stream), stream.config.sensor
-    limit = max(len(scanned.targets), sensor.max_runs if sensor else 0)
-    if most > 1 and len(targets) > 1:
-        order = ValueOrder(stream, context.instance, _new_keys(context.instance, stream, targets))
+    def position(partition: Partition, column: PartitionColumn) -> int:
+        return order.of(column.name)[keys_by_dimension(partition)[column.name]]
 
-        def position(partition: Partition, column: PartitionColumn) -> int:
-            return order.of(column.name)[keys_by_dimension(partition)[column.name]]
-
-        targets = grouped(targets, keys_of(stream).columns, position, most)
-    return replace(scanned, targets=tuple(targets[:limit]))
-
-
-def _sharing(stream: OpenStream, order: ValueOrder) -> Sharing | None:
-    """Return which partitions of a tick will share runs, in the last column that is not a time; None if none do."""
-    columns, most = keys_of(stream).columns, _most(stream)
-    axis = next((number for number, column in reversed([*enumerate(columns)]) if column.type not in TIME_TYPES), None)
-    if most == 1 or axis is None:
-        return None
-    name = columns[axis].name
-
-    def position(partition: Partition) -> int:
-        positions = order.of(name)  # read where a tick has many changes only
-        return positions.setdefault(keys_by_dimension(partition)[name], len(positions))  # a new value is the last
-
-    return Sharing(axis, most, position)
-
-
-def _most(stream: OpenStream) -> int:
-    """Return the number of partitions that may share a run."""
-    config = stream.config
-    assert config.sensor is not None  # noqa: S101 - its tick calls this
-    return min(config.sensor.group_runs, config.max_partitions_per_run or config.sensor.group_runs)
+    most = min(sensor.group_runs, stream.config.max_partitions_per_run or sensor.group_runs)
+    return runs_of(targets, keys_of(stream).columns, position, most=most, max_runs=sensor.max_runs)
 
 
 def run_request(asset: dg.AssetKey, target: RunTarget) -> dg.RunRequest:
