@@ -40,7 +40,7 @@ from lake_assets.lake.ledger.read import read_ledger
 from lake_assets.lake.locks import commit_lock
 from lake_assets.lake.session import LakeSession
 from lake_assets.layout.texts import count
-from lake_assets.machine import cache_folder
+from lake_assets.machine import cache_folder, usable_memory
 from lake_assets.spark.java import CORRECT_JAVA_HOME, find_java
 from lake_assets.spark.remote import remote_url
 from lake_assets.spark.session import own_session, spark_config
@@ -64,7 +64,8 @@ STORE_PATIENCE = 10.0  # seconds to wait for each answer of a storage, without r
 LIMIT = 30.0  # seconds of a check of what the config names
 DISK_NEEDED = 500 * 10**6  # bytes, for Spark's scratch files and a partition's new files
 DISK_WANTED = 5 * 10**9
-
+MEMORY_NEEDED = 10**9  # bytes, for Spark's JVM and Python's processes; measured, as docs/spark.md has it
+MEMORY_WANTED = 2 * 10**9  # with rows in the JVM
 
 Arguments = ParamSpec("Arguments")
 
@@ -109,6 +110,7 @@ def examine(config_file: str | os.PathLike[str] | None = None, *, reads_only: bo
     yield from _extensions()
     if not reads_only:
         yield _checked("cache folder", _cache)
+        yield _checked("memory", _memory)
         yield _checked("disk for Spark", _disk, Path(tempfile.gettempdir()))
     yield from _config(config_file, reads_only=reads_only)
 
@@ -219,12 +221,23 @@ def _loads(name: str) -> str:
 
 
 def _cache() -> str:
-    if (folder := cache_folder()).is_relative_to(tempfile.gettempdir()):
+    if (folder := cache_folder()).parent == Path(tempfile.gettempdir()):
         raise _WarningError(
             f"this user has no cache folder that can be written to, and {folder} is used:",
             "set XDG_CACHE_HOME to a folder that can be written to and that stays.",
         )
     return f"{folder} can be written to"
+
+
+def _memory() -> str:
+    text = f"{usable_memory() / 10**9:.1f} GB for a process of this user"
+    if usable_memory() < MEMORY_WANTED:
+        kind = LakeAssetsError if usable_memory() < MEMORY_NEEDED else _WarningError
+        raise kind(
+            f"{text}, and a run with a Spark of its own needs 1 GB, with a transform {MEMORY_WANTED / 10**9:g} GB:",
+            "give the container or the machine more memory, or name a Spark cluster in the config.",
+        )
+    return text
 
 
 def _disk(folder: Path) -> str:

@@ -11,7 +11,8 @@ import platformdirs
 import pytest
 
 from dev.servers.absent import absent
-from lake_assets.machine import cache_folder
+from lake_assets import machine
+from lake_assets.machine import cache_folder, usable_cores, usable_memory
 from lake_assets.spark.session import spark_config
 from lake_assets_tests.world import NW, World, sales
 
@@ -27,6 +28,11 @@ def mounted(script: str) -> tuple[str, ...]:
 READ_ONLY = mounted(
     "cut -d' ' -f5 /proc/self/mountinfo | grep -v -x -e '/\\(proc\\|sys\\|dev\\)\\(/.*\\)\\?' -e \"$HERE\" | "
     "xargs -n 1 mount -o remount,ro,bind"
+)
+# As `deploy/image` may run: any user number, no capability, no network.
+AS_THE_IMAGE = (
+    *("unshare", "--net", "sh", "-ec", 'ip link set lo up && exec "$@"', "sh"),
+    *(*READ_ONLY, *AS_NUMBER, "setpriv", "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs"),
 )
 NO_PROGRAMS = mounted('mount -o remount,noexec,bind "$HERE"')
 
@@ -53,6 +59,45 @@ def test_without_a_home_the_cache_is_a_folder_that_nobody_else_may_enter(
     assert cache_folder().name != "lake-assets-54321"
 
 
+NO_LIMIT = {"memory/memory.limit_in_bytes": "9223372036854771712", "cpu/cpu.cfs_quota_us": "-1"}
+HALF = {
+    "cpu/cpu.cfs_quota_us": "50000",
+    "cpu/cpu.cfs_period_us": "100000",
+    "memory/memory.limit_in_bytes": "2147483648",
+}
+
+
+@pytest.mark.parametrize(
+    ("groups", "files", "limits"),
+    [
+        ("0::/\n", {"cpu.max": "50000 100000", "memory.max": "2147483648"}, (1, 2**31)),
+        ("0::/\n", {"cpu.max": "max 100000", "memory.max": "max"}, (4, None)),
+        ("0::/a/b\n", {"memory.max": "max", "a/b/memory.max": "1000", "a/b/cpu.max": "150000 100000"}, (2, 1000)),
+        ("3:cpu,cpuacct:/x\n2:memory:/x\n", HALF | {"memory/memory.limit_in_bytes": "2147483648"}, (1, 2**31)),
+        ("3:cpu:/x\n2:memory:/x\n", NO_LIMIT | {"memory/x/memory.limit_in_bytes": "1000"}, (4, 1000)),
+        ("", {}, (4, None)),
+    ],
+    ids=["limited", "unlimited", "own-group", "version-1", "own-group-of-version-1", "no-groups"],
+)
+def test_cores_and_memory_are_those_of_the_container(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    groups: str,
+    files: Mapping[str, str],
+    limits: tuple[int, int | None],
+) -> None:
+    for name, text in files.items():
+        file = tmp_path / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"{text}\n")
+    (tmp_path / "groups").write_text(groups)
+    monkeypatch.setattr(machine, "_CONTROL", tmp_path)
+    monkeypatch.setattr(machine, "_OWN", tmp_path / "groups")
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: range(4), raising=False)
+    whole = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    assert (usable_cores(), usable_memory()) == (limits[0], limits[1] or whole)
+
+
 @pytest.mark.parametrize(("letters", "enabled"), [(10, "true"), (90, "false")])
 def test_sockets_have_paths_that_are_short_enough(
     temporary: Path, monkeypatch: pytest.MonkeyPatch, letters: int, enabled: str
@@ -77,6 +122,7 @@ GROUPED = {"transform": {"sql": "SELECT id, sum(total) AS total FROM source GROU
         pytest.param((), {"TMPDIR": "odd", "LC_ALL": "C", "LANG": "C"}, {}, id="no-locale"),
         pytest.param(READ_ONLY, {"HOME": "/nonexistent"}, {}, id="read-only-root"),
         pytest.param(NO_PROGRAMS, {}, GROUPED, id="noexec-tmp"),
+        pytest.param(AS_THE_IMAGE, {"HOME": None}, {}, id="image"),
     ],
 )
 def test_a_command_ingests_there(

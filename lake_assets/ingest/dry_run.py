@@ -3,7 +3,6 @@
 `plan.py` decides, as for a run. What is shown besides is read here: rows, footers, columns, strategies, earlier runs.
 """
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -34,6 +33,7 @@ from lake_assets.lake.ledger.tables import DELTAS, LedgerRow
 from lake_assets.lake.session import LakeSession
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import count
+from lake_assets.machine import usable_cores
 from lake_assets.parquet.job import LetterFile, shares
 from lake_assets.parquet.landed import NOTHING
 from lake_assets.progress import counted
@@ -259,7 +259,7 @@ def plan_in(stream: OpenStream, plan: PartitionPlan, there: _InLake) -> Plan:
             rules = stream.copy_rules
             encoded = tuple(obj for obj in reads.read if rules is None or not rules.admits(obj))
             files_copied = len(reads.read) - len(encoded)
-            encodes = len(shares(encoded, stream.config.target_file_size, os.cpu_count() or 1)) if encoded else 0
+            encodes = len(shares(encoded, stream.config.target_file_size, usable_cores())) if encoded else 0
             files_written = files_copied + encodes
             load = _load_statement(stream, partition)
             is_append = decision.action == "append"

@@ -1,6 +1,5 @@
 """Delivery of complete batches to the outputs, directly or through the buffer."""
 
-import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
@@ -12,8 +11,9 @@ from lake_assets.errors import StorageUnreachableError
 from lake_assets.landing.buffer import Buffer
 from lake_assets.landing.drain import Uploader
 from lake_assets.landing.outputs import Output
+from lake_assets.machine import usable_cores
 
-_ENCODERS = max(1, min(4, os.cpu_count() or 1))
+_ENCODERS = max(1, min(4, usable_cores()))
 _IN_PROGRESS = 16  # batches that are encoded or uploaded at a time, besides those in the buffer
 
 Encode = Callable[[], pa.Buffer | bytes]

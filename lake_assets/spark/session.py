@@ -22,7 +22,7 @@ from pyspark.errors import PySparkException, PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from lake_assets.errors import SparkUnavailableError
-from lake_assets.machine import cache_folder, has_name
+from lake_assets.machine import cache_folder, has_name, usable_cores
 from lake_assets.spark.class_sharing import sharing_options
 from lake_assets.spark.java import CORRECT_JAVA_HOME, Java, find_java
 from lake_assets.spark.python_side import clear_ended, has_session, silence, start_jvm, stop_session
@@ -107,7 +107,7 @@ def spark_config(
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
             # Adaptive execution joins small ones.
-            "spark.sql.shuffle.partitions": str(2 * (cores or os.cpu_count() or 1)),
+            "spark.sql.shuffle.partitions": str(2 * (cores or usable_cores())),
             # Spark's default is a folder in the current directory.
             "spark.sql.warehouse.dir": (cache_folder() / "warehouse").as_uri(),
         }

@@ -19,7 +19,7 @@ from dev.servers.connect import connect_server
 from dev.servers.moto import Moto, moto
 from dev.servers.process import free_ports, running
 from dev.servers.standalone import cluster_environment, live_workers, worker_command
-from lake_assets import doctor
+from lake_assets import doctor, machine
 from lake_assets.config.load import load_config
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.runs import SparkSubmit
@@ -159,6 +159,16 @@ def a_setting_by_which_spark_does_not_start_is_corrected_in_its_file(tmp_path: P
     yield start, "correct them in the section `spark` of the config"
     file.write_text("")
     assert start() == "3"
+    return None
+
+
+@case
+def a_container_with_little_memory_gets_more(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Steps:
+    (tmp_path / "memory.max").write_text("900000000\n")
+    monkeypatch.setattr(machine, "_CONTROL", tmp_path)
+    yield doctor._memory, "give the container or the machine more memory, or name a Spark cluster in the config"
+    (tmp_path / "memory.max").write_text("2147483648\n")
+    assert doctor._memory().startswith("2.1 GB")
     return None
 
 

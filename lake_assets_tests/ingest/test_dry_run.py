@@ -62,7 +62,7 @@ def test_a_plan_estimates_the_files_for_all_cores(local_world: World, monkeypatc
     for number in range(4):
         os.truncate(local_world.land(NW, b"no parquet", f"{number}.parquet"), 25 * 2**20)
     for cores, files in ((1, 1), (4, 4), (64, 12)):
-        monkeypatch.setattr("os.cpu_count", lambda cores=cores: cores)
+        monkeypatch.setattr("lake_assets.ingest.dry_run.usable_cores", lambda cores=cores: cores)
         assert plan(local_world.stream, local_world.partition(NW)).files_written == files
 
 
