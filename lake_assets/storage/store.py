@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +22,7 @@ from lake_assets.retrying import Result
 from lake_assets.storage import local, s3, walk, web
 from lake_assets.storage.clients import Client, as_obstore
 from lake_assets.storage.manifest import LandedObject, digest_of, landed_object
-from lake_assets.storage.retry_window import once, retried, using
+from lake_assets.storage.retry_window import once, quick, retried, using
 from lake_assets.storage.storage_errors import (
     Operation,
     access_fix,
@@ -32,7 +32,7 @@ from lake_assets.storage.storage_errors import (
     reason,
     storage_error,
 )
-from lake_assets.storage.vendor_errors import Meaning, find
+from lake_assets.storage.vendor_errors import Meaning, find, meaning_of
 
 if TYPE_CHECKING:
     from obstore import GetOptions, ObjectMeta
@@ -394,6 +394,8 @@ class Store:
                     f"the folder {os.path.realpath(path) if of_link else path} does not exist{of_link}:",
                     f"{mount}create it, or correct it in the config (`source` of a stream).",
                 )
+            if isinstance(self.storage, S3Storage | R2Storage) and (self.storage.access.endpoint or "")[:5] == "https":
+                _check_trust(self.storage)
             self._client = _made(self.storage)
         return self._client
 
@@ -431,6 +433,16 @@ def _made(storage: AnyStorage) -> Client:
     except ObstoreError as error:
         mask_error(error, storage)
         raise StorageError(f"{location(storage)} cannot be used: {reason(error)}:", access_fix(storage)) from error
+
+
+@lru_cache(maxsize=8)
+def _check_trust(storage: S3Storage | R2Storage) -> None:
+    """Raise the error for a certificate that is not trusted, after which obstore would ask again for seconds."""
+    try:
+        obstore.head(_made(quick(storage, 5)), "_")
+    except (ObstoreError, OSError) as error:
+        if meaning_of(error) is Meaning.UNTRUSTED:
+            raise storage_error(error, storage, "read") from error
 
 
 def _has_broken_off(error: BaseException) -> bool:

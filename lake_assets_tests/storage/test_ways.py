@@ -13,6 +13,8 @@ from dev.servers.s3 import S3Server
 from dev.servers.tls import Authority, authority_in
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.storages import S3Storage
+from lake_assets.errors import WholeStorageError
+from lake_assets.storage.store import Store
 from lake_assets_tests.storage.each_client import BODY, Clients
 from lake_assets_tests.world_fixtures import bucket_on
 
@@ -57,6 +59,13 @@ def test_each_client_trusts_the_authority_of_the_environment(
 ) -> None:
     monkeypatch.setenv(name, str(authority.file))
     go(trusted)
+
+
+def test_a_certificate_that_is_not_trusted_is_told_after_one_request(authority: Authority) -> None:
+    with odd_s3(authority.context) as server:
+        storage = S3Storage.model_validate(server.source | {"requests": {"retries": 100, "first_wait": 60}})
+        with pytest.raises(WholeStorageError, match=r"is not trusted: InvalidCertificate: UnknownIssuer: name the"):
+            Store(storage).list()
 
 
 @pytest.fixture
