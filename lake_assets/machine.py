@@ -61,12 +61,17 @@ def _limits(controller: str, file: str) -> Iterator[str]:
             yield limit.read_text().strip()
 
 
+def can_write(path: str | Path) -> bool:
+    """Return whether this process may write to a file, or make files in a folder."""
+    return os.access(path, os.W_OK, effective_ids=True)
+
+
 def cache_folder() -> Path:
     """Return this user's cache folder; a folder among the temporary files if there is none that can be written to."""
     with suppress(OSError, RuntimeError):  # no home, or one that refuses
         folder = platformdirs.user_cache_path("lake-assets")
         folder.mkdir(parents=True, exist_ok=True)
-        if os.access(folder, os.W_OK):
+        if can_write(folder):
             return folder
     folder = Path(tempfile.gettempdir(), f"lake-assets-{os.getuid()}")
     folder.mkdir(mode=0o700, exist_ok=True)

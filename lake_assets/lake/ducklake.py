@@ -5,7 +5,6 @@ closed. Engines of their own would not do: the first one that closes the file en
 writer of another process gets in beside the others. Beside such connections this package only reads, by their engine.
 """
 
-import os
 import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
@@ -37,6 +36,7 @@ from lake_assets.lake.locks import COMMITS, commit_lock, exclusive_access, file_
 from lake_assets.lake.reader_copy import for_reader
 from lake_assets.lake.session import LakeSession
 from lake_assets.lake.vendor_errors import Meaning, matches
+from lake_assets.machine import can_write
 from lake_assets.retrying import Limit, pause_between, retry
 from lake_assets.storage.retry_window import using
 
@@ -202,7 +202,7 @@ class DuckLake:
             _make_folder(folder, "catalog")
         else:
             self._refuse_absent_file()
-        if read_only and not (copy_of(catalog).exists() and os.access(folder, os.W_OK)):
+        if read_only and not (copy_of(catalog).exists() and can_write(folder)):
             return file_lock(self.config, COMMITS, read_only=True)
         return self._recovered(catalog)
 

@@ -12,7 +12,7 @@ import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import IO
@@ -22,6 +22,7 @@ from lake_assets.config.lake import Lake
 from lake_assets.errors import CatalogError, CatalogLockedError
 from lake_assets.lake.failures import BUSY, WHO_LOCKS, catalog_error, catalog_location
 from lake_assets.lake.locks import exclusive_access
+from lake_assets.machine import can_write
 from lake_assets.retrying import Limit, pause_between, poll
 from lake_assets.storage.server_copies import fill
 
@@ -59,8 +60,7 @@ def for_reader(lake: Lake) -> Lake:
 
 def _is_writable(file: Path) -> bool:
     """Return whether this user can write an existing catalog and what SQLite has beside it; or there is none."""
-    can_write = partial(os.access, mode=os.W_OK, effective_ids=True)
-    others = [path for suffix in ("-wal", "-shm") if os.path.lexists(path := f"{file}{suffix}")]
+    others = [path for suffix in ("-wal", "-shm") if os.path.lexists(path := Path(f"{file}{suffix}"))]
     return not os.path.lexists(file) or all(map(can_write, (file, file.parent, *others)))
 
 

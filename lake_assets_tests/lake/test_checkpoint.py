@@ -12,6 +12,7 @@ from lake_assets.errors import CatalogError
 from lake_assets.lake import checkpoint
 from lake_assets.lake.ducklake import DuckLake
 from lake_assets_tests.lake.test_locked import held
+from lake_assets_tests.rights import contents, only_readable
 from lake_assets_tests.tiers import more
 
 METADATA_BLOCK = 12288  # offset of the first block, which has the metadata of a small catalog
@@ -88,6 +89,23 @@ def test_a_block_that_a_dying_process_tore_is_restored(lake: DuckLake, read_only
     assert numbers(lake, read_only=read_only) == [1, 2]
     insert(lake, 3)
     assert numbers(lake) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("abort", ["NONE", *more(["BEFORE_TRUNCATE", "BEFORE_HEADER"])])
+def test_a_reader_who_may_not_write_reads_the_log_and_leaves_it(
+    lake: DuckLake, monkeypatch: pytest.MonkeyPatch, abort: str
+) -> None:
+    if abort == "NONE":
+        monkeypatch.setattr(checkpoint, "_checkpoint", lambda *_: None)  # as in a process that dies
+    insert(lake, 2, abort)
+    folder = file_of(lake).parent
+    before = contents(folder)
+    assert "catalog.duckdb.wal" in before
+
+    with only_readable(folder):
+        assert numbers(lake, read_only=True) == [1, 2]
+
+    assert contents(folder) == before
 
 
 def test_a_copy_that_outlives_its_checkpoint_is_removed_and_not_used(lake: DuckLake, tmp_path: Path) -> None:
