@@ -145,7 +145,7 @@ def _limited(
     try:
         return found.result(timeout=LIMIT)
     except TimeoutError:
-        hint = "check the server, the network or the mount, and run it again."
+        hint = "run it again when the server or the mount answers."
         return Finding(subject, "failed", f"no answer within {LIMIT:g} seconds:", hint)
 
 
@@ -235,7 +235,7 @@ def _memory() -> str:
         kind = LakeAssetsError if usable_memory() < MEMORY_NEEDED else _WarningError
         raise kind(
             f"{text}, and a run with a Spark of its own needs 1 GB, with a transform {MEMORY_WANTED / 10**9:g} GB:",
-            "give the container or the machine more memory, or name a Spark cluster in the config.",
+            "give the container or the machine more memory.",
         )
     return text
 

@@ -93,7 +93,7 @@ def test_the_object_and_the_right_are_named(denied: World, do: Callable[[AnyStor
 
 
 def test_a_wrong_key_is_no_missing_right(s3: S3Server) -> None:
-    with pytest.raises(StorageError, match="was not read: check key_id and secret") as raised:
+    with pytest.raises(StorageError, match="was not read: correct key_id and secret") as raised:
         Store(S3Storage.model_validate(bucket_on(s3) | {"secret": "wrong"})).get(KEY, "etag")
     assert "s3:GetObject" not in str(raised.value)
 

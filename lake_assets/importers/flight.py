@@ -242,12 +242,12 @@ def _source(glob: str, columns: Sequence[str]) -> tuple[str, str]:
     if source is None and not columns:
         raise ConfigError(
             f"{SOURCE} is {glob!r}, and must have a folder before its first wildcard, and files:",
-            "write it as s3://bucket/prefix/*.parquet, /data/**/*.parquet, or a path of that form.",
+            "write it as s3://bucket/prefix/*.parquet or /data/**/*.parquet.",
         )
     if source is None:
         raise ConfigError(
             f"{SOURCE} is {glob!r}, and must have a folder for each value of {', '.join(columns)}:",
-            f"write it as s3://bucket/prefix/{'/'.join(folders)}/*.parquet, or a path of that form.",
+            f"write it as s3://bucket/prefix/{'/'.join(folders)}/*.parquet.",
         )
     return source
 

@@ -88,9 +88,7 @@ def _copy(source: Store, landed: LandedObject, archive: AnyStorage) -> None:
     if found is None:
         copy_object(source.storage, Original(landed.key, landed.etag, landed.size), archive, landed.key)
     elif found.size != landed.size or source.get(landed.key, landed.etag) != target.get(landed.key, found.etag):
-        raise StorageError(
-            f"{found.uri} is another object than {landed.uri}:", "remove or rename the one in the archive."
-        )
+        raise StorageError(f"{found.uri} is another object than {landed.uri}:", "rename the one in the archive.")
 
 
 def left_behind(stream: OpenStream, now: dt.datetime) -> list[LandedObject]:

@@ -38,9 +38,7 @@ def forget(stream: OpenStream, partitions: Iterable[Partition], *, dry_run: bool
     for partition, manifest in landed.items():
         if manifest.objects:
             objects = f"{len(manifest.objects):,} landed objects at {stream.source_glob(partition)}"
-            raise PartitionError(
-                f"partition {partition} has {objects}:", "remove them first, or leave its ledger rows."
-            )
+            raise PartitionError(f"partition {partition} has {objects}:", "remove them first.")
     try:
         with stream.lake.open(read_only=dry_run) as lake:
             if not lake.exists(LEDGER.name(lake.config)):

@@ -157,7 +157,7 @@ def _has_versions(version: str) -> bool:
     if version != "1.0":
         raise ConfigError(
             f"attach_options: DuckLake {version} needs DuckDB 2, and DuckDB {duckdb.__version__} is installed:",
-            "install a newer duckdb with its extensions, or leave ducklake_version out.",
+            "write 1.0, or leave ducklake_version out.",
         )
     return False
 

@@ -277,7 +277,7 @@ class DuckLake:
         said = str(self.config.is_encrypted).lower()
         return CatalogError(
             f"the lake at {self.location} was made {made}, and attach_options say encrypted: {said}:",
-            "correct attach_options, or name another lake. The setting of an existing lake cannot change.",
+            "correct attach_options. The setting of an existing lake cannot change.",
         )
 
     def _existing(self, statement: str) -> str:

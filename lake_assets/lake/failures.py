@@ -81,7 +81,7 @@ def storage_failure(error: duckdb.Error, storages: Iterable[AnyStorage]) -> Lake
     if storage is None:  # of a server that a statement names
         problem = f"a storage cannot be reached or fails: {one_line(text)}:"
         is_away = means is StorageMeaning.TRANSIENT
-        return LakeUnreachableError(problem, "check endpoint and network, and run it again.") if is_away else None
+        return LakeUnreachableError(problem, "run it again when it answers.") if is_away else None
     operation: Operation = "write" if _WRITTEN.search(text) else "read" if key else "list"
     ours = storage_error(error, storage, operation, f"{storage.root}/{key}" if key else None)
     if isinstance(ours, StorageUnreachableError):
@@ -145,7 +145,7 @@ def catalog_error(error: Exception, config: Lake) -> CatalogError:
             return CatalogError(f"the catalog {location} says: {one_line(match[0])}:", rejection.advice)
     return CatalogError(
         f"the catalog {location} says: {one_line(text)}:",
-        "check the statement and the names in it; `lake-assets doctor` tests catalog and storage.",
+        "correct the statement. `lake-assets doctor` tests catalog and storage.",
     )
 
 

@@ -16,7 +16,7 @@ _STATEMENT = re.compile(r'(?:query|prepare query) ".*":\s', re.DOTALL)
 _BEFORE_REASON = re.compile(r"^.*(?:failed|FATAL|ERROR):\s+", re.DOTALL)
 _REASON = 200  # characters
 TRUST_FIX = "correct sslmode and sslrootcert of the catalog, which has what the server demands and who vouches for it."
-REACH_FIX = "check host, port and network, and that the server runs and has connections to spare. Then run it again."
+REACH_FIX = "correct host and port, or run it again when the server runs and has connections to spare."
 
 # A server whose machine or network is gone is noticed within a minute: by a statement that is not acknowledged, and on
 # an idle connection by probes. Without these the operating system takes two hours.
@@ -106,7 +106,7 @@ def refused(catalog: PostgresCatalog, error: Exception) -> CatalogError:
     """Return the error for a server that refuses the user."""
     return CatalogError(
         f"the catalog {location(catalog)} cannot be opened: {_reason(str(error))}:",
-        TRUST_FIX if matches(error, Meaning.UNTRUSTED) else "check host, port, database, user and password.",
+        TRUST_FIX if matches(error, Meaning.UNTRUSTED) else "correct host, port, database, user or password.",
     )
 
 

@@ -53,7 +53,7 @@ def for_reader(lake: Lake) -> Lake:
             f"the catalog {catalog_location(lake)} cannot be copied for a reader: {error.strerror or error}:",
             "let this user read that file, and enter its folder."
             if is_refused
-            else "free space for temporary files, or set TMPDIR to another folder, and run it again.",
+            else "set TMPDIR to another folder, with more space, and run it again.",
         ) from error
     return lake.model_copy(update={"catalog": catalog.model_copy(update={"path": str(copy)})})
 

@@ -214,8 +214,8 @@ class Buffer:
             if error.errno in {errno.ENOSPC, errno.EDQUOT}:
                 raise LandingError(
                     f"the buffer {self.root} has no space left:",
-                    f"free some, or set landing.buffer.retention_days: 0 and run `lake-assets land {self.root.name} "
-                    "--drain`, which deletes what has arrived.",
+                    "free some space, or set landing.buffer.retention_days: 0 and run `lake-assets land "
+                    f"{self.root.name} --drain`, which deletes what has arrived.",
                 ) from error
             raise LandingError(
                 f"the buffer {self.root} cannot be written: {error.strerror or error}:",

@@ -132,7 +132,7 @@ def _finish_upload(buffer: Buffer, batch: Pending, future: "Future[bool]", error
         errors.append(
             LandingError(
                 f"the buffered batch {batch.path} cannot be read: {error.strerror or error}:",
-                "let this user read it, or check the disk, and drain again.",
+                "let this user read it, and drain again.",
             )
         )
         return 0

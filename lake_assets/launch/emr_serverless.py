@@ -170,5 +170,5 @@ class JobDriver:
             kind = DriverLostError if isinstance(error, NotConnectedError | HTTPClientError) else LauncherError
             raise kind(
                 f"EMR Serverless, application {application}, did not answer a request to {doing} ({error}):",
-                "correct the network, runs.region or the credentials of the credential chain.",
+                "correct runs.region or the credentials of the credential chain, or run it again when it answers.",
             ) from error

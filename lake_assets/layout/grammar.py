@@ -199,7 +199,9 @@ def _placeholder(text: str, start: int) -> Placeholder:
         value = match["quoted"].replace("''", "'") if quoted else match["plain"].strip()
         first = match.start("quoted") - 1 if quoted else match.start("plain")
         if not quoted and value.startswith("'"):
-            raise _error(text, first, "this quote is not closed:", "close it before , or } and write ' in it twice")
+            raise _error(
+                text, first, "this quote is not closed:", "close it before } or a comma, and write ' in it twice"
+            )
         if len(fields) == 3:
             raise _error(text, at - 1, "a placeholder has three fields:", "write {column,default,granularity}")
         fields.append((value, first, quoted))
@@ -217,10 +219,10 @@ def _from_fields(text: str, start: int, end: int, fields: list[tuple[str, int, b
     is_now = column == NOW and not quoted
     if not is_now and not quoted and (bracket := re.search(r"[()]", column)):
         position = at + bracket.start()
-        raise _error(text, position, f"the only function is {NOW}:", f"write {{{NOW},,YY}}, or quote the name")
+        raise _error(text, position, f"the only function is {NOW}:", f"write {{{NOW},,YY}}")
     granularity = _granularity(text, *fields[2]) if len(fields) == 3 else None
     if is_now and granularity is None:
-        raise _error(text, at, f"{NOW} needs a granularity:", f"write {{{NOW},,YY}}, or MM, WW, DD, HH")
+        raise _error(text, at, f"{NOW} needs a granularity:", f"write {{{NOW},,YY}}, with YY, MM, WW, DD or HH")
     null = HIVE_NULL
     if len(fields) > 1:
         default = fields[1][0] or column

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from lake_assets.config.lake import Lake, Maintenance
+from lake_assets.config.load import chosen
 from lake_assets.config.models import LakeConfig
-from lake_assets.errors import CatalogError, ConfigError, SpecificationError
+from lake_assets.errors import CatalogError, SpecificationError
 from lake_assets.events import about, step
 from lake_assets.ingest.after_load import LoadedObject, after_load, left_behind
 from lake_assets.ingest.replace.staging import leftovers
@@ -17,7 +18,6 @@ from lake_assets.lake.ducklake import DuckLake
 from lake_assets.lake.ledger.flush import expire_ledger, flush_ledger
 from lake_assets.lake.retry import under_lock
 from lake_assets.lake.session import LakeSession, TableName
-from lake_assets.layout.texts import meant
 from lake_assets.maintenance.cleaning import Cleaned, Roots, clean_up, delete_orphans, expire_snapshots
 from lake_assets.maintenance.compaction import CompactedPartition, candidates, compact
 from lake_assets.maintenance.visible_files import DeletedDelta, clean_deltas, clean_letters
@@ -102,8 +102,7 @@ class _Run:
     def maintained(self) -> Maintained:
         """Maintain the lake."""
         config, lake, dry_run, checkpoint = self.config, self.lake, self.dry_run, self.checkpoint
-        if lake not in config.lakes:
-            raise ConfigError(f"there is no lake {lake!r}:", meant(lake, config.lakes))
+        chosen("lake", config.lakes, lake)
         roots, rules = roots_of(config, lake), self.rules
         staged = self._delete_staged(roots)
         streams = [stream for name, stream in open_streams(config).items() if config.lake_name(name) == lake]

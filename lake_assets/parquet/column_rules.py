@@ -30,7 +30,7 @@ AnyRows: TypeAlias = Literal["landed", "first", "result", "registered"]
 
 _EVOLVE = "or set schema_policy: evolve, with which the table gains new columns and missing ones are NULL."
 _COLUMNS: Mapping[AnyRows, str] = {
-    "landed": f"land it again with the table's columns, add or remove the column in a transform, {_EVOLVE}",
+    "landed": f"land it again with the table's columns, give it these in a transform, {_EVOLVE}",
     "first": "land it again with the columns of the others, or set schema_policy: evolve, which fills missing ones.",
     "result": f"give it the table's columns, {_EVOLVE}",
     "registered": "land it again with the table's columns, or use mode: replace with schema_policy: evolve.",
@@ -41,12 +41,12 @@ _TYPES: Mapping[AnyRows, str] = {
     "result": "cast it in the transform, or let the stream fill another table.",
     "registered": "land it with the table's type.",
 }
-_CAST = "land it as that type, cast it in a transform, or, for a new table, declare another one in `columns`."
+_CAST = "land it as that type, cast it in a transform, or declare another one in `columns` for a new table."
 _DECLARED: Mapping[AnyRows, str] = {
     "landed": _CAST,
     "first": _CAST,
     "result": "cast it in the transform.",
-    "registered": "land it as that type, or, for a new table, declare another one in `columns`.",
+    "registered": "land it as that type, or declare another one in `columns` for a new table.",
 }
 _WIDER: Mapping[AnyRows, str] = {
     "landed": "set schema_policy: evolve, which widens the table's column, or cast it in a transform.",

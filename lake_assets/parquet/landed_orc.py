@@ -109,7 +109,7 @@ class LandedOrc:
             except pa.ArrowInvalid as error:
                 raise SchemaError(
                     f"column {name!r} of {self._origin} has a timestamp that microseconds do not hold ({error}):",
-                    "round it where it is written, or, for a new table, declare type: TIMESTAMP_NS in `columns`.",
+                    "round it where it is written, or declare type: TIMESTAMP_NS in `columns` for a new table.",
                 ) from error
         return pa.RecordBatch.from_arrays(arrays, rows.schema.names)
 

@@ -32,8 +32,8 @@ RAW, LINE = "_raw", "_line"
 
 _WINDOW = 2**20  # bytes, at first, that show whether a part of an object begins within quotes
 _FIX = (
-    "correct it and land the object again, or describe the text in the stream's format. With on_bad_row: dead_letter "
-    "the other rows are committed."
+    "correct it and land the object again, give the form of its values in the stream's format, or set on_bad_row: "
+    "dead_letter, with which the other rows are committed."
 )
 
 

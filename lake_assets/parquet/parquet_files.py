@@ -279,7 +279,7 @@ class ParquetRows:
             raise self._refused(
                 name,
                 "of less than a microsecond, which TIMESTAMP cannot hold",
-                f"{_REWRITE}, or, for a new table, declare type: TIMESTAMP_NS in `columns`.",
+                f"{_REWRITE}, or declare type: TIMESTAMP_NS in `columns` for a new table.",
             )
 
     def _refused(self, name: str, problem: str, fix: str) -> SchemaError:

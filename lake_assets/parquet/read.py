@@ -71,4 +71,4 @@ def _damaged(uri: str, form: str, error: Exception) -> SourceError:
         return SourceError(problem, "let its writer compress it with a window of 128 MiB at most (zstd --long=27).")
     if "out of range for nanosecond" in why:  # of ORC, whose timestamps Arrow reads in nanoseconds
         return SourceError(problem, "let its writer land times of 1677 to 2262, or leave the column out by omit: true.")
-    return SourceError(problem, "remove it or let its writer land it again.")
+    return SourceError(problem, "remove it, or let its writer land it again.")

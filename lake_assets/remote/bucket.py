@@ -36,5 +36,5 @@ def unreachable(folder: str, error: Exception) -> LauncherError:
     """Return the error for a folder of messages."""
     return LauncherError(
         f"runs.messages, {folder}, cannot be used ({error}):",
-        "correct it, or let the credentials of the credential chain read, write and delete there.",
+        "correct it, or let the credential chain have s3:GetObject, s3:PutObject and s3:DeleteObject there.",
     )

@@ -40,7 +40,7 @@ def awaiting_executors(spark: SparkSession, at_most: float | None = None) -> Ite
         raise SparkUnreachableError(
             f"the Spark cluster has executed no task for {at_most or WAIT_SECONDS:g} seconds:",
             "start workers with free cores and memory, which its master's page lists. If that page lacks the "
-            "application, restart the Spark Connect server, or this process.",
+            "application, start the Spark Connect server again, or this process.",
         ) from error
     finally:
         ended.set()

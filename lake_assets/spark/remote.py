@@ -87,7 +87,7 @@ def refused_session(url: str, error: PySparkException) -> SparkUnavailableError:
     text = " ".join(str(error).split("\n\nJVM stacktrace")[0].split())[:_MOST_TEXT]
     return SparkUnavailableError(
         f"the Spark Connect server at {without_parameters(url)} starts no session: {text}:",
-        f"correct {REMOTE} or SPARK_REMOTE, or what the server's log names.",
+        f"correct {REMOTE} or SPARK_REMOTE; the server's log has more.",
     )
 
 

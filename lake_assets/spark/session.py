@@ -227,7 +227,7 @@ def start_session(conf: Mapping[str, str]) -> SparkSession:
         last = "".join(f"\n{line}" for line in getattr(error, "__notes__", ()))
         raise SparkUnavailableError(
             f"Spark's JVM ended while it started, with JAVA_HOME={os.environ['JAVA_HOME']} ({error}):",
-            f"correct JAVA_HOME, or `spark` in the config, by what it wrote to standard error.{last}",
+            f"correct `spark` in the config by what it wrote to standard error.{last}",
         ) from error
     except (PySparkException, Py4JJavaError) as error:
         if not remote or isinstance(error, Py4JJavaError):

@@ -151,7 +151,7 @@ def _lost(text: str) -> LakeAssetsError | None:
     if find(text, Meaning.JVM_MEMORY):
         return TaskLostError(
             "Spark's JVM had too little memory:",
-            "raise spark.driver.memory, on a cluster spark.executor.memory, or let fewer tasks run side by side.",
+            "raise spark.driver.memory, on a cluster spark.executor.memory.",
         )
     if find(text, Meaning.EXECUTOR_LOST):
         return TaskLostError(
@@ -195,7 +195,7 @@ def _gone(error: BaseException | None = None) -> SparkUnavailableError:
         )
     return SparkUnavailableError(
         "Spark's JVM ended, or was lost, while it was at work:",
-        "often it lacked memory: raise spark.driver.memory, or let less run beside it. Then run it again.",
+        "often it lacked memory: raise spark.driver.memory, and run it again.",
     )
 
 

@@ -164,7 +164,7 @@ def _spark_type(field: pa.Field) -> pa.DataType:
         raise refused
     try:
         from_arrow_schema(pa.schema([(field.name, data_type)]), prefer_timestamp_ntz=True)
-    except PySparkException as error:
+    except (PySparkException, ValueError) as error:
         raise refused from error
     return data_type
 

@@ -212,7 +212,7 @@ def _arrows_gcs(storage: GcsStorage) -> fs.GcsFileSystem:
     except (OSError, ValueError, GoogleAuthError) as error:
         raise StorageError(
             f"the service account of {storage.root} cannot be used: {type(error).__name__}:",
-            f"check the key file {storage.service_account}.",
+            f"correct the key file {storage.service_account}.",
         ) from error
     return fs.GcsFileSystem(
         access_token=credentials.token,

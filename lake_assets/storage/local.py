@@ -66,4 +66,4 @@ def refusal(error: Exception, uri: str | None) -> StorageError | None:
 
 
 def _loop(path: str) -> StorageError:
-    return StorageError(f"{path} is a symbolic link that leads back to itself:", "remove or correct the link.")
+    return StorageError(f"{path} is a symbolic link that leads back to itself:", "remove the link, or correct it.")

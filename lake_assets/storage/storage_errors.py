@@ -261,13 +261,11 @@ def access_fix(storage: AnyStorage, operation: Operation | None = None) -> str:
     if isinstance(storage, WebStorage):
         return "read public files over https://, and others from the bucket behind it."
     ways = {"gcs": "service_account", "azure": "account_key, connection_string or sas"}
-    check = f"check {ways.get(storage.type, 'key_id and secret')}, or the role of the credential chain"
+    correct = f"correct {ways.get(storage.type, 'key_id and secret')}, or the role of the credential chain."
     if operation is None:
-        return f"{check}."
-    right = _RIGHTS[storage.type][operation]
-    if operation == "list":
-        return f"{check}; it needs {right} on the bucket.{_payer(storage)}"
-    return f"grant {right} on it, or on the whole bucket; if it is granted, {check}.{_payer(storage)}"
+        return correct
+    where = "the bucket" if operation == "list" else "it, or on the whole bucket"
+    return f"grant {_RIGHTS[storage.type][operation]} on {where}; if it is granted already, {correct}{_payer(storage)}"
 
 
 def _payer(storage: AnyStorage) -> str:
@@ -278,6 +276,6 @@ def _payer(storage: AnyStorage) -> str:
 def reach_fix(storage: AnyStorage) -> str:
     """Return how to fix a storage that does not answer."""
     if isinstance(storage, LocalStorage):
-        return "check the disk or network share, and run it again."
+        return "repair the disk or network share, and run it again."
     place = {"gcs": "proxy", "azure": "account", "web": "url"}.get(storage.type, "endpoint")
-    return f"check {place} and network, and run it again."
+    return f"correct {place} of the storage, or run it again when it answers."

@@ -1,14 +1,19 @@
 """What an error advises, followed to the letter, ends in the right rows.
 
-A case makes an error, yields words of its advice, and does what they say. The words are those of the sentence in the
-code, without the values that it gets, so that `test_sentences.py` sees which sentences have a case.
+A case makes an error, yields words of a fix that it names, and does what they say; of several fixes that it does one
+after the other, with ` | ` between them. The words are those of the sentence in the code, without the values that it
+gets, so that `test_sentences.py` sees which fixes have a case. A fix such as *run it again*, which many files name, has
+the file before it: `register.py: run it again`.
 """
 
 import inspect
-from collections.abc import Callable, Generator, Sequence
+import sys
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 from click.testing import CliRunner
@@ -19,7 +24,7 @@ from lake_assets_tests.world import NW, World
 
 Verb = Callable[[], object]
 Advice = str | tuple[Verb, str]
-"""Words of the advice of an error, alone if an ingest of NW fails with it, else after what fails."""
+"""Words of fixes that an error names, alone if an ingest of NW fails with it, else after what fails."""
 Steps = Generator[Advice, None, Sequence[float] | None]
 Case = Callable[..., Steps]
 
@@ -40,15 +45,34 @@ def follow(case: Case, request: pytest.FixtureRequest) -> None:
             totals = end.value
             break
         verb, words = advice if isinstance(advice, tuple) else (partial(_world(world).ingest, NW), advice)
-        with pytest.raises(LakeAssetsError) as refused:
+        with makers() as made, pytest.raises(LakeAssetsError) as refused:
             verb()
         advised = refused.value.fix or str(refused.value)  # a config's error says all in its problem
-        assert words in advised, str(refused.value)
+        for of_fix in words.split(" | "):
+            file, _, said = of_fix.rpartition(".py: ")
+            assert said in advised, str(refused.value)
+            assert not file or file in made.values() or id(refused.value) not in made, made
     assert advice is not None, "the case has no error"
     if totals is not None:
         if not isinstance(advice, tuple):
             _world(world).ingest(NW)
         assert _world(world).totals() == list(totals)
+
+
+@contextmanager
+def makers() -> Iterator[dict[int, str]]:
+    """Yield the files, without `.py`, in which errors are made meanwhile, by their identities."""
+    made, begin = dict[int, str](), LakeAssetsError.__init__
+
+    def init(error: LakeAssetsError, *arguments: Any, **options: Any) -> None:
+        frame = sys._getframe(1)
+        while frame.f_code.co_name == "__init__" and frame.f_back:
+            frame = frame.f_back
+        made[id(error)] = Path(frame.f_code.co_filename).stem
+        begin(error, *arguments, **options)
+
+    with mock.patch.object(LakeAssetsError, "__init__", init):
+        yield made
 
 
 def command(world: World, *arguments: str, code: int = 0) -> str:

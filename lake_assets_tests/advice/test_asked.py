@@ -1,5 +1,6 @@
 """Advice about what a user writes and types: the config, variables, selections, commands and their files."""
 
+import importlib.metadata
 import json
 import os
 import re
@@ -9,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from threading import Event
 from unittest.mock import Mock
 
 import pyarrow as pa
@@ -39,11 +41,12 @@ from lake_assets_tests.advice.cases import Case, Cases, Steps, follow
 from lake_assets_tests.cli.conftest import named as each_command
 from lake_assets_tests.config.test_contract import CONTRACT
 from lake_assets_tests.config.test_load import GOOD
+from lake_assets_tests.storage.test_refusals import as_plain_user, root
 from lake_assets_tests.test_duckdb_engine import repository
 from lake_assets_tests.test_rooms import PACKAGE
 from lake_assets_tests.world import NW, STREAM, SW, World, sales
 
-__all__ = ["inbox", "repository"]
+__all__ = ["inbox", "repository", "root"]
 
 case = Cases()
 slow = Cases(pytest.mark.more)
@@ -74,6 +77,13 @@ def loads(folder: Path, text: str) -> LakeConfig:
         return load_config(file, {})
     except LakeAssetsError as error:
         raise LakeAssetsError("the config is not valid:", str(error)) from error
+
+
+def diagnosed(findings: Callable[[], Iterator[doctor.Finding]]) -> None:
+    """Raise what the doctor advises."""
+    for finding in findings():
+        if finding.hint:
+            raise LakeAssetsError(finding.text, finding.hint)
 
 
 # Selections.
@@ -111,7 +121,8 @@ def values_of_a_selection_are_named(local_world: World) -> Steps:
         local_world.land(f"region={region.replace(':', '%3A')},date=2026-02-11", sales(1))
     yield partial(chosen, local_world, f"region=A..{null}"), "name NULL beside a range"
     assert len(chosen(local_world, f"region=A..C|{null}")) == 1
-    yield partial(chosen, local_world, "region=last:7"), "name its values, or write last%3A"
+    yield partial(chosen, local_world, "region=last:7"), "name its values | write last%3A"
+    assert chosen(local_world, f"region={null}")
     assert chosen(local_world, "region=last%3A7,date=2026-02-11")
     return None
 
@@ -254,7 +265,7 @@ def one_of_several_lakes_is_named(local_world: World, tmp_path: Path) -> Steps:
     local_world.sections = {"lakes": {"test": lake, "other": other}, "defaults": {"lake": "test"}}
     restore = partial(command, local_world, "catalog", "restore", "--replace")
     yield restore, "name one of "
-    yield partial(restore, "--lake", "tset"), "did you mean test"
+    yield partial(restore, "--lake", "tset"), "load.py: did you mean "
     restore("--lake", "test")
     return None
 
@@ -310,7 +321,9 @@ def a_declared_column_is_added_to_a_table_of_registered_files(local_world: World
 def a_config_is_written_named_or_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Steps:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("LAKE_CONFIG", raising=False)
-    yield partial(typed, "validate"), "write one with `lake-assets init`, name it with --config, set "
+    attempt = partial(typed, "validate")
+    yield attempt, "write one with `lake-assets init` | name it with --config | define a stream by SOURCE_GLOB"
+    yield partial(diagnosed, partial(doctor._config, None)), "write one | name it with --config"
     typed("init", "shop")
     named_ = typed("--config", "shop/lake.yaml", "validate")
     with monkeypatch.context() as variables:
@@ -329,13 +342,15 @@ def a_config_in_a_bucket_is_copied_there(local_world: World, s3: S3Server, monke
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     load = partial(load_config, f"s3://{bucket}/lake.yaml", variables)
-    yield load, "copy one there, or correct the URI"
+    yield partial(load_config, "http://127.0.0.1/lake.yaml", variables), "s3://bucket/key"
+    yield load, "copy one there"
     s3.put(bucket, "lake.yaml", b"#" * (2**20 + 1))
     yield load, "name the file of a config, which is smaller"
     s3.put(bucket, "lake.yaml", yaml.safe_dump(local_world.document).encode())
     with monkeypatch.context() as moving:
         moving.setattr(Store, "get", _changed)
         yield load, "run it again when its writer has ended"
+    yield partial(load_config, f"s3://{bucket}/lake.yml", variables), "correct the URI"
     assert load().lakes == local_world.config.lakes
     return None
 
@@ -347,7 +362,7 @@ def _changed(*_: object) -> bytes:
 @case
 def a_config_is_a_path_or_an_object(local_world: World, tmp_path: Path) -> Steps:
     file = local_world.config_file(tmp_path)
-    yield partial(load_config, "http://127.0.0.1/lake.yaml", {}), "Write a path, or s3://bucket/key"
+    yield partial(load_config, "http://127.0.0.1/lake.yaml", {}), "Write a path"
     assert load_config(file, {}).lakes == local_world.config.lakes
     file.write_bytes(b"#" * (2**20 + 1))
     yield partial(load_config, file, {}), "name the file of a config, which is smaller"
@@ -360,7 +375,7 @@ def a_config_lies_in_a_folder_whose_name_is_a_text(tmp_path: Path) -> Steps:
     odd = tmp_path / os.fsdecode(b"\xff")
     odd.mkdir()
     (odd / "lake.yaml").write_text(GOOD)
-    yield partial(load_config, odd / "lake.yaml", {}), "rename it, or move the file"
+    yield partial(load_config, odd / "lake.yaml", {}), "fields.py: rename it | move the file"
     (odd / "lake.yaml").rename(tmp_path / "lake.yaml")
     assert load_config(tmp_path / "lake.yaml", {})
     odd.rename(tmp_path / "lake")
@@ -390,6 +405,7 @@ def a_contract_has_types_and_rules_that_a_lake_has(tmp_path: Path) -> Steps:
 @case
 def a_contract_is_of_the_standard_and_names_the_table(tmp_path: Path) -> Steps:
     contract, text = tmp_path / "orders.odcs.yaml", f"{GOOD}    contract: orders.odcs.yaml\n"
+    yield partial(loads, tmp_path, text), "contract.py: correct its path"
     contract.write_text("- no contract")
     yield partial(loads, tmp_path, text), "write it by the Open Data Contract Standard, version 3"
     contract.write_text(CONTRACT)
@@ -398,7 +414,7 @@ def a_contract_is_of_the_standard_and_names_the_table(tmp_path: Path) -> Steps:
     twice["schema"] += [twice["schema"][0] | {"name": "more", "physicalName": "more"}]
     contract.write_text(yaml.safe_dump(twice))
     of_orders = text.replace("{table: sales}", "{table: bills}")
-    yield partial(loads, tmp_path, of_orders), "correct its names, or destination"
+    yield partial(loads, tmp_path, of_orders), "correct its names | destination"
     assert loads(tmp_path, text)
     twice["schema"][0]["physicalName"] = "bills"
     contract.write_text(yaml.safe_dump(twice))
@@ -419,7 +435,7 @@ def a_column_of_the_layout_is_one_column(tmp_path: Path) -> Steps:
 @case
 def a_name_of_files_has_a_partition_column(tmp_path: Path) -> Steps:
     text = f"{GOOD}    files: 'sales_{{batch}}.parquet'\n"
-    yield partial(loads, tmp_path, text), "name one of these, or write * for text that varies"
+    yield partial(loads, tmp_path, text), "name one of these | write * for text that varies"
     assert loads(tmp_path, text.replace("{batch}", "*"))
     assert loads(tmp_path, text.replace("{batch}", "{date}"))
     return None
@@ -447,14 +463,15 @@ def variables_of_a_flight_are_corrected(local_world: World, tmp_path: Path) -> S
     yield fly(**days, LOAD_PARTITION="2026-02-30"), "correct it. Dates are YYYY-MM-DD"
     assert flown(tmp_path, local_world, **days, LOAD_PARTITION="2026-02-11") == 1
     yield fly(SOURCE_GLOB=glob, LOAD_PARTITION="\udcff"), "set it to a text in UTF-8"
-    yield fly(SOURCE_GLOB=f"{landing}/year=2025/*.parquet", LOAD_PARTITION="2026"), " in its place, or load "
+    yield fly(SOURCE_GLOB=f"{landing}/year=2025/*.parquet", LOAD_PARTITION="2026"), " in its place"
     yield fly(SOURCE_GLOB=f"{landing}/*.parquet"), "write it as s3://bucket/prefix/"
     assert flown(tmp_path, local_world, SOURCE_GLOB=glob, LOAD_PARTITION="2025") == 1
     assert flown(tmp_path, local_world, SOURCE_GLOB=f"{landing}/year=2025/*.parquet", LOAD_PARTITION="2025") == 1
     in_rows = {"HIVE_PARTITIONING": "perhaps", "LOAD_PARTITION": "2025"}
-    yield fly(SOURCE_GLOB=f"{landing}/**/*.parquet", **in_rows), "set it to true, 1, yes or on, or to false, 0, no"
+    yield fly(SOURCE_GLOB=f"{landing}/**/*.parquet", **in_rows), "set it to true, 1, yes or on | to false, 0, no or off"
+    assert flown(tmp_path, local_world, SOURCE_GLOB=glob, LOAD_PARTITION="2025", HIVE_PARTITIONING="yes") == 1
     in_rows["HIVE_PARTITIONING"] = "no"
-    yield fly(SOURCE_GLOB="*.parquet", **in_rows), "write it as s3://bucket/prefix/*.parquet, /data/**/*.parquet"
+    yield fly(SOURCE_GLOB="*.parquet", **in_rows), "write it as s3://bucket/prefix/*.parquet or /data/**/*.parquet"
     assert flown(tmp_path, local_world, SOURCE_GLOB=f"{landing}/**/*.parquet", **in_rows) == 2
     return None
 
@@ -486,9 +503,9 @@ def a_catalog_of_olake_is_corrected(tmp_path: Path) -> Steps:
     yield convert, "add one to selected_streams"
     selected("{region,,}", "{region}")
     yield convert, "write each placeholder as {column,default,granularity}"
-    yield convert, "Correct the catalog, or name the streams to import with --stream NAMESPACE.NAME"
+    yield convert, "Correct the catalog | name the streams to import with --stream NAMESPACE.NAME"
     assert "{region,,}" in typed("import", "olake", str(file), "--stream", "db.s0")
-    yield partial(typed, "import", "olake", str(file), "--stream", "db.s"), "did you mean "
+    yield partial(typed, "import", "olake", str(file), "--stream", "db.s"), "importing.py: did you mean "
     selected("{region,,}", "{region,,}")
     loads(tmp_path, convert())
     return None
@@ -502,11 +519,20 @@ def a_folder_that_cannot_be_written_to_is_corrected(local_world: World, tmp_path
     local_world.land(NW, sales(1))
     (tmp_path / "file").write_bytes(b"")
     right, local_world.storage = local_world.storage, {"type": "local", "path": str(tmp_path / "file/data")}
-    yield partial(command, local_world, "doctor"), "correct its permissions, or the path in the config"
+    yield partial(command, local_world, "doctor"), "the path in the config"
     local_world.storage = right
     local_world.ingest(NW)
     assert "cannot be written to" not in str(list(doctor.examine(local_world.config_file(tmp_path))))
     return [1]
+
+
+@case
+def a_folder_that_this_user_may_not_write_to_gets_other_permissions(root: Path) -> Steps:
+    probe = partial(as_plain_user, partial(doctor._refuse_unwritable, root))
+    yield probe, "correct its permissions"
+    root.chmod(0o777)
+    probe()
+    return None
 
 
 @slow
@@ -522,12 +548,55 @@ def an_extension_comes_from_a_wheel_or_another_machine(
         open_().close()  # by the network
         bare.setenv("HOME", str(tmp_path / "here"))
         bare.setattr("lake_assets.duckdb_engine._REPOSITORY", " FROM 'http://127.0.0.1:1'")
-        yield open_, "pip install 'duckdb-extension-"
+        yield open_, "pip install 'duckdb-extension- | from a machine with a network, on which DuckDB has run"
         shutil.copytree(tmp_path / "other/.duckdb/extensions", tmp_path / "here/.duckdb/extensions", dirs_exist_ok=True)
         open_().close()
     open_().close()  # by the wheel
     assert repository.exists()
     return None
+
+
+@case
+def packages_of_the_distribution_and_of_its_extras_are_installed(monkeypatch: pytest.MonkeyPatch) -> Steps:
+    found, version = importlib.metadata.version, "lake_assets.doctor.metadata.version"
+    with monkeypatch.context() as old:
+        old.setattr(version, lambda name: "0" if name == "duckdb" else found(name))
+        yield partial(diagnosed, doctor._packages), "pip install '"
+        old.setattr(version, lambda name: "0" if name.startswith("psycopg") else found(name))
+        yield partial(diagnosed, doctor._packages), "run `pip install '."
+    diagnosed(doctor._packages)
+    return None
+
+
+@case
+def a_server_that_answers_too_late_for_the_doctor_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> Steps:
+    answers = Event()
+
+    def look() -> doctor.Finding:
+        return doctor._limited("catalog of test", lambda: str(answers.wait()))
+
+    with monkeypatch.context() as hurried:
+        hurried.setattr(doctor, "LIMIT", 0.05)
+        yield partial(diagnosed, lambda: iter([look()])), "run it again when the server or the mount answers"
+    answers.set()
+    assert look().status == "ok"
+    return None
+
+
+@case
+def a_large_catalog_gets_indexes(local_world: World, monkeypatch: pytest.MonkeyPatch) -> Steps:
+    local_world.commit(NW, 1)
+    monkeypatch.setattr(doctor, "FILES", 0)
+    lake = local_world.config.lakes["test"]
+
+    def look() -> None:
+        if "without indexes" in (told := doctor._catalog(lake)):
+            raise LakeAssetsError("the doctor:", told)
+
+    yield look, "without indexes: run `lake-assets catalog optimize`"
+    command(local_world, "catalog", "optimize")
+    look()
+    return [1]
 
 
 @case
@@ -556,7 +625,7 @@ def the_receiver_of_lineage_is_named_or_none(
             yield
 
     with variables(OPENLINEAGE_CONFIG=str(config)):
-        yield load, "set OPENLINEAGE_URL, or `transport`, or OPENLINEAGE_DISABLED=true"
+        yield load, "set OPENLINEAGE_URL | `transport` | OPENLINEAGE_DISABLED=true"
         for more_ in ({"OPENLINEAGE_URL": inbox.url}, {"OPENLINEAGE_DISABLED": "true"}):
             with variables(**more_):
                 load()
@@ -573,7 +642,7 @@ def the_client_of_lineage_gets_a_config_that_it_takes(
     local_world.land(NW, sales(1))
     load = partial(command, local_world, "ingest", "--partition", NW, "--force")
     monkeypatch.setenv("OPENLINEAGE__TRANSPORT__TYPE", "http")
-    yield load, "correct its variables or its file, or set OPENLINEAGE_DISABLED=true"
+    yield load, "correct its variables or its file | set OPENLINEAGE_DISABLED=true"
     with monkeypatch.context() as environment:
         environment.setenv("OPENLINEAGE_DISABLED", "true")
         load()
@@ -588,10 +657,12 @@ def the_extra_of_lineage_is_installed_or_not_needed(local_world: World, monkeypa
     local_world.land(NW, sales(1))
     load = partial(command, local_world, "ingest", "--partition", NW)
     monkeypatch.setenv("OPENLINEAGE_URL", "http://127.0.0.1:9")
-    monkeypatch.setitem(sys.modules, "lake_assets.telemetry.lineage", None)
-    yield load, ", or set OPENLINEAGE_DISABLED=true"
-    monkeypatch.setenv("OPENLINEAGE_DISABLED", "true")
-    load()
+    with monkeypatch.context() as bare:
+        bare.setitem(sys.modules, "lake_assets.telemetry.lineage", None)
+        yield load, "run `pip install '. | set OPENLINEAGE_DISABLED=true"
+        bare.setenv("OPENLINEAGE_DISABLED", "true")
+        load()
+    command(local_world, "ingest", "--partition", NW, "--force")
     return [1]
 
 
@@ -599,7 +670,7 @@ def the_extra_of_lineage_is_installed_or_not_needed(local_world: World, monkeypa
 def a_demo_gets_a_folder_of_its_own(tmp_path: Path) -> Steps:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/a.txt").write_text("a")
-    yield partial(prepare, tmp_path / "mine"), "name another folder with --folder, or move it away"
+    yield partial(prepare, tmp_path / "mine"), "name another folder with --folder | folder.py: move it away"
     assert prepare(tmp_path / "other").exists()
     (tmp_path / "mine").rename(tmp_path / "moved")
     assert prepare(tmp_path / "mine").exists()

@@ -28,10 +28,7 @@ def a_commit_that_the_ledger_has_with_other_rows_is_replaced_and_expires(local_w
     local_world.lake_options = MAINTAINED
     local_world.commit(NW, 1, 2)
     local_world.execute("UPDATE lake.ingest_runs SET row_count = 9")
-    yield (
-        partial(checked, local_world, "ledger"),
-        "Ingest these partitions with --force, and let",
-    )
+    yield partial(checked, local_world, "ledger"), "Ingest these partitions with --force, and let"
     local_world.ingest(NW, force=True)
     local_world.tidy(days=1)
     checked(local_world, "ledger")

@@ -11,11 +11,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from lake_assets.parquet.landed import SAMPLE
 from lake_assets.parquet.landed_text import LandedText
 from lake_assets_tests.advice.cases import Case, Cases, Steps, follow
 from lake_assets_tests.advice.landing import change, in_orc, in_polars, parquet, text
 from lake_assets_tests.faults.outage import noise, small_disk
 from lake_assets_tests.values.annotated import converted, with_keys, written
+from lake_assets_tests.values.test_annotations import ENUM
 from lake_assets_tests.world import NW, SW, World, sales
 
 case = Cases()
@@ -26,17 +28,20 @@ large = Cases(pytest.mark.more)
 def a_result_is_mended_in_the_transform(local_world: World) -> Steps:
     local_world.land(SW, pa.table({"total": [5.0], "note": ["a"]}))
     local_world.ingest(SW)
-    local_world.land(NW, pa.table({"total": [1.0], "note": ["a"]}))
+    local_world.land(NW, pa.table({"total": [1.0], "note": ["a"], "more": [1]}))
+    yield "give it these in a transform"
+    local_world.options = {"transform": {"sql": "SELECT total, note FROM source"}}
+    local_world.ingest(NW)
     local_world.options = {"transform": {"sql": "SELECT total, 1 AS more FROM source"}}
-    yield "give it the table's columns"
+    yield partial(local_world.ingest, NW, force=True), "give it the table's columns"
     local_world.options = {"transform": {"sql": "SELECT total, array(note) AS note FROM source"}}
-    yield "cast it in the transform"
+    yield partial(local_world.ingest, NW, force=True), "cast it in the transform"
     cast = {"sql": "SELECT total, to_json(array(note)) AS note FROM source"}
     local_world.options = {"transform": cast}
-    local_world.ingest(NW)
+    local_world.ingest(NW, force=True)
     local_world.options = {"columns": {"note": {"type": "varchar"}}}
     local_world.land(NW, pa.table({"total": [2.0], "note": pa.array([7])}))
-    yield "land it as that type, cast it in a transform"
+    yield "cast it in a transform"
     local_world.options |= {"transform": cast}
     return [2, 5]
 
@@ -54,7 +59,7 @@ def an_object_of_another_type_than_the_first_of_a_table_is_landed_as_another(loc
 def a_column_is_landed_as_its_declared_type_or_another_one_is_declared(local_world: World) -> Steps:
     local_world.options = {"columns": {"note": {"type": "bigint"}}}
     local_world.land(NW, pa.table({"total": [1.0], "note": ["a"]}))
-    yield "for a new table, declare another one in `columns`."
+    yield "declare another one in `columns` for a new table"
     local_world.options = {"columns": {"note": {"type": "varchar"}}}
     local_world.ingest(NW)
     assert local_world.totals() == [1]
@@ -69,7 +74,7 @@ def a_column_is_landed_as_its_declared_type_or_another_one_is_declared(local_wor
 def an_object_of_other_columns_than_the_first_of_a_table_is_landed_with_its(local_world: World) -> Steps:
     local_world.land(NW, pa.table({"total": [1.0], "note": ["a"]}), "1.parquet")
     local_world.land(NW, pa.table({"total": [2.0]}), "2.parquet")
-    yield "land it again with the columns of the others, or set schema_policy: evolve, which fills missing ones."
+    yield "land it again with the columns of the others | set schema_policy: evolve, which fills missing ones"
     local_world.options = {"schema_policy": "evolve"}
     local_world.ingest(NW)
     assert local_world.totals() == [1, 2]
@@ -83,9 +88,31 @@ def a_file_to_register_has_the_columns_of_the_table_or_is_read_in_another_mode(l
     local_world.options = {"mode": "index"}
     local_world.commit(SW, 5)
     local_world.land(NW, pa.table({"id": [0], "total": [1.0], "more": ["a"]}))
-    yield "land it again with the table's columns, or use mode: replace with schema_policy: evolve."
+    yield "land it again with the table's columns"
+    local_world.land(NW, sales(1))
+    local_world.ingest(NW)
+    local_world.land(NW, pa.table({"id": [0], "total": [2.0], "more": ["a"]}), "b.parquet")
+    yield "use mode: replace with schema_policy: evolve"
     local_world.options = {"mode": "replace", "schema_policy": "evolve"}
-    return [1, 5]
+    return [1, 2, 5]
+
+
+@case
+def a_wider_type_than_the_others_widens_the_column_or_is_landed_as_theirs(local_world: World) -> Steps:
+    narrow = pa.table({"total": [1.0], "id": pa.array([0], pa.int32())})
+    for number in range(SAMPLE):  # whose types decide
+        local_world.land(NW, narrow, f"{number:02}.parquet")
+    local_world.land(NW, pa.table({"total": [2.0], "id": [2**40]}), "b.parquet")
+    yield "set schema_policy: evolve, which takes the wider type | land it with the type of the others"
+    local_world.options = {"schema_policy": "evolve", "destination": {"table": "wide"}}
+    local_world.ingest(NW)
+    local_world.options = {}
+    local_world.land(NW, narrow, "b.parquet")
+    local_world.ingest(NW)
+    local_world.land(NW, pa.table({"total": [2.0], "id": [2**40]}), "b.parquet")
+    yield "set schema_policy: evolve, which widens the table's column"
+    local_world.options = {"schema_policy": "evolve"}
+    return [1] * SAMPLE + [2]
 
 
 @case
@@ -104,7 +131,7 @@ def a_file_that_duckdb_does_not_read_is_read_by_arrow(local_world: World) -> Ste
 def a_file_to_register_has_the_declared_type_or_another_one_is_declared(local_world: World) -> Steps:
     local_world.options = {"mode": "index", "columns": {"note": {"type": "integer"}}}
     local_world.land(NW, pa.table({"total": [1.0], "note": [2**40]}))
-    yield "land it as that type, or, for a new table, declare another one in `columns`."
+    yield "declare another one in `columns` for a new table"
     local_world.options = {"mode": "index", "columns": {"note": {"type": "bigint"}}}
     local_world.ingest(NW)
     local_world.land(SW, pa.table({"total": [5.0], "note": ["7"]}))
@@ -147,9 +174,9 @@ def a_file_to_register_has_the_column_that_must_have_a_value(local_world: World)
 def a_column_that_must_have_a_value_gets_a_default(local_world: World) -> Steps:
     local_world.options = {"columns": {"total": {"type": "double", "nullable": False}}}
     parquet(local_world, id=[0])
-    yield "or declare a default"
+    yield "declare a default in `columns`"
     parquet(local_world, id=[0], total=pa.array([None], pa.float64()))
-    yield "or declare a default"
+    yield "declare a default in `columns`"
     local_world.options = {"columns": {"total": {"type": "double", "nullable": False, "default": 7}}}
     return [7]
 
@@ -159,6 +186,8 @@ def a_column_that_must_have_a_value_is_landed_again_with_it(local_world: World) 
     local_world.options = {"columns": {"total": {"type": "double", "nullable": False}}}
     parquet(local_world, id=[0])
     yield "land it again with the column"
+    parquet(local_world, id=[0], total=pa.array([None], pa.float64()))
+    yield "correct the row"
     parquet(local_world, id=[0], total=[2.0])
     return [2]
 
@@ -168,7 +197,7 @@ def an_unknown_column_and_a_wider_one_let_the_table_evolve(local_world: World) -
     parquet(local_world, id=pa.array([0], pa.int32()), total=[1.0])
     local_world.ingest(NW)
     parquet(local_world, id=[2**40], total=[1.0], note=["a"])
-    yield "schema_policy: evolve"
+    yield "set schema_policy: evolve, with which the table gains new columns and missing ones are NULL"
     local_world.options = {"schema_policy": "evolve"}
     return [1]
 
@@ -204,11 +233,55 @@ def names_that_differ_by_case_are_renamed(local_world: World) -> Steps:
     return [1]
 
 
+@large
+def a_number_between_those_of_the_column_is_corrected_or_rounded(local_world: World) -> Steps:
+    local_world.options = {"columns": {"id": {"type": "bigint"}}}
+    parquet(local_world, id=[0.5], total=[1.0])
+    yield "schema_fit.py: correct the value | round it in a transform"
+    local_world.options["transform"] = {"sql": "SELECT round(id) AS id, total FROM source"}
+    local_world.ingest(NW)
+    assert local_world.totals() == [1]
+    del local_world.options["transform"]
+    parquet(local_world, id=[1.0], total=[1.0])
+    return [1]
+
+
+@case
+def a_text_that_is_none_is_corrected_or_left_out(local_world: World) -> Steps:
+    local_world.land(NW, written(pa.table({"total": [1.0], "color": [b"\xff"]}), {"color": ENUM}))
+    yield "correct it where it is written"
+    local_world.land(NW, written(pa.table({"total": [1.0], "color": [b"red"]}), {"color": ENUM}))
+    return [1]
+
+
+@case
+def a_declared_column_that_the_table_lacks_is_no_longer_declared(local_world: World) -> Steps:
+    local_world.commit(SW, 5)
+    local_world.options = {"columns": {"note": {"type": "varchar"}}}
+    local_world.land(NW, sales(1))
+    yield "remove its type"
+    local_world.options = {}
+    return [1, 5]
+
+
+@case
+def a_column_that_the_table_has_gained_is_read_when_it_is_run_again(
+    local_world: World, monkeypatch: pytest.MonkeyPatch
+) -> Steps:
+    local_world.commit(SW, 5)
+    local_world.options = {"schema_policy": "evolve"}
+    parquet(local_world, id=[0], total=[1.0], note=["a"])
+    with monkeypatch.context() as once:
+        once.setattr("lake_assets.ingest.partition_run.TRIES", 1)
+        yield "column_rules.py: run it again"
+    return [1, 5]
+
+
 @case
 def one_of_two_names_that_differ_by_case_is_left_out(local_world: World) -> Steps:
     local_world.options = {"columns": {"tax": {"from": "vat"}}}
     parquet(local_world, total=[1.0], vat=[3.0], VAT=[4.0])
-    yield "or leave one out: omit: true in `columns`"
+    yield "leave one out: omit: true in `columns`"
     local_world.options["columns"]["VAT"] = {"omit": True}
     return [1]
 
@@ -217,9 +290,15 @@ def one_of_two_names_that_differ_by_case_is_left_out(local_world: World) -> Step
 def one_of_two_landed_columns_of_a_name_is_omitted(local_world: World) -> Steps:
     local_world.options = {"columns": {"total": {"from": "amount"}}}
     parquet(local_world, amount=[1.0], Total=[2.0])
-    yield "omit one of them in `columns`"
+    yield "omit one of them in `columns` | give it another name there"
     local_world.options = {"columns": {"amount": {"omit": True}}}
-    return [2]
+    local_world.ingest(NW)
+    assert local_world.totals() == [2]
+    local_world.options = {"columns": {"total": {"from": "amount"}, "gross": {"from": "Total"}}}
+    local_world.options["destination"] = {"table": "both"}
+    local_world.ingest(NW)
+    assert local_world.query("SELECT total, gross FROM lake.both") == [(1, 2)]
+    return None
 
 
 @case
@@ -260,8 +339,13 @@ def days_of_an_old_calendar_are_left_out(local_world: World) -> Steps:
     days = pa.array([[-200_000]], pa.list_(pa.int32())).cast(pa.list_(pa.date32()))
     keys = {"org.apache.spark.version": "2.4.8"}
     local_world.land(NW, with_keys(pa.table({"total": [1.0], "x": days}), keys))
-    yield "or leave the column out: omit: true in `columns`"
+    yield "leave the column out: omit: true in `columns` | let its writer use the new one (Spark's"
     local_world.options = {"columns": {"x": {"omit": True}}}
+    local_world.ingest(NW)
+    assert local_world.totals() == [1]
+    local_world.options = {"destination": {"table": "new"}}
+    local_world.land(NW, pa.table({"total": [1.0], "x": days}))
+    local_world.ingest(NW)
     return [1]
 
 
@@ -270,7 +354,7 @@ def a_declared_type_is_that_of_the_table(local_world: World) -> Steps:
     local_world.commit(SW, 5)
     local_world.options = {"columns": {"total": {"type": "integer"}}}
     local_world.land(NW, sales(1))
-    yield "declare type: DOUBLE"
+    yield "declare type: "
     local_world.options = {"columns": {"total": {"type": "DOUBLE"}}}
     return [1, 5]
 
@@ -350,7 +434,7 @@ def a_column_of_the_path_is_a_value_of_its_type_after_a_move(local_world: World)
 def a_column_of_the_dead_letters_stays_without_dead_letters(local_world: World) -> Steps:
     local_world.options = {"on_bad_row": "dead_letter"}
     parquet(local_world, total=[1.0], _reason=["a"])
-    yield "rename it, or remove on_bad_row from the stream"
+    yield "letters.py: rename it | remove on_bad_row from the stream"
     parquet(local_world, total=[1.0], reason=["a"])
     local_world.ingest(NW)
     parquet(local_world, total=[2.0], _reason=["a"])
@@ -366,7 +450,7 @@ def a_column_of_the_dead_letters_stays_without_dead_letters(local_world: World) 
 def a_whole_number_of_128_bits_is_cast_or_left_out(local_world: World) -> Steps:
     rows = pl.DataFrame([pl.Series("total", [1.0]), pl.Series("x", [2**70], dtype=pl.Int128)])
     text(local_world, in_polars(rows), "a.parquet")
-    yield "let its writer cast it to another type, such as a text, or leave it out by omit: true in `columns`"
+    yield "let its writer cast it to another type, such as a text | leave it out by omit: true in `columns`"
     local_world.options = {"columns": {"x": {"omit": True}}}
     local_world.ingest(NW)
     assert local_world.totals() == [1]
@@ -382,7 +466,7 @@ def a_time_of_orc_that_is_finer_than_microseconds_is_rounded_or_declared(local_w
     local_world.options = {"format": "orc"}
     fine, rounded = (pa.array([value], pa.timestamp("ns")) for value in (1_001, 1_000))
     text(local_world, in_orc(total=[1.0], at=fine), "a.orc")
-    yield "round it where it is written, or, for a new table, declare type: TIMESTAMP_NS in `columns`"
+    yield "round it where it is written | declare type: TIMESTAMP_NS in `columns` for a new table"
     local_world.options |= {"destination": {"table": "fine"}, "columns": {"at": {"type": "TIMESTAMP_NS"}}}
     local_world.ingest(NW)
     assert local_world.query("SELECT epoch_ns(f.at) FROM lake.fine f") == [(1_001,)]
@@ -398,11 +482,14 @@ def an_old_timestamp_is_of_the_years_and_the_unit_of_the_table(local_world: Worl
 
     fine = {"columns": {"at": {"type": "TIMESTAMP_NS"}}, "destination": {"table": "fine"}}
     land(1_001, use_deprecated_int96_timestamps=True)
-    yield ", or, for a new table, declare type: TIMESTAMP_NS in `columns`"
+    yield "write it as TIMESTAMP_MICROS (in Spark: | declare type: TIMESTAMP_NS in `columns` for a new table"
+    land(1, unit="us")
+    local_world.ingest(NW)
+    land(1_001, use_deprecated_int96_timestamps=True)
     local_world.options = fine
     local_world.ingest(NW)
     land(2**54, unit="us", use_deprecated_int96_timestamps=True)
-    yield "correct the value, or let the stream fill another table with a TIMESTAMP column"
+    yield "parquet_files.py: correct the value | let the stream fill another table with a TIMESTAMP column"
     land(1_000, use_deprecated_int96_timestamps=True)
     local_world.ingest(NW)
     assert local_world.query("SELECT epoch_ns(f.at) FROM lake.fine f") == [(1_000,)]
@@ -428,7 +515,8 @@ def a_value_that_selects_rows_is_of_the_type_of_its_column(local_world: World) -
     for shop in ("8", "b"):
         with local_world.landing.create("a.parquet") as file:
             pq.write_table(pa.table({"total": [1.0, 2.0], "shop": ["7", "b"]}), file)
-        yield partial(local_world.ingest, "shop=7"), "correct the value, or the type of this partition column in the"
+        attempt = partial(local_world.ingest, "shop=7")
+        yield attempt, "schema_fit.py: correct the value | the type of this partition column in the config"
         if shop == "b":
             shops = {"shop": {"in": "rows", "values": ["7"]}}
             local_world.options = {"partitions": shops, "destination": {"table": "shops"}}
@@ -455,7 +543,7 @@ def a_time_that_duckdb_cannot_hold_is_corrected(local_world: World) -> Steps:
 def a_type_that_the_table_cannot_hold_is_cast_or_goes_into_another_table(local_world: World) -> Steps:
     local_world.commit(SW, 5)
     parquet(local_world, id=[0], total=[[1.0]])
-    yield "cast it in a transform, or let the stream fill another table"
+    yield "cast it in a transform | let the stream fill another table"
     local_world.options = {"destination": {"table": "other"}}
     local_world.ingest(NW)
     assert local_world.query("SELECT total FROM lake.other") == [([1.0],)]
@@ -482,7 +570,7 @@ def a_temporary_folder_that_is_full_gets_space_or_is_another(
     with small_disk(tmp_path / "full", "900k"):
         other = tmp_path / "full/other"
         other.write_bytes(b"x" * 800_000)
-        yield "free space there, or set TMPDIR of Spark's workers to a larger folder"
+        yield "encrypted.py: free space there | set TMPDIR of Spark's workers to a larger folder"
         other.unlink()
         local_world.ingest(NW)
         assert len(local_world.totals()) == noise().num_rows
@@ -502,7 +590,7 @@ def quotes_that_do_not_tell_where_records_begin_are_corrected_or_compressed(
     text(local_world, rows, "a.csv")
     with monkeypatch.context() as wrong:
         wrong.setattr(LandedText, "_told", lambda text, parser, at: at + 1)  # noqa: ARG005
-        yield "correct them, or land it compressed, so that it is read from its begin"
+        yield "correct them | land it compressed, so that it is read from its begin"
         text(local_world, gzip.compress(rows.encode()), "a.csv.gz")
         local_world.unland(NW, "a.csv")
         local_world.ingest(NW)

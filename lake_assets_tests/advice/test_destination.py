@@ -22,7 +22,7 @@ def a_table_that_another_client_has_renamed_gets_its_name_back(local_world: Worl
 def a_table_begins_anew_beside_one_that_was_renamed(local_world: World) -> Steps:
     local_world.commit(NW, 1)
     local_world.execute("ALTER TABLE lake.main.sales RENAME TO other")
-    yield "or begin a new table"
+    yield "begin a new table"
     local_world.ingest(NW, force=True)
     assert local_world.query("SELECT total FROM lake.other") == [(1,)]
     return [1]
@@ -35,7 +35,7 @@ def rows_of_a_table_of_another_name_are_replaced(local_world: World) -> Steps:
     local_world.execute("ALTER TABLE lake.main.sales RENAME TO other")
     local_world.options["destination"] = {"table": "other"}
     local_world.land(NW, sales(2), "b.parquet")
-    yield "give stream and table the names that they had, or use --force"
+    yield "use --force, which replaces the partition by its objects"
     local_world.ingest(NW, force=True)
     assert local_world.query("SELECT total FROM lake.other ORDER BY 1") == [(1,), (2,)]
     return None
@@ -47,7 +47,7 @@ def rows_of_a_stream_of_another_name_are_added_to_under_the_name_that_it_had(loc
     local_world.commit(NW, 1)
     local_world.execute("UPDATE lake.ingest_files SET stream = 'till'", "UPDATE lake.ingest_runs SET stream = 'till'")
     local_world.land(NW, sales(2), "b.parquet")
-    yield "give stream and table the names that they had, or use --force"
+    yield "give stream and table the names that they had"
     local_world.execute("UPDATE lake.ingest_files SET stream = 'sales'", "UPDATE lake.ingest_runs SET stream = 'sales'")
     return [1, 2]
 

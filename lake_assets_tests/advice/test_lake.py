@@ -6,7 +6,7 @@ import pkgutil
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import duckdb
 import pyarrow as pa
 import pytest
 
@@ -28,6 +29,8 @@ from lake_assets.ingest.index.verify import repair_indexed
 from lake_assets.lake import ducklake, failures, locks, reader_copy
 from lake_assets.lake.attach import secret_statements
 from lake_assets.lake.catalog import spec
+from lake_assets.lake.catalog.backup import make_backup
+from lake_assets.lake.commit import insert
 from lake_assets.lake.session import LakeSession
 from lake_assets.landing.writer import LandingWriter
 from lake_assets_tests.advice.cases import Case, Cases, Steps, command, follow
@@ -89,7 +92,9 @@ def on_duckdb(world: World) -> Path:
 def a_version_of_ducklake_that_is_not_installed_is_left_out(local_world: World) -> Steps:
     local_world.land(NW, sales(1))
     local_world.lake_options = {"attach_options": {"ducklake_version": "1.1"}}
-    yield "or leave ducklake_version out"
+    yield "write 1.0 | leave ducklake_version out"
+    local_world.lake_options = {"attach_options": {"ducklake_version": "1.0"}}
+    local_world.ingest(NW)
     local_world.lake_options = {}
     return [1]
 
@@ -136,8 +141,11 @@ def a_folder_of_the_lake_is_created(local_world: World, tmp_path: Path) -> Steps
     (tmp_path / "above").mkdir(mode=0o500)
     local_world.lake_options = {"commit_retries": 21}  # or the world copies a lake there
     opened = unprivileged(partial(local_world.ingest, NW))
-    yield opened, "create it, or correct `catalog` in the config"
+    yield opened, "ducklake.py: create it | correct `"
     (tmp_path / "above" / "below").mkdir(mode=0o700)
+    opened()
+    assert local_world.totals() == [1]
+    local_world.catalog["path"] = str(tmp_path / "catalog.sqlite")
     opened()
     return [1]
 
@@ -204,10 +212,27 @@ def a_catalog_that_this_user_may_not_read_is_made_readable(local_world: World, t
 
 
 @case
+def a_catalog_that_changes_while_it_is_copied_is_copied_again(local_world: World) -> Steps:
+    local_world.commit(NW, 1)
+    backup = partial(make_backup, local_world.config.lakes["test"])
+    newest = "lake_assets.lake.catalog.backup._refuse_mixed"
+    refuse = pkgutil.resolve_name(newest)
+
+    def mixed(engine: duckdb.DuckDBPyConnection, tables: Sequence[str]) -> None:
+        engine.execute(f"DELETE FROM backup.{spec.SNAPSHOT} WHERE snapshot_id > 1")
+        refuse(engine, tables)
+
+    with mock.patch(newest, mixed):
+        yield backup, "backup.py: run it again"
+    backup()
+    return [1]
+
+
+@case
 def a_statement_that_a_catalog_refuses_is_corrected(local_world: World) -> Steps:
     local_world.commit(NW, 1)
     read = local_world.stream.partition(NW).read
-    yield partial(read, columns=["toatl"]), "check the statement and the names in it; `lake-assets doctor`"
+    yield partial(read, columns=["toatl"]), "correct the statement. `lake-assets doctor`"
     assert read(columns=["total"]).to_pydict() == {"total": [1.0]}
     return [1]
 
@@ -226,7 +251,7 @@ def a_statement_gets_the_time_that_it_takes(local_world: World, postgres: Postgr
     local_world.commit(SW, 5)
     local_world.land(NW, sales(1))
     limit(local_world, postgres, "statement_timeout", "1ms")
-    yield "raise it for the catalog's user: ALTER ROLE … IN DATABASE … SET statement_timeout = '10min'"
+    yield "raise it for the catalog's user: ALTER ROLE"
     limit(local_world, postgres, "statement_timeout", "10min")
     return [1, 5]
 
@@ -240,7 +265,7 @@ def an_upload_gets_the_time_that_it_takes(local_world: World, postgres: Postgres
     limit(local_world, postgres, "idle_in_transaction_session_timeout", "300ms")
     slow = Rule("slow", lambda request: request.method == "PUT", times=10**6, seconds=1)
     s3_proxy.inject(slow)
-    yield "let uploads take longer: ALTER ROLE … IN DATABASE … SET idle_in_transaction_session_timeout = '1h'"
+    yield "let uploads take longer: ALTER ROLE"
     limit(local_world, postgres, "idle_in_transaction_session_timeout", "1h")
     return [1, 5]
 
@@ -288,7 +313,7 @@ def a_folder_that_gets_a_lock_is_made_writable(local_world: World, tmp_path: Pat
     (folder / "catalog.duckdb.lock").unlink()
     folder.chmod(0o500)
     refreshed = unprivileged(partial(local_world.ingest, NW))
-    yield refreshed, "or its folder if the file does not exist yet"
+    yield refreshed, "its folder if the file does not exist yet"
     folder.chmod(0o700)
     refreshed()
     return [1, 5]
@@ -334,7 +359,7 @@ def a_catalog_that_another_process_has_locked_is_free_when_that_has_ended(
 def a_lock_that_a_session_holds_is_free_when_that_has_ended(
     local_world: World, postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> Steps:
-    local_world.catalog = database_on(postgres)
+    local_world.catalog, local_world.lake_options = database_on(postgres), {"commit_retries": 0}
     local_world.land(NW, sales(1))
     local_world.ingest(NW)
     monkeypatch.setattr("lake_assets.lake.catalog_driver.TIMEOUT", 0.05)
@@ -344,6 +369,11 @@ def a_lock_that_a_session_holds_is_free_when_that_has_ended(
     ):
         yield partial(local_world.ingest, NW, force=True), "see which session holds it (pg_locks, locktype advisory)"
         assert other.execute("SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted").fetchall()
+    with postgres.connect(local_world.catalog["database"]) as other:
+        other.execute(f"ALTER DATABASE {local_world.catalog['database']} SET lock_timeout = 100")
+        other.execute("BEGIN; LOCK TABLE ducklake_snapshot IN ACCESS EXCLUSIVE MODE")
+        yield partial(local_world.ingest, NW, force=True), "pg_locks in PostgreSQL"
+        assert other.execute("SELECT pid FROM pg_locks WHERE mode = 'AccessExclusiveLock' AND granted").fetchall()
     local_world.ingest(NW, force=True)
     return [1]
 
@@ -357,7 +387,7 @@ def a_server_of_the_catalog_that_is_away_is_started(local_world: World, stoppabl
     local_world.commit(SW, 5)
     local_world.land(NW, sales(1))
     stoppable_postgres.stop()
-    yield "check host, port and network, and that the server runs"
+    yield "run it again when the server runs and has connections to spare"
     stoppable_postgres.start()
     return [1, 5]
 
@@ -368,7 +398,7 @@ def what_a_server_of_the_catalog_refuses_is_corrected(local_world: World, postgr
     local_world.land(NW, sales(1))
     for wrong in ({"password": "wrong"}, {"user": "nobody"}, {"database": "none"}):
         local_world.catalog = right | wrong
-        yield "check host, port, database, user and password"
+        yield "correct host, port, database, user or password"
     local_world.catalog = right
     return [1]
 
@@ -380,8 +410,11 @@ def a_storage_of_the_lake_that_is_away_is_reached_again(local_world: World, s3_p
     local_world.commit(SW, 5)
     query = other_of(local_world).stream.partition(SW).read
     with s3_proxy.down():
-        yield query, "check endpoint and network, and run it again"
+        yield query, "run it again when it answers"
     assert query().num_rows == 1
+    right, local_world.source = local_world.source, local_world.source | {"endpoint": "http://127.0.0.1:9"}
+    yield other_of(local_world).stream.partition(SW).read, " of the storage"
+    local_world.source = right
     return [5]
 
 
@@ -395,23 +428,31 @@ def a_key_that_may_not_read_the_files_of_the_lake_gets_the_right(
     local_world.commit(NW, 1)
     s3.deny_reading(local_world.source["bucket"], "some/prefix/region=NW/date=2026-02-11/batch_1.parquet")
     local_world.options |= {"checks": {"sql": {"positive": "SELECT * FROM refreshed WHERE total * 2 <= 0"}}}
-    yield other_of(local_world).stream.partition(NW).read, "grant its key the right to read and write there"
-    yield partial(check, other_of(local_world), "positive"), "grant its key the right to read and write there"
+    yield other_of(local_world).stream.partition(NW).read, "if it is granted already"
+    yield partial(check, other_of(local_world), "positive"), "if it is granted already"
     s3.client().delete_bucket_policy(Bucket=local_world.source["bucket"])
+    right, local_world.source = local_world.source, local_world.source | {"secret": "wrong"}
+    yield other_of(local_world).stream.partition(NW).read, "correct key_id and secret"
+    local_world.source = right
+    assert other_of(local_world).stream.partition(NW).read().num_rows == 1
     return [1]
 
 
 @of_a_server
 def a_full_disk_of_the_storage_gets_space(local_world: World, tmp_path: Path) -> Steps:
+    local_world.lake_options = {"attach_options": {"encrypted": True}, "staging": str(tmp_path / "staging")}
     with small_disk(tmp_path / "data", "4m") as folder:
         local_world.commit(SW, 5)
         local_world.land(NW, sales(1))
         filler = fill(folder)
-        yield "free space there, or move the storage to a larger disk or quota"
+        yield "failures.py: free space there | move the storage to a larger disk or quota"
         filler.unlink()
         local_world.ingest(NW)
         assert local_world.totals() == [1, 5]
-    return None
+        shutil.copytree(folder, tmp_path / "copy")
+    shutil.copytree(tmp_path / "copy", tmp_path / "data", dirs_exist_ok=True)
+    local_world.ingest(NW, force=True)
+    return [1, 5]
 
 
 @of_a_server
@@ -425,7 +466,7 @@ def a_reader_without_temporary_space_gets_another_folder(local_world: World) -> 
         pytest.MonkeyPatch.context() as environment,
     ):
         environment.setattr(tempfile, "tempdir", str(small))
-        yield read, "free space for temporary files, or set TMPDIR to another folder"
+        yield read, "set TMPDIR to another folder, with more space, and run it again"
         environment.setattr(tempfile, "tempdir", None)
         reader_copy._folder.cache_clear()  # as in another process
         assert read().num_rows == 1
@@ -439,11 +480,14 @@ def a_full_disk_of_the_catalog_gets_space(local_world: World, tmp_path: Path) ->
         local_world.commit(SW, 5)
         local_world.land(NW, sales(1))
         filler = fill(folder)
-        yield "free space there, or move the catalog to a larger disk or quota"
+        yield "failures.py: free space there | move the catalog to a larger disk or quota"
         filler.unlink()
         local_world.ingest(NW)
         assert local_world.totals() == [1, 5]
-    return None
+        shutil.copy(folder / "catalog.sqlite", tmp_path)
+    local_world.catalog["path"] = str(tmp_path / "catalog.sqlite")
+    local_world.ingest(NW, force=True)
+    return [1, 5]
 
 
 @of_a_server
@@ -482,7 +526,7 @@ def a_commit_that_others_overtook_is_run_again(
         with overtaken(None, lambda: other.commit(SW, next(totals))):
             local_world.commit(NW, total)
 
-    yield partial(beside_another, 1), "run it again, or raise commit_retries"
+    yield partial(beside_another, 1), "retry.py: run it again | raise commit_retries"
     local_world.ingest(NW)
     local_world.lake_options = {"commit_retries": 1}
     beside_another(2)
@@ -496,7 +540,7 @@ def columns_that_changed_while_files_were_registered_are_read_when_it_is_run_aga
     local_world.land(NW, sales(1))
     alter = partial(change, other_of(local_world), "ALTER TABLE sales ALTER total SET DEFAULT 7")
     with just_before("lake_assets.ingest.index.register.commit", alter):
-        yield "run it again."
+        yield "direct.py: run it again"
     return [1, 5]
 
 
@@ -510,7 +554,7 @@ def a_partition_that_was_committed_meanwhile_is_read_again(
     local_world.land(NW, sales(2), "b.parquet")
     other = other_of(local_world)
     with just_before("lake_assets.ingest.replace.replace_run.commit", partial(other.ingest, NW)):
-        yield "nothing was changed. Run it again"
+        yield "requirements.py: Run it again"
     return [1, 2]
 
 
@@ -528,6 +572,35 @@ def slow(world: World) -> None:
     """Ingest NW while maintenance of a day later removes the files that no commit has."""
     with just_before("lake_assets.ingest.replace.replace_run.commit", partial(other_of(world).tidy, days=1)):
         world.ingest(NW)
+
+
+@case
+def an_object_that_vanishes_while_it_is_read_is_left_out_when_it_is_run_again(
+    local_world: World, monkeypatch: pytest.MonkeyPatch
+) -> Steps:
+    for name, total in (("a.parquet", 1), ("b.parquet", 2)):
+        local_world.land(NW, sales(total), name)
+    unland = partial(local_world.unland, NW, "b.parquet")
+    with monkeypatch.context() as once, just_before("lake_assets.storage.arrow.ArrowStore.open", unland):
+        once.setattr("lake_assets.ingest.partition_run.TRIES", 1)
+        yield "storage_errors.py: run it again"
+    return [1]
+
+
+@case
+def rows_that_were_not_all_inserted_are_inserted_again(local_world: World, monkeypatch: pytest.MonkeyPatch) -> Steps:
+    local_world.lake_options = {"attach_options": {"encrypted": True}}
+    local_world.land(NW, sales(1))
+    statement = insert.insert_statement
+
+    def of_none(*arguments: Any) -> tuple[str, Any]:
+        sql, values = statement(*arguments)
+        return f"{sql} LIMIT 0", values
+
+    with monkeypatch.context() as fewer:
+        fewer.setattr(insert, "insert_statement", of_none)
+        yield "insert.py: Run it again"
+    return [1]
 
 
 @case
@@ -561,10 +634,10 @@ def a_constraint_of_today_is_dropped_or_other_rows_are_taken(local_world: World)
     snapshot(local_world, 3)
     local_world.execute("ALTER TABLE lake.sales ALTER total SET NOT NULL")
     back = partial(restore, local_world.stream, local_world.partition(NW))
-    yield partial(back, first), "or take rows that have a value there"
+    yield partial(back, first), "take rows that have a value there"
     back(second)
     assert local_world.totals() == [2]
-    yield partial(back, first), "nothing was changed. Drop the constraint by `ALTER TABLE "
+    yield partial(back, first), "Drop the constraint by `ALTER TABLE "
     change(local_world, 'ALTER TABLE main.sales ALTER "total" DROP NOT NULL')
     back(first)
     assert local_world.totals() == [None]
@@ -575,7 +648,7 @@ def a_constraint_of_today_is_dropped_or_other_rows_are_taken(local_world: World)
 def changes_are_exported_again_when_the_table_has_no_column_of_that_name_or_without_deltas(local_world: World) -> Steps:
     local_world.options = {"deltas": {"to": {"type": "local", "path": local_world.source["path"] + "-deltas"}}}
     local_world.land(NW, pa.table({"id": [0], "total": [1.0], "_change": [1]}))
-    yield "rename it, or remove `deltas` from the stream"
+    yield "remove `deltas` from the stream"
     local_world.options = {}
     return [1]
 
@@ -622,7 +695,8 @@ def changed_objects_whose_rows_were_deleted_are_moved_away_and_land_under_new_na
     assert local_world.totals() == [2]
     file.write_bytes(changed)
     Path(file.parent, "b.parquet").unlink()
-    yield partial(repair_indexed, local_world.stream), "; or move those that changed away, run it again, and land them"
+    attempt = partial(repair_indexed, local_world.stream)
+    yield attempt, "move those that changed away | run it again, and land them under new names"
     file.rename(Path(local_world.source["path"]).with_name("away"))
     repair_indexed(local_world.stream)
     local_world.land(NW, sales(3, 4, 5), "b.parquet")
@@ -635,7 +709,7 @@ def a_partitioning_that_the_paths_lack_is_altered(local_world: World) -> Steps:
     local_world.commit(NW, 1)
     change(local_world, "ALTER TABLE sales SET PARTITIONED BY (region, date, id)")
     local_world.land(NW, sales(2))
-    yield "in a client of the lake"
+    yield "` in a client of the lake"
     change(local_world, "ALTER TABLE main.sales SET PARTITIONED BY (region, date)")
     return [2]
 
@@ -667,7 +741,7 @@ def a_storage_that_is_not_that_of_the_catalog_is_corrected_or_overrides_it(local
     local_world.commit(SW, 5)
     local_world.land(NW, sales(1))
     local_world.storage = right | {"path": str(tmp_path / "moved")}
-    yield "correct `storage`; if the lake's files were moved there, set attach_options: {override_data_path: true}"
+    yield "correct `storage`; if the lake's files were moved there"
     local_world.storage = right
     local_world.ingest(NW)
     local_world.storage = right | {"path": str(Path(right["path"]).rename(tmp_path / "moved"))}
@@ -737,7 +811,7 @@ def a_table_without_a_partition_column_is_partitioned_by_the_others(local_world:
     change(local_world, "CREATE TABLE other (id BIGINT, total DOUBLE, region VARCHAR)")
     local_world.options = {"destination": {"table": "other"}}
     local_world.land(NW, sales(1))
-    yield partial(local_world.ingest, NW), "choose another table, or correct `partitions` in the config"
+    yield partial(local_world.ingest, NW), "correct `partitions` in the config"
     local_world.options |= {"partitions": {"region": {}}}
     local_world.ingest("region=NW")
     assert local_world.query("SELECT total, region FROM lake.other") == [(1.0, "NW")]
@@ -757,7 +831,7 @@ def a_table_of_another_type_than_the_declared_one_is_another_table(local_world: 
     local_world.commit(SW, 5)
     local_world.options = {"columns": {"total": {"type": "integer"}}}
     local_world.land(NW, pa.table({"total": pa.array([1], pa.int32())}))
-    yield ", or let the stream fill another table"
+    yield "let the stream fill another table"
     local_world.options |= {"destination": {"table": "other"}}
     local_world.ingest(NW)
     assert local_world.query("SELECT total FROM lake.other") == [(1,)]
@@ -783,7 +857,7 @@ def of_day_two(world: World) -> None:
 @case
 def a_field_that_has_its_first_value_in_a_list_is_in_another_table(local_world: World) -> Steps:
     of_day_two(local_world)
-    yield "make it a text or a struct in a transform, or fill another table"
+    yield "fill another table"
     local_world.options |= {"destination": {"table": "other"}}
     local_world.ingest(NW)
     assert local_world.query("SELECT total, s FROM lake.other") == [(1.0, {"a": [1]})]
@@ -838,14 +912,14 @@ def land(world: World, text: str, total: float) -> None:
 def a_partition_column_that_no_reader_sees_is_in_the_file(local_world: World) -> Steps:
     options = local_world.options = {"mode": "index", "layout": "{region}/{date}", "landing": {}}
     land(local_world, NW, 1)
-    yield "land the column in the file too (landing: keep_path_columns: true), or use mode: replace"
+    yield "land the column in the file too (landing: keep_path_columns: true)"
     shutil.rmtree(local_world.source["path"])
     local_world.options = options | {"landing": {"keep_path_columns": True}}
     land(local_world, NW, 1)
     local_world.ingest(NW)
     local_world.options = options | {"destination": {"table": "other"}}
     land(local_world, SW, 5)
-    yield partial(local_world.ingest, SW), "or use mode: replace"
+    yield partial(local_world.ingest, SW), "fitting.py: use mode: replace"
     local_world.options |= {"mode": "replace"}
     local_world.ingest(SW)
     assert local_world.query("SELECT total FROM lake.other") == [(5.0,)]

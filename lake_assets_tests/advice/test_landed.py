@@ -5,7 +5,9 @@ import shutil
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -33,8 +35,25 @@ large = Cases(pytest.mark.more)
 def an_empty_object_is_removed(local_world: World) -> Steps:
     local_world.land(NW, sales(1))
     text(local_world, "", "b.parquet")
-    yield "remove it"
+    yield "manifest.py: remove it"
     local_world.unland(NW, "b.parquet")
+    return [1]
+
+
+@case
+def a_damaged_object_is_removed(local_world: World) -> Steps:
+    local_world.commit(NW, 1)
+    text(local_world, "damaged", "b.parquet")
+    yield "read.py: remove it"
+    local_world.unland(NW, "b.parquet")
+    local_world.options = {"mode": "index", "destination": {"table": "registered"}}
+    local_world.ingest(NW)
+    text(local_world, "damaged", "b.parquet")
+    yield "candidates.py: remove it"
+    local_world.unland(NW, "b.parquet")
+    local_world.ingest(NW)
+    assert local_world.query("SELECT total FROM lake.registered") == [(1,)]
+    local_world.options = {}
     return [1]
 
 
@@ -50,7 +69,7 @@ def a_damaged_object_is_landed_again(local_world: World) -> Steps:
 def a_partition_without_objects_is_kept(local_world: World) -> Steps:
     local_world.commit(NW, 1)
     local_world.unland(NW)
-    yield "or set on_empty to "
+    yield "set on_empty to "
     local_world.options = {"on_empty": "keep"}
     return [1]
 
@@ -60,7 +79,7 @@ def a_partition_without_objects_is_cleared(local_world: World) -> Steps:
     local_world.commit(SW, 5)
     local_world.commit(NW, 1)
     local_world.unland(NW)
-    yield "or set on_empty to "
+    yield "set on_empty to "
     local_world.options = {"on_empty": "clear"}
     return [5]
 
@@ -148,10 +167,12 @@ def a_changed_object_replaces_the_partition_where_rows_are_appended(local_world:
     local_world.options = {"mode": "append"}
     local_world.commit(NW, 1)
     local_world.land(NW, sales(2))
-    yield "use --force"
-    yield "set on_changed: refresh"
+    yield "use --force | set on_changed: refresh"
+    local_world.ingest(NW, force=True)
+    assert local_world.totals() == [2]
+    local_world.land(NW, sales(3))
     local_world.options["on_changed"] = "refresh"
-    return [2]
+    return [3]
 
 
 @case
@@ -179,9 +200,13 @@ def what_lands_again_after_it_was_taken_away_gets_a_new_name(local_world: World)
 def an_upload_that_is_not_finished_is_renamed(local_world: World) -> Steps:
     local_world.options = {"format": "csv"}
     part = Path(local_world.land(NW, b"total\n1.0\n", "a.csv.filepart"))
-    yield "set `files: '*.filepart'` to read such objects"
-    yield "rename the object when it is complete"
+    yield "rename the object when it is complete | to read such objects"
+    local_world.options["files"] = "*.filepart"
+    local_world.ingest(NW)
+    assert local_world.totals() == [1]
+    local_world.options = {"format": "csv", "destination": {"table": "renamed"}}
     part.rename(part.with_suffix(""))
+    local_world.ingest(NW)
     return [1]
 
 
@@ -190,7 +215,7 @@ def a_registered_object_that_has_changed_is_repaired(local_world: World) -> Step
     local_world.options = {"mode": "index"}
     local_world.commit(NW, 1)
     local_world.land(NW, sales(2, 3))
-    yield "run `lake-assets index sales --repair`"
+    yield "run `lake-assets index "
     repair_indexed(local_world.stream)
     return [2, 3]
 
@@ -202,6 +227,28 @@ def a_file_of_another_type_is_registered_with_that_of_the_table(local_world: Wor
     parquet(local_world, id=[0], total=pa.array([1], pa.float32()))
     yield "land it with the table's type"
     local_world.land(NW, sales(1))
+    return [1, 5]
+
+
+@case
+def a_file_that_duckdb_cannot_read_is_written_in_another_form(local_world: World) -> Steps:
+    local_world.options = {"mode": "index"}
+    local_world.land(NW, sales(1), use_dictionary=False, column_encoding="BYTE_STREAM_SPLIT")
+    yield "let its writer write it in another form"
+    local_world.land(NW, sales(1))
+    return [1]
+
+
+@case
+def a_file_whose_bounds_cannot_be_read_is_read_in_another_mode(
+    local_world: World, monkeypatch: pytest.MonkeyPatch
+) -> Steps:
+    local_world.options = {"mode": "index"}
+    local_world.commit(SW, 5)
+    local_world.land(NW, sales(1))
+    monkeypatch.setattr("lake_assets.lake.commit.candidates.file_facts", Mock(side_effect=duckdb.Error("no bound")))
+    yield "candidates.py: use mode: replace"
+    local_world.options = {"mode": "replace"}
     return [1, 5]
 
 
@@ -223,6 +270,9 @@ def a_lake_that_does_not_exist_is_created_by_an_ingest(local_world: World) -> St
     local_world.land(NW, sales(1))
     yield local_world.stream.partition(NW).read, "ingest a partition first"
     local_world.ingest(NW)
+    right, local_world.catalog = local_world.catalog, local_world.catalog | {"path": f"{local_world.catalog['path']}s"}
+    yield local_world.stream.partition(NW).read, "correct the config"
+    local_world.catalog = right
     return [1]
 
 
@@ -254,9 +304,9 @@ def a_snapshot_that_lacks_the_partition_is_chosen_again(local_world: World) -> S
     assert before is not None
     assert first is not None
     partition = local_world.stream.partition(NW)
-    yield partial(partition.restore, before), "`lake-assets history sales --partition region=NW,date=2026-02-11`"
+    yield partial(partition.restore, before), "` lists its snapshots"
     assert first in [entry.snapshot for entry in partition.history()]
-    yield partial(partition.restore, first + 99), "`lake-assets history sales` lists"
+    yield partial(partition.restore, first + 99), "` lists the snapshots that can be read"
     partition.restore(first)
     local_world.options = {"on_empty": "keep"}
     yield partition.release, "nothing was changed"
@@ -295,12 +345,17 @@ def a_lost_data_file_is_written_again(local_world: World) -> Steps:
     local_world.options = {"mode": "append"}
     for name, total in (("a.parquet", 1), ("b.parquet", 2)):
         local_world.commit(NW, total, name=name)
-    Path(local_world.live_files()[0]).unlink()
+    lost = Path(local_world.live_files()[0])
+    away = lost.rename(lost.with_name("away"))
 
     def compacted() -> None:
         for done in compact(local_world.stream, 2, local_world.sessions):
             raise LakeAssetsError("the partition was left:", done.why or "")
 
+    yield compacted, "compaction.py: restore it"
+    away.rename(lost)
+    assert local_world.totals() == [1, 2]
+    lost.unlink()
     yield compacted, "ingest the partition again with --force"
     local_world.ingest(NW, force=True)
     return [1, 2]
@@ -337,9 +392,12 @@ def a_link_that_leads_back_to_itself_is_removed(local_world: World) -> Steps:
     local_world.land(NW, sales(1))
     link = Path(local_world.source["path"]) / "region=NW/date=2026-02-11/b.parquet"
     link.symlink_to(link)
-    yield "remove or correct the link"
+    yield "local.py: remove the link | local.py: correct it"
     link.unlink()
-    return [1]
+    local_world.ingest(NW)
+    assert local_world.totals() == [1]
+    link.symlink_to("batch_1.parquet")
+    return [1, 1]
 
 
 @case
@@ -383,7 +441,7 @@ def a_column_with_a_name_of_the_deltas_is_renamed(local_world: World) -> Steps:
     local_world.ingest(SW)
     local_world.options = {"deltas": {"to": {"type": "local", "path": local_world.source["path"] + "-deltas"}}}
     parquet(local_world, id=[0], total=[1.0], _change=[1])
-    yield "rename it"
+    yield "exporter.py: rename it"
     change(local_world, "ALTER TABLE sales RENAME COLUMN _change TO changed")
     parquet(local_world, id=[0], total=[1.0], changed=[1])
     return [1, 5]
@@ -394,9 +452,12 @@ def a_changed_object_is_restored_where_rows_are_appended(local_world: World) -> 
     local_world.options = {"mode": "append"}
     local_world.commit(NW, 1)
     local_world.land(NW, sales(2))
-    yield "restore it"
+    yield "compare_objects.py: restore it | land its content under a new name"
     local_world.land(NW, sales(1))
-    return [1]
+    local_world.ingest(NW)
+    assert local_world.totals() == [1]
+    local_world.land(NW, sales(2), "b.parquet")
+    return [1, 2]
 
 
 @case
@@ -407,7 +468,12 @@ def rows_whose_objects_were_taken_away_are_kept_until_these_are_put_back(local_w
     yield partial(local_world.ingest, NW, force=True), "put them back"
     local_world.land(NW, sales(1))
     local_world.ingest(NW)
-    return [1, 2]
+    assert local_world.totals() == [1, 2]
+    local_world.options["on_changed"] = "refresh"
+    again = Path(local_world.land(NW, sales(3)))
+    yield "land what is there now under new names"
+    again.rename(again.with_name("c.parquet"))
+    return [1, 2, 3]
 
 
 @case
@@ -457,7 +523,7 @@ def an_archive_with_another_object_of_the_name_loses_it(
         local_world.commit(NW, 1)
         raise LakeAssetsError("an object was left:", caplog.messages[-1])
 
-    yield warned, "remove or rename the one in the archive"
+    yield warned, "rename the one in the archive"
     taken.rename(taken.with_name("other"))
     local_world.tidy()
     assert taken.exists()
@@ -527,10 +593,7 @@ def objects_of_a_partition_go_before_it_is_forgotten(local_world: World) -> Step
     local_world.land(NW, sales())
     local_world.options = {"on_empty": "keep"}
     local_world.ingest(NW)
-    yield (
-        partial(forget, local_world.stream, [local_world.partition(NW)]),
-        "remove them first, or leave its ledger rows",
-    )
+    yield partial(forget, local_world.stream, [local_world.partition(NW)]), "remove them first"
     local_world.unland(NW)
     forget(local_world.stream, [local_world.partition(NW)])
     return [5]
@@ -539,8 +602,13 @@ def objects_of_a_partition_go_before_it_is_forgotten(local_world: World) -> Step
 @case
 def columns_are_inferred_from_what_has_landed(local_world: World) -> Steps:
     Path(local_world.source["path"]).mkdir()
-    yield partial(inferred_columns, local_world.stream), "land an object, or correct the stream's source"
+    yield partial(inferred_columns, local_world.stream), "land an object"
     local_world.land(NW, sales(1))
+    assert list(inferred_columns(local_world.stream)) == ["id", "total"]
+    right, local_world.source = local_world.source, local_world.source | {"path": f"{local_world.source['path']}s"}
+    Path(local_world.source["path"]).mkdir()
+    yield partial(inferred_columns, local_world.stream), "correct the stream's source"
+    local_world.source = right
     assert list(inferred_columns(local_world.stream)) == ["id", "total"]
     local_world.ingest(NW)
     return [1]
@@ -592,14 +660,22 @@ def rows_that_have_left_a_partition_are_landed_again(local_world: World) -> Step
 def a_registered_object_with_names_in_another_case_gets_another_name(local_world: World) -> Steps:
     local_world.options = {"mode": "index"}
     local_world.commit(SW, 5)
-    local_world.commit(NW, 1)
+    registered = Path(local_world.land(NW, sales(1)))
+    local_world.ingest(NW)
+    content, times = registered.read_bytes(), registered.stat()
     changed = Path(local_world.land(NW, sales(2).rename_columns(["id", "TOTAL"])))
 
     def repaired() -> None:
         for error in repair_indexed(local_world.stream).errors:
             raise error
 
-    yield repaired, "Or land its content under another name, remove it, run this again, and then `lake-assets index`"
+    yield repaired, "restore the registered object"
+    registered.write_bytes(content)
+    os.utime(registered, ns=(times.st_atime_ns, times.st_mtime_ns))
+    repaired()
+    assert local_world.totals() == [1, 5]
+    changed = Path(local_world.land(NW, sales(2).rename_columns(["id", "TOTAL"])))
+    yield repaired, "land its content under another name | verify.py: remove it | run this again, and then `lake-assets"
     changed.rename(changed.with_name("b.parquet"))
     repaired()
     assert all(outcome.error is None for outcome in index_all(local_world.stream))

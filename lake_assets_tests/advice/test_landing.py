@@ -107,7 +107,7 @@ def a_column_that_is_not_declared_is_left_out_or_is(local_world: World) -> Steps
     kinds = {"region": "string", "date": "date", "id": "bigint", "total": "double"}
     local_world.options = {"landing": {"columns": kinds}}
     table = rows(1, 1).append_column("note", pa.array(["a"]))
-    yield partial(land, local_world, table), "; leave the others out, or declare them in the config"
+    yield partial(land, local_world, table), "leave the others out | declare them in the config"
     land(local_world, table.drop_columns("note"))
     local_world.ingest(NW)
     local_world.options = {"landing": {"columns": kinds | {"note": "string"}}, "schema_policy": "evolve"}
@@ -123,7 +123,7 @@ def a_column_of_another_kind_is_converted_or_declared_so(local_world: World) -> 
     local_world.options = {"landing": {"columns": kinds}}
     table = rows(1, 1)
     times = table.set_column(2, "id", pa.array([5], pa.timestamp("us")))
-    yield partial(land, local_world, times), "convert it before, or declare another type in the config"
+    yield partial(land, local_world, times), "convert it before | declare another type in the config"
     land(local_world, times.set_column(2, "id", times["id"].cast(pa.int64())))
     local_world.ingest(NW)
     assert local_world.query("SELECT id FROM lake.sales") == [(5,)]
@@ -166,7 +166,8 @@ def columns_that_another_process_has_fixed_are_declared_or_kept(local_world: Wor
     with writer(local_world) as ours, writer(local_world) as other:
         ours.schema(lambda: texts.schema)
         other.write(rows(1, 1))
-        yield partial(ours.write, texts), "land records that have them, or declare the right ones as landing.columns"
+        attempt = partial(ours.write, texts)
+        yield attempt, "land records that have them | declare the right ones as landing.columns in the config"
         ours.write(rows(3, 1))
     local_world.ingest(NW)
     assert local_world.totals() == [1, 3]
@@ -182,7 +183,7 @@ def columns_that_another_process_has_fixed_are_declared_or_kept(local_world: Wor
 @case
 def a_file_of_records_is_named_by_its_path(local_world: World, tmp_path: Path) -> Steps:
     (tmp_path / "a.jsonl").write_text(GOOD)
-    yield partial(land_file, local_world, tmp_path / "b.jsonl"), "correct its path"
+    yield partial(land_file, local_world, tmp_path / "b.jsonl"), "read_records.py: correct its path"
     land_file(local_world, tmp_path / "a.jsonl")
     local_world.ingest(NW)
     return [1.5]
@@ -210,7 +211,7 @@ def a_file_of_records_may_be_read_by_its_user(local_world: World, root: Path) ->
 @case
 def a_file_of_records_has_another_format_than_its_name(local_world: World, tmp_path: Path) -> Steps:
     (file := tmp_path / "a.parquet").write_text(GOOD)
-    yield partial(land_file, local_world, file), "name its format with --format, or let its writer write it again"
+    yield partial(land_file, local_world, file), "name its format with --format | let its writer write it again"
     land_file(local_world, file, "jsonl")
     pq.write_table(rows(2, 1), file)
     land_file(local_world, file)
@@ -231,8 +232,7 @@ def a_file_of_records_whose_name_shows_no_format_is_given_one(local_world: World
 def a_file_of_records_whose_name_is_no_text_is_renamed_or_piped(local_world: World, tmp_path: Path) -> Steps:
     file = tmp_path / os.fsdecode(b"a\xff.csv")
     file.write_text("region,date,id,total\nNW,2026-02-11,1,1.5\n")
-    yield partial(land_file, local_world, str(file)), "rename it"
-    yield partial(land_file, local_world, str(file)), ", or pipe it in: `land STREAM --format "
+    yield partial(land_file, local_world, str(file)), "read_records.py: rename it | pipe it in: `land STREAM --format "
     with file.open("rb") as pipe, writer(local_world) as landing:
         for records in read_records(pipe, "-", "csv", landing.schema, 0):
             landing.accept(records)
@@ -268,18 +268,23 @@ def a_column_of_parquet_that_no_lake_holds_is_a_text(local_world: World, tmp_pat
 @case
 def files_that_the_stream_would_not_read_get_another_pattern(local_world: World) -> Steps:
     local_world.options = {"files": "part-*.parquet"}
-    yield partial(land, local_world, rows(1, 1)), "write files: '*.parquet', or another pattern that matches them"
-    local_world.options = {"files": "*.parquet"}
-    land(local_world, rows(1, 1))
+    yield partial(land, local_world, rows(1, 1)), "write files: '*.parquet' | another pattern that matches them"
+    for pattern in ("*.parquet", "batch_*.parquet"):
+        local_world.options = {"files": pattern}
+        land(local_world, rows(1, 1))
     local_world.ingest(NW)
-    return [1]
+    return [1, 1]
 
 
 @case
 def an_output_that_cannot_be_made_is_created(local_world: World) -> Steps:
     folder = Path(local_world.source["path"])
     folder.write_text("in the way")
-    yield partial(land, local_world, rows(1, 1)), "create this folder, or correct its path in the config"
+    yield partial(land, local_world, rows(1, 1)), "create this folder | correct its path in the config"
+    wrong, local_world.source = local_world.source, {"type": "local", "path": str(folder.with_name("other"))}
+    land(local_world, rows(1, 1))
+    assert len(list(Path(local_world.source["path"]).rglob("*.parquet"))) == 1
+    local_world.source = wrong
     folder.unlink()
     folder.mkdir()
     land(local_world, rows(1, 1))
@@ -300,7 +305,7 @@ def a_web_server_is_no_output(local_world: World) -> Steps:
 
 
 @case
-def records_of_which_some_have_arrived_are_landed_again(local_world: World) -> Steps:
+def records_of_which_some_have_arrived_are_landed_again(local_world: World, tmp_path: Path) -> Steps:
     local_world.options = {"landing": {"retries": 0, "max_in_flight": 1}}
     records = pa.concat_tables([rows(1, 1), rows(2, 1, "SW")])
     blocked = Path(local_world.source["path"], "region=SW")
@@ -315,8 +320,12 @@ def records_of_which_some_have_arrived_are_landed_again(local_world: World) -> S
             errors.append(error)
             raise
 
-    yield fails, "start it, or correct it in the config. Delete the files "
-    yield fails, ", which have arrived, before you land their records again"
+    yield fails, "deliver.py: start it"
+    yield fails, "correct it in the config. Delete the files"
+    wrong, local_world.source = local_world.source, {"type": "local", "path": str(tmp_path / "other")}
+    land(local_world, records)
+    assert len(list(Path(local_world.source["path"]).rglob("*.parquet"))) == 2
+    local_world.source = wrong
     blocked.unlink()
     for error in errors:
         (pattern,) = (word for word in error.hint.replace(",", "").split() if word.startswith("batch_*"))
@@ -366,19 +375,19 @@ def a_buffer_is_a_folder(local_world: World, tmp_path: Path) -> Steps:
 @case
 def a_full_buffer_is_drained_of_what_has_arrived(local_world: World, tmp_path: Path) -> Steps:
     table = rows(0, 20_000).set_column(3, "total", pa.array(np.random.default_rng(1).random(20_000)))
-    with small_disk(tmp_path / "buffer", "300k"):
+    with small_disk(tmp_path / "buffer", "500k"):
+        (tmp_path / "buffer/other").write_bytes(b"x" * 200_000)
         local_world.options = {"landing": {"batch": {"records": 20_000}, "buffer": {"path": str(tmp_path / "buffer")}}}
         land(local_world, table)
-        yield (
-            partial(land, local_world, table),
-            "or set landing.buffer.retention_days: 0 and run `lake-assets land",
-        )
-        yield partial(land, local_world, table), "--drain`, which deletes what has arrived"
+        yield partial(land, local_world, table), "buffer.py: free some space"
+        (tmp_path / "buffer/other").unlink()
+        land(local_world, table)
+        yield partial(land, local_world, table), "set landing.buffer.retention_days: 0 and run `lake-assets land"
         local_world.options["landing"]["buffer"]["retention_days"] = 0
         drained(local_world)
         land(local_world, table)
     local_world.ingest(NW)
-    assert local_world.query("SELECT count(*) FROM lake.sales") == [(40_000,)]
+    assert local_world.query("SELECT count(*) FROM lake.sales") == [(60_000,)]
     return None
 
 
@@ -398,7 +407,7 @@ def a_buffered_batch_is_readable_for_the_user_who_drains(local_world: World, roo
         with plain_user():
             drained(local_world)
 
-    yield by_user, "let this user read it"
+    yield by_user, "let this user read it, and drain again"
     for path in (root / "buffer").rglob("batch*"):
         path.chmod(0o644)
     by_user()

@@ -90,7 +90,7 @@ def two_values_of_a_folder_are_separated(local_world: World) -> Steps:
 @case
 def a_granularity_has_one_of_five_names(local_world: World) -> Steps:
     local_world.options = {"layout": "region={region}/date={date,,DAY}"}
-    yield load(local_world), "write YY, MM, WW, DD or HH, or leave it out"
+    yield load(local_world), "write YY, MM, WW, DD or HH | grammar.py: leave it out"
     local_world.options = {"layout": "region={region}/date={date,,YY}-{date,,MM}-{date,,DD}"}
     write(local_world)
     local_world.ingest(NW)
@@ -121,10 +121,13 @@ def folders_of_a_layout_are_below_the_source_and_have_names(local_world: World) 
 
 @case
 def brackets_of_a_layout_are_closed_around_a_column(local_world: World) -> Steps:
-    yield with_layout(local_world, "region={region}}/date={date}"), "remove it, or write {column,default,granularity}"
+    attempt = with_layout(local_world, "region={region}}/date={date}")
+    yield attempt, "grammar.py: remove it | write {column,default,granularity}"
+    with_layout(local_world, "region={region}/date={date}")()
     yield with_layout(local_world, "region={region/date={date}"), "write {column,default,granularity}"
     yield with_layout(local_world, "region={region,a,,b}/date={date}"), "write {column,default,granularity}"
-    yield with_layout(local_world, "region={region,'a}/date={date}"), "close it before , or } and write ' in it twice"
+    attempt = with_layout(local_world, "region={region,'a}/date={date}")
+    yield attempt, "close it before } or a comma, and write ' in it twice"
     yield with_layout(local_world, "region={}/date={date}"), "write {column} or {now(),,YY}"
     yield with_layout(local_world, "region={region}{date}"), "put a text between, such as -"
     with_layout(local_world, "region={region,'it''s',}-{date}")()
@@ -136,8 +139,8 @@ def brackets_of_a_layout_are_closed_around_a_column(local_world: World) -> Steps
 @case
 def the_time_of_a_run_has_a_granularity_and_a_name(local_world: World) -> Steps:
     region = "region={region}/date={date}/"
-    yield with_layout(local_world, region + "{now()}"), ",,YY}, or MM, WW, DD, HH"
-    yield with_layout(local_world, region + "{today(),,YY}"), ",,YY}, or quote the name"
+    yield with_layout(local_world, region + "{now()}"), ",,YY}, with YY, MM, WW, DD or HH"
+    yield with_layout(local_world, region + "{today(),,YY}"), ",,YY}"
     yield with_layout(local_world, region + "date={now(),,YY}"), "give the folder another name"
     with_layout(local_world, region + "year={now(),,YY}")()
     land_at(local_world, "region=NW/date=2026-02-11/year=2026/a.parquet", 1)
@@ -149,11 +152,9 @@ def the_time_of_a_run_has_a_granularity_and_a_name(local_world: World) -> Steps:
 @case
 def values_in_names_of_files_are_between_texts(local_world: World) -> Steps:
     yield with_layout(local_world, "region={region}", "b/{date}_*.parquet"), "write the folders as `layout`"
-    yield (
-        with_layout(local_world, "region={region}", "{date}_{now(),,YY}.parquet"),
-        "write * for the time in the name of",
-    )
-    yield with_layout(local_world, "region={region}", "{date}"), "write the text behind it, such as .parquet, or *"
+    attempt = with_layout(local_world, "region={region}", "{date}_{now(),,YY}.parquet")
+    yield attempt, "write * for the time in the name of"
+    yield with_layout(local_world, "region={region}", "{date}"), "write the text behind it, such as .parquet"
     with_layout(local_world, "region={region}/b", "{date}_*.parquet")()
     land_at(local_world, "region=NW/b/2026-02-11_7.parquet", 1)
     local_world.ingest(NW)
@@ -165,9 +166,9 @@ def a_number_of_a_path_has_digits_and_64_bits(local_world: World) -> Steps:
     local_world.options = {"partitions": {"region": {"type": "integer"}} | DATE}
     land_at(local_world, "region=7/date=2026-02-11/a.parquet", 1)
     yield partial(local_world.ingest, "region=seven,date=2026-02-11"), "write it in the digits 0 to 9, such as 2026"
-    local_world.ingest("region=7,date=2026-02-11")
     large = f"region={2**63}/date=2026-02-11"
-    yield partial(local_world.ingest, large.replace("/", ",")), ", or use type: string"
+    yield partial(local_world.ingest, large.replace("/", ",")), "write a number from | use type: string"
+    local_world.ingest("region=7,date=2026-02-11")
     land_at(local_world, f"{large}/a.parquet", 2)
     local_world.options = {"destination": {"table": "texts"}}
     local_world.ingest(large.replace("/", ","))
@@ -188,7 +189,7 @@ def a_folder_that_is_a_value_alone_gets_a_name(local_world: World) -> Steps:
 @case
 def files_and_nested_folders_do_not_both_have_values(local_world: World) -> Steps:
     local_world.options = {"layout": {"template": "region={region}", "nested": True}, "files": "{date}_*.parquet"}
-    yield load(local_world), "name the values in the layout only, or leave nested and compat out"
+    yield load(local_world), "name the values in the layout only | leave nested and compat out"
     local_world.options = {"layout": {"template": "region={region}/date={date}", "nested": True}}
     load(local_world)()
     local_world.options = {"layout": "region={region}", "files": "{date}_*.parquet"}
@@ -234,7 +235,7 @@ def paths_of_olake_have_no_time_zone(local_world: World) -> Steps:
 @case
 def a_value_that_leads_out_of_the_source_is_another(local_world: World) -> Steps:
     local_world.options = OF_AT | {"layout": OLAKE}
-    yield partial(local_world.ingest, "region=..,date=2026-02-11"), "use another value, or leave compat out"
+    yield partial(local_world.ingest, "region=..,date=2026-02-11"), "use another value | leave compat out"
     write(local_world, at=[DAY])
     local_world.ingest(NW)
     assert local_world.totals() == [1]
@@ -250,7 +251,7 @@ def a_value_that_leads_out_of_the_source_is_another(local_world: World) -> Steps
 @case
 def a_column_that_the_layout_needs_is_added_or_has_a_default(local_world: World) -> Steps:
     local_world.options = {"layout": "region={region}/date={date}/store={store}", "path_columns": {"store": "string"}}
-    yield partial(write, local_world), "add it, or give it a default: "
+    yield partial(write, local_world), "give it a default: "
     write(local_world, date=[DAY], store=["a"])
     local_world.options["layout"] = "region={region}/date={date}/store={store,unknown}"
     write(local_world, date=[DAY], total=[2.0])
@@ -262,10 +263,8 @@ def a_column_that_the_layout_needs_is_added_or_has_a_default(local_world: World)
 def a_type_that_paths_cannot_hold_is_cast(local_world: World) -> Steps:
     for kind in (pa.binary(), pa.float64()):
         values = pa.array(["7"]).cast(kind)
-        yield (
-            partial(write, local_world, date=[DAY], region=values),
-            "cast it to a string, an integer, a decimal, a date or",
-        )
+        attempt = partial(write, local_world, date=[DAY], region=values)
+        yield attempt, "cast it to a string, an integer, a decimal, a date or"
     for kind in (pa.string(), pa.int64(), pa.decimal128(19, 0)):
         write(local_world, date=[DAY], region=pa.array([7]).cast(kind))
     local_world.ingest("region=7,date=2026-02-11")
@@ -287,7 +286,7 @@ def a_column_whose_part_is_in_the_path_is_a_time(local_world: World) -> Steps:
 @case
 def a_column_that_is_no_time_has_no_granularity(local_world: World) -> Steps:
     local_world.options = {"partitions": {"year": {"type": "year", "start": "2026-01-01"}}, "layout": "{year,,YY}"}
-    yield partial(write, local_world, year=[2026]), "or leave the granularity out of the layout"
+    yield partial(write, local_world, year=[2026]), "leave the granularity out of the layout"
     local_world.options["layout"] = "{year}"
     write(local_world, year=[2026])
     local_world.ingest("year=2026")
@@ -321,7 +320,8 @@ def a_part_of_a_time_is_written_as_the_layout_has_it(local_world: World) -> Step
 @case
 def a_partition_is_named_by_values_that_a_path_has(local_world: World) -> Steps:
     local_world.land(NW, sales(1))
-    yield partial(local_world.stream.partition, region=1.5, date=DAY), "give a text, a whole number, a date, or None"
+    attempt = partial(local_world.stream.partition, region=1.5, date=DAY)
+    yield attempt, "give a text, a whole number, a date | None for NULL"
     assert str(local_world.stream.partition(region="NW", date=DAY).partition) == "region=NW/date=2026-02-11"
     assert str(local_world.stream.partition(region=7, date=None).partition).endswith("date=__HIVE_DEFAULT_PARTITION__")
     return None
@@ -352,6 +352,7 @@ def a_number_is_written_as_its_folder(local_world: World) -> Steps:
     local_world.options = {"partitions": {"region": {"type": "integer"}} | DATE}
     file = land_at(local_world, "region=007/date=2026-02-11/a.parquet", 1)
     yield partial(local_world.ingest, "region=007,date=2026-02-11"), ", and move objects of other folders there"
+    yield partial(status, local_world), "move the object there"
     file.parents[1].rename(file.parents[2] / "region=7")
     local_world.ingest("region=7,date=2026-02-11")
     return [1]
@@ -361,7 +362,8 @@ def a_number_is_written_as_its_folder(local_world: World) -> Steps:
 def a_null_of_the_path_is_written_as_such(local_world: World) -> Steps:
     folder = "region=__HIVE_DEFAULT_PARTITION__/date=2026-02-11"
     land_at(local_world, f"{folder}/a.parquet", 1)
-    yield partial(local_world.ingest, "region=,date=2026-02-11"), " for NULL, or set `empty: value` or `empty: null`"
+    attempt = partial(local_world.ingest, "region=,date=2026-02-11")
+    yield attempt, " for NULL | set `empty: value` or `empty: null` for the column in the config"
     local_world.ingest(folder.replace("/", ","))
     assert local_world.totals() == [1]
     local_world.options = {"partitions": {"region": {"empty": "null"}} | DATE}
@@ -372,8 +374,10 @@ def a_null_of_the_path_is_written_as_such(local_world: World) -> Steps:
 @case
 def bytes_of_a_partition_are_a_text(local_world: World) -> Steps:
     broken = b"M\xfcnchen".decode(errors="surrogateescape")
-    yield partial(local_world.ingest, f"region={broken},date=2026-02-11"), "write it in UTF-8, or rename the folder"
-    land_at(local_world, "region=München/date=2026-02-11/a.parquet", 1)
+    attempt = partial(local_world.ingest, f"region={broken},date=2026-02-11")
+    yield attempt, "write it in UTF-8 | partition.py: rename the folder"
+    folder = land_at(local_world, "region=München/date=2026-02-11/a.parquet", 1).parents[1]
+    folder.rename(folder.with_name(f"region={broken}")).rename(folder)
     local_world.ingest("region=München,date=2026-02-11")
     return [1]
 
@@ -384,7 +388,7 @@ def bytes_of_a_partition_are_a_text(local_world: World) -> Steps:
 @case
 def a_folder_whose_encoding_is_not_utf_8_is_renamed(local_world: World) -> Steps:
     file = land_at(local_world, "region=M%FCnchen/date=2026-02-11/a.parquet", 1)
-    yield partial(status, local_world), "rename the folder"
+    yield partial(status, local_world), "hive.py: rename the folder"
     file.parents[1].rename(file.parents[2] / "region=M%C3%BCnchen")
     status(local_world)
     local_world.ingest("region=München,date=2026-02-11")
@@ -395,7 +399,7 @@ def a_folder_whose_encoding_is_not_utf_8_is_renamed(local_world: World) -> Steps
 def a_name_that_is_not_utf_8_is_renamed(local_world: World) -> Steps:
     file = land_at(local_world, "region=NW/date=2026-02-11/a.parquet", 1)
     other = file.rename(file.with_name(b"\xfc.parquet".decode(errors="surrogateescape")))
-    yield partial(status, local_world), "rename it"
+    yield partial(status, local_world), "locator.py: rename it"
     other.rename(file)
     local_world.ingest(NW)
     return [1]
@@ -404,8 +408,10 @@ def a_name_that_is_not_utf_8_is_renamed(local_world: World) -> Steps:
 @case
 def a_hidden_object_is_renamed(local_world: World) -> Steps:
     file = land_at(local_world, "region=NW/date=2026-02-11/_a.parquet", 1)
-    yield partial(status, local_world), "rename the file, or the folder if the layout cannot produce it"
-    file.rename(file.with_name("a.parquet"))
+    yield partial(status, local_world), "rename the file"
+    hidden = file.rename(file.with_name("a.parquet")).parents[1].rename(file.parents[2] / "_NW")
+    yield partial(status, local_world), "the folder if the layout cannot produce it"
+    hidden.rename(hidden.with_name("region=NW"))
     status(local_world)
     local_world.ingest(NW)
     return [1]
@@ -414,13 +420,14 @@ def a_hidden_object_is_renamed(local_world: World) -> Steps:
 @case
 def an_object_of_another_name_is_moved_away_or_is_data(local_world: World) -> Steps:
     file = land_at(local_world, "region=NW/date=2026-02-11/a.pq", 1)
-    yield partial(status, local_world), "correct `files`, or move the object away"
+    yield partial(status, local_world), "correct `files` | move the object away"
     local_world.options = {"files": "*.pq"}
     status(local_world)
     local_world.ingest(NW)
     assert local_world.totals() == [1]
     local_world.options = {}
-    file.rename(file.parents[3] / "a.pq")
+    file.rename(Path(local_world.source["path"]).with_name("a.pq"))
+    status(local_world)
     return None
 
 
@@ -465,7 +472,8 @@ def a_partition_that_the_lake_has_decomposed_is_exact(local_world: World) -> Ste
 @case
 def a_folder_without_a_value_is_renamed_or_has_a_meaning(local_world: World) -> Steps:
     file = land_at(local_world, "region=/date=2026-02-11/a.parquet", 1)
-    yield partial(status, local_world), "set `empty: value` or `empty: null` for the column in the config, or rename"
+    attempt = partial(status, local_world)
+    yield attempt, "set `empty: value` or `empty: null` for the column in the config | rename the folder ("
     local_world.options = {"partitions": {"region": {"empty": "value"}} | DATE}
     status(local_world)
     local_world.ingest("region=,date=2026-02-11")
@@ -483,7 +491,7 @@ def a_folder_without_a_value_is_renamed_or_has_a_meaning(local_world: World) -> 
 def a_value_that_the_config_lacks_is_added_or_none_are_named(local_world: World) -> Steps:
     local_world.land(NW, sales(1))
     local_world.options = {"partitions": {"region": {"values": ["NE"]}} | DATE}
-    yield "add it to `values`, or leave `values` out so that new ones are found"
+    yield "add it to `values` | leave `values` out so that new ones are found"
     local_world.options = {"partitions": {"region": {"values": ["NE", "NW"]}} | DATE}
     local_world.ingest(NW)
     assert local_world.totals() == [1]
@@ -497,7 +505,7 @@ def a_day_after_the_end_moves_it(local_world: World) -> Steps:
     local_world.land(NW, sales(1))
     for end in ({"end": "2026-02-11"}, {}):
         local_world.options = {"partitions": {"region": {}, "date": DATE["date"] | {"end": "2026-02-10"}}}
-        yield "move `end`, or leave it out"
+        yield "move `end` | calendar.py: leave it out"
         local_world.options = {"partitions": {"region": {}, "date": DATE["date"] | end}}
         local_world.ingest(NW, force=True)
     return [1]
@@ -516,7 +524,8 @@ def a_day_of_the_future_is_ingested_anyway(local_world: World) -> Steps:
 def a_day_that_is_null_is_ingested_anyway_or_landed(local_world: World) -> Steps:
     folder = "region=NW/date=__HIVE_DEFAULT_PARTITION__"
     land_at(local_world, f"{folder}/a.parquet", 1)
-    yield partial(local_world.ingest, folder.replace("/", ",")), "ingest it with `--outside`, or land its rows with"
+    attempt = partial(local_world.ingest, folder.replace("/", ","))
+    yield attempt, "ingest it with `--outside` | land its rows with a value of"
     local_world.ingest(folder.replace("/", ","), outside=True)
     assert local_world.query("SELECT date, total FROM lake.sales") == [(None, 1)]
     local_world.commit(NW, 2)
@@ -543,7 +552,7 @@ def a_day_of_the_future_is_ingested_by_the_sensor_when_it_comes() -> Steps:
 def a_value_in_the_rows_is_of_the_type_of_its_column(local_world: World) -> Steps:
     local_world.options = {"partitions": {"shop": {"in": "rows", "type": "integer"}}}
     land_rows(local_world, pa.table({"total": [1.0, 2.0], "shop": ["7", "b"]}))
-    yield partial(local_world.stream.ingest, "shop=*"), "correct the value, or the type in the config"
+    yield partial(local_world.stream.ingest, "shop=*"), "row_values.py: correct the value | the type in the config"
     land_rows(local_world, pa.table({"total": [1.0, 2.0], "shop": ["7", "8"]}))
     local_world.stream.ingest("shop=*")
     assert local_world.query("SELECT shop, total FROM lake.sales ORDER BY 1") == [(7, 1), (8, 2)]
@@ -570,7 +579,7 @@ def a_column_from_which_a_day_is_derived_is_a_time_or_another(local_world: World
     local_world.options = IN_ROWS
     rows = {"total": [1.0], "at": [20260211], "sold": [DAY]}
     land_rows(local_world, pa.table(rows))
-    yield partial(local_world.ingest, "date=2026-02-11"), " in it, or name another column as `from` of "
+    yield partial(local_world.ingest, "date=2026-02-11"), "name another column as `from` of "
     date = {"type": "date", "in": "rows", "from": "sold", "start": "2026-01-01"}
     local_world.options = {"partitions": {"date": date}, "destination": {"table": "others"}}
     local_world.ingest("date=2026-02-11")
@@ -586,7 +595,7 @@ def a_column_of_the_rows_with_many_values_has_some_or_is_another(local_world: Wo
     many = pa.table({"total": [float(n) for n in range(10_001)], "id": range(10_001), "shop": [7] * 10_001})
     local_world.options = {"partitions": {"id": {"in": "rows", "type": "integer"}}}
     land_rows(local_world, many)
-    yield partial(local_world.stream.ingest, "id=*"), " in the config, or choose another partition column"
+    yield partial(local_world.stream.ingest, "id=*"), "give the `values` of | choose another partition column"
     local_world.options = {"partitions": {"id": {"in": "rows", "type": "integer", "values": [1, 2]}}}
     local_world.stream.ingest("id=*")
     assert local_world.query("SELECT total FROM lake.sales") == [(1,), (2,)]
@@ -602,7 +611,7 @@ def a_folder_that_is_not_named_like_its_column(local_world: World, monkeypatch: 
     local_world.options = {"mode": "index", "layout": "area={region}/date={date}"}
     with local_world.landing.create("area=NW/date=2026-02-11/a.parquet") as file:
         pq.write_table(sales(1), file)
-    yield "use mode: replace, or name the partition column like the folder"
+    yield "extension.py: use mode: replace | name the partition column like the folder"
     local_world.options |= {"partitions": {"area": {}, "date": STREAM["partitions"]["date"]}}
     local_world.options |= {"layout": "area={area}/date={date}", "destination": {"table": "named"}}
     local_world.ingest("area=NW,date=2026-02-11")

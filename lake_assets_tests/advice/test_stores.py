@@ -4,7 +4,7 @@ import json
 import os
 import resource
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -25,9 +25,9 @@ from lake_assets.api.stream import open_stream
 from lake_assets.config.storages import GcsStorage
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.store import Store
-from lake_assets_tests.advice.cases import Case, Cases, Steps, follow
+from lake_assets_tests.advice.cases import Case, Cases, Steps, command, follow
 from lake_assets_tests.faults.outage import noise, small_disk
-from lake_assets_tests.storage.test_refusals import plain_user
+from lake_assets_tests.storage.test_refusals import as_plain_user
 from lake_assets_tests.test_denied import by_user
 from lake_assets_tests.world import NW, SW, World, sales
 from lake_assets_tests.world_fixtures import bucket_on, database_on
@@ -46,11 +46,6 @@ def open_folder() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(dir="/tmp") as folder:
         Path(folder).chmod(0o755)
         yield Path(folder)
-
-
-def as_plain_user(verb: Callable[[], object]) -> object:
-    with plain_user():
-        return verb()
 
 
 @case
@@ -92,8 +87,10 @@ def a_name_that_is_no_text_is_changed(local_world: World) -> Steps:
     landed = Path(local_world.land(NW, sales(1)))
     odd = landed.rename(landed.with_name(os.fsdecode(b"\xff.parquet")))
     look = local_world.stream.source.probe
-    yield look, "rename it, or move it away"
-    odd.rename(landed)
+    yield look, "storage_errors.py: rename it | storage_errors.py: move it away"
+    away = odd.rename(Path(local_world.storage["path"]).with_name("away"))
+    assert not look()
+    away.rename(landed)
     assert look()
     return [1] if local_world.ingest(NW) else None
 
@@ -103,11 +100,11 @@ def a_link_to_a_file_that_is_gone_is_mended(local_world: World) -> Steps:
     landed = Path(local_world.land(NW, sales(1)))
     link = landed.with_name("link.parquet")
     link.symlink_to("gone.txt")
-    yield "restore that file, mount its disk, or remove the link"
+    yield "restore that file, mount its disk"
     pq.write_table(sales(2), landed.with_name("gone.txt"))
     local_world.ingest(NW)
     landed.with_name("gone.txt").unlink()
-    yield "restore that file, mount its disk, or remove the link"
+    yield "storage_errors.py: remove the link"
     link.unlink()
     return [1]
 
@@ -128,7 +125,7 @@ def says(code: str) -> bytes:
 @case
 def an_object_in_an_archive_is_restored(local_world: World, odd: OddS3) -> Steps:
     odd.answers = lambda _, key: (403, says("InvalidObjectState")) if key else None
-    yield "restore it there and ingest the partition with --force"
+    yield "restore it there and ingest the partition with --force | let the stream's `files` leave it out"
     local_world.options = {"files": "*.csv"}
     assert local_world.stream.manifest(local_world.partition(NW)).objects == ()
     local_world.options = {}
@@ -142,6 +139,16 @@ def a_clock_that_is_wrong_is_set(local_world: World, odd: OddS3) -> Steps:
     odd.answers = lambda *_: (403, says("RequestTimeTooSkewed"))
     yield partial(local_world.ingest, NW), "set the clock, such as by NTP"
     odd.answers = lambda *_: None
+    local_world.ingest(NW)
+    return [1]
+
+
+@case
+def a_certificate_that_is_not_trusted_is_that_of_another_host(local_world: World, odd: OddS3, tmp_path: Path) -> Steps:
+    with odd_s3(authority_in(tmp_path).context) as other:
+        local_world.source = other.source
+        yield partial(local_world.ingest, NW), "correct the host in `endpoint`"
+    local_world.source = odd.source
     local_world.ingest(NW)
     return [1]
 
@@ -167,7 +174,7 @@ def a_server_with_a_certificate_of_an_authority_of_ones_own_is_trusted(
         local_world.source = server.source | {"certificates": str(authority.file)}
         local_world.ingest(NW)
         local_world.source = server.source
-        yield partial(local_world.ingest, NW, force=True), "or in SSL_CERT_FILE"
+        yield partial(local_world.ingest, NW, force=True), "in SSL_CERT_FILE"
         monkeypatch.setenv("SSL_CERT_FILE", str(authority.file))
         local_world.ingest(NW, force=True)
         assert local_world.totals() == [1]
@@ -175,14 +182,19 @@ def a_server_with_a_certificate_of_an_authority_of_ones_own_is_trusted(
 
 
 @case
-def a_file_of_certificates_is_corrected(local_world: World, tmp_path: Path) -> Steps:
+def a_file_of_certificates_is_corrected(local_world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Steps:
     body, authority = Path(local_world.land(NW, sales(1))).read_bytes(), authority_in(tmp_path)
     with odd_s3(authority.context) as server:
         server.objects[KEY] = body
         local_world.source = server.source | {"certificates": str(tmp_path / "gone.pem")}
-        yield "correct `certificates` of the storage, or AWS_CA_BUNDLE and SSL_CERT_FILE"
+        yield "correct `certificates` of the storage"
         local_world.source = server.source | {"certificates": str(authority.file)}
         local_world.ingest(NW)
+        local_world.source = server.source
+        monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "gone.pem"))
+        yield partial(local_world.ingest, NW, force=True), "AWS_CA_BUNDLE and SSL_CERT_FILE"
+        monkeypatch.setenv("SSL_CERT_FILE", str(authority.file))
+        local_world.ingest(NW, force=True)
         assert local_world.totals() == [1]
     return None
 
@@ -193,7 +205,7 @@ def a_bucket_whose_requester_pays_is_told_who_pays(local_world: World, odd: OddS
         return None if "x-amz-request-payer" in odd.requests[-1][2] else (403, says("AccessDenied"))
 
     odd.answers = answers
-    yield "Where the requester pays, set `requester_pays: true`"
+    yield "set `requester_pays: true`"
     local_world.source = odd.source | {"requester_pays": True}
     return [1]
 
@@ -216,7 +228,7 @@ def a_server_that_knows_no_checksums_of_new_clients_gets_none(local_world: World
 @case
 def an_object_without_bytes_is_landed_again(local_world: World) -> Steps:
     local_world.land(NW, b"")
-    yield "remove it, or land it again"
+    yield "land it again"
     local_world.land(NW, sales(1))
     return [1]
 
@@ -227,7 +239,7 @@ def a_disk_that_is_full_gets_space(local_world: World, tmp_path: Path) -> Steps:
         other = tmp_path / "data/other"
         other.write_bytes(b"x" * 300_000)
         local_world.land(NW, noise())
-        yield "free space there"
+        yield "storage_errors.py: free space there"
         other.unlink()
         local_world.ingest(NW)
         assert len(local_world.totals()) == noise().num_rows
@@ -238,7 +250,7 @@ def a_disk_that_is_full_gets_space(local_world: World, tmp_path: Path) -> Steps:
 def a_disk_that_is_full_is_left_for_a_larger_one(local_world: World, tmp_path: Path) -> Steps:
     with small_disk(tmp_path / "data"):
         local_world.land(NW, noise())
-        yield "or move the storage to a larger disk or quota, and run it again"
+        yield "move the storage to a larger disk or quota, and run it again"
     local_world.ingest(NW)
     assert len(local_world.totals()) == noise().num_rows
     return None
@@ -252,7 +264,7 @@ def a_disk_that_fails_is_replaced(local_world: World) -> Steps:
     link = Path(local_world.land(NW, sales(1)))
     link.unlink()
     link.symlink_to(broken)
-    yield "check the disk or network share, and run it again"
+    yield "repair the disk or network share, and run it again"
     link.unlink()
     local_world.land(NW, sales(1))
     return [1]
@@ -308,7 +320,7 @@ def a_landing_zone_that_does_not_exist_is_corrected(local_world: World) -> Steps
     source = local_world.source
     local_world.land(NW, sales(1))
     local_world.source = {"type": "local", "path": f"{source['path']}s"}
-    yield "or correct it in the config (`source` of a stream)"
+    yield "correct it in the config (`source` of a stream)"
     local_world.source = source
     return [1]
 
@@ -330,7 +342,7 @@ def lost(world: World) -> Steps:
     world.commit(NW, 1)
     store = Store(world.config.lakes["test"].own_storage)
     store.delete(tuple(file.key for file in store.list(files="*.parquet")))
-    yield open_stream(world.config, "sales").partition(NW).read, "or else ingest its partition with --force"
+    yield open_stream(world.config, "sales").partition(NW).read, "ingest its partition with --force"
     world.ingest(NW, force=True)
     return [1]
 
@@ -338,6 +350,18 @@ def lost(world: World) -> Steps:
 @case
 def a_data_file_that_is_gone_is_written_again(local_world: World) -> Steps:
     return (yield from lost(local_world))
+
+
+@case
+def a_registered_object_that_is_gone_leaves_the_lake(local_world: World) -> Steps:
+    local_world.options = {"mode": "index"}
+    local_world.commit(SW, 5)
+    local_world.commit(NW, 1)
+    local_world.unland(NW)
+    attempt = open_stream(local_world.config, "sales").partition(NW).read
+    yield attempt, "run `lake-assets index STREAM --repair` if it is"
+    command(local_world, "index", "sales", "--repair")
+    return [5]
 
 
 @of_server
@@ -374,7 +398,7 @@ def a_web_server_that_is_away_is_looked_for_where_it_is(local_world: World) -> S
     local_world.options = ASKED_BY_NAME
     with plain_web_server(Path(local_world.source["path"])) as web:
         local_world.source = {"type": "web", "url": "http://127.0.0.1:9"}
-        yield partial(local_world.ingest, NW), "and network, and run it again"
+        yield partial(local_world.ingest, NW), " of the storage"
         local_world.source = {"type": "web", "url": web.url}
         local_world.ingest(NW)
     return [1]
@@ -386,7 +410,7 @@ def a_file_whose_changes_cannot_be_seen_is_served_with_its_time(local_world: Wor
     zone, local_world.options = local_world.source, ASKED_BY_NAME
     with plain_web_server(Path(zone["path"]), hidden=("Last-Modified",)) as silent:
         local_world.source = {"type": "web", "url": silent.url}
-        yield "let the server send one of them, or land the file in a folder or bucket"
+        yield "let the server send one of them | land the file in a folder or bucket"
     with plain_web_server(Path(zone["path"]), hidden=("Last-Modified",), headers={"ETag": '"1"'}) as telling:
         local_world.source = {"type": "web", "url": telling.url}
         local_world.ingest(NW)
@@ -416,11 +440,11 @@ def an_object_that_may_not_be_read_is_granted(local_world: World, s3: S3Server) 
     local_world.land(NW, sales(1))
     s3.deny_reading(bucket["bucket"], f"some/prefix/{KEY}")
     local_world.source = by_user(s3, bucket, "reader")
-    yield "on it, or on the whole bucket; if it is granted,"
+    yield "if it is granted already"
     s3.client().delete_bucket_policy(Bucket=bucket["bucket"])
     local_world.ingest(NW)
     local_world.source = by_user(s3, bucket, "lister")
-    yield partial(local_world.ingest, NW, force=True), "if it is granted, check key_id and secret"
+    yield partial(local_world.ingest, NW, force=True), "if it is granted already"
     local_world.source = bucket
     local_world.ingest(NW, force=True)
     return [1]
@@ -435,7 +459,7 @@ def a_bucket_that_may_not_be_listed_is_granted(local_world: World, s3: S3Server)
     policy = {"Version": "2012-10-17", "Statement": [statement]}
     s3.client().put_bucket_policy(Bucket=bucket["bucket"], Policy=json.dumps(policy))
     local_world.source = by_user(s3, bucket, "reader")
-    yield " on the bucket"
+    yield "if it is granted already"
     s3.client().delete_bucket_policy(Bucket=bucket["bucket"])
     return [1]
 
@@ -448,9 +472,14 @@ def a_bucket_without_keys_gets_those_of_the_environment(
     bucket = local_world.source = bucket_on(s3)
     local_world.land(NW, sales(1))
     local_world.source = {name: value for name, value in bucket.items() if name not in ("key_id", "secret")}
-    yield "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile or a role, or give key_id and secret"
+    yield "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile or a role | give key_id and secret"
     profiles = tmp_path / "credentials"
     profiles.write_text(f"[ours]\naws_access_key_id = {s3.access_key}\naws_secret_access_key = {s3.secret_key}\n")
+    with monkeypatch.context() as environment:
+        environment.setenv("AWS_ACCESS_KEY_ID", "nobody")
+        environment.setenv("AWS_SECRET_ACCESS_KEY", "wrong")
+        yield "the role of the credential chain"
+    local_world._opened = None  # as in another process
     for variables in (
         {"AWS_ACCESS_KEY_ID": s3.access_key, "AWS_SECRET_ACCESS_KEY": s3.secret_key},
         {"AWS_SHARED_CREDENTIALS_FILE": str(profiles), "AWS_PROFILE": "ours"},
@@ -468,7 +497,7 @@ def a_server_that_is_away_is_looked_for_where_it_is(local_world: World, s3: S3Se
     bucket = local_world.source = bucket_on(s3)
     local_world.land(NW, sales(1))
     local_world.source = bucket | {"endpoint": "http://127.0.0.1:9"}
-    yield "check endpoint and network, and run it again"
+    yield " of the storage"
     local_world.source = bucket
     return [1]
 
@@ -477,8 +506,12 @@ def a_server_that_is_away_is_looked_for_where_it_is(local_world: World, s3: S3Se
 def a_bucket_that_does_not_exist_is_corrected(local_world: World, s3: S3Server) -> Steps:
     bucket = local_world.source = bucket_on(s3)
     local_world.land(NW, sales(1))
-    local_world.source = bucket | {"bucket": "no-such-bucket"}
-    yield "create it, or correct `bucket` in the config"
+    local_world.source = bucket | {"bucket": f"{bucket['bucket']}-none"}
+    yield "storage_errors.py: create it | correct `"
+    s3.client().create_bucket(Bucket=local_world.source["bucket"])
+    local_world.land(NW, sales(2))
+    local_world.ingest(NW)
+    assert local_world.totals() == [2]
     local_world.source = bucket
     return [1]
 
@@ -490,7 +523,7 @@ def a_bucket_of_the_lake_that_does_not_exist_is_created(local_world: World, tmp_
     with closing(Listener(404, body, "application/xml")) as server:
         keys = {"key_id": "a-key", "secret": "a-secret"}
         local_world.storage = {"type": "s3", "bucket": "lake", "endpoint": server.url, **keys}
-        yield "create it, or correct `bucket` in the config"
+        yield "storage_errors.py: create it | correct `"
     local_world.catalog = {"type": "sqlite", "path": str(tmp_path / "new.sqlite")}
     local_world.storage = {"type": "local", "path": str(tmp_path / "new")}
     return [1]
@@ -501,7 +534,7 @@ def a_catalog_is_looked_for_where_its_server_runs(local_world: World, postgres: 
     catalog = database_on(postgres)
     local_world.land(NW, sales(1))
     local_world.catalog = catalog | {"port": 1}
-    yield "check host, port and network, and that the server runs and has connections to spare"
+    yield "correct host and port"
     local_world.catalog = catalog
     return [1]
 
@@ -511,7 +544,7 @@ def a_key_file_of_google_is_corrected(tmp_path: Path) -> Steps:
     file = tmp_path / "key.json"
     file.write_text("{}")
     storage = GcsStorage(bucket="lake", service_account=str(file))
-    yield partial(ArrowStore, storage), "check the key file"
+    yield partial(ArrowStore, storage), "correct the key file"
     key = rsa.generate_private_key(65537, 2048).private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )

@@ -57,7 +57,7 @@ def test_a_server_that_refuses_is_told_by_every_command(
 ) -> None:
     for output in outputs({"catalog": database_on(postgres) | wrong}):
         assert reason in output
-        assert "check host, port" in output
+        assert "correct host" in output
         assert "fits the lake" not in output
 
 

@@ -89,7 +89,7 @@ def test_the_newest_file_of_a_web_server_is_checked(tmp_path: Path) -> None:
             {"type": "postgres", "host": "127.0.0.1", "port": 1, "user": "x", "database": "x"},
             "catalog of test",
             "postgres://127.0.0.1:1/x is unreachable",
-            "check host, port",
+            "correct host",
         ),
         ({"type": "sqlite", "path": "damaged"}, "catalog of test", "damaged", ""),
         ({"type": "oracle"}, "config", "lakes.test.catalog", ""),
@@ -166,7 +166,7 @@ def test_what_the_users_of_buckets_may_not_do_fails_and_nothing_is_left_there(s3
     assert "some/prefix cannot be written to: " in refused.text
     assert "refuses access" in refused.text
     assert refused.hint.startswith(
-        "grant s3:PutObject on it, or on the whole bucket; if it is granted, check key_id and"
+        "grant s3:PutObject on it, or on the whole bucket; if it is granted already, correct key_id and"
     )
     assert "region=NW/a.parquet is listed and cannot be read: " in unread.text
 

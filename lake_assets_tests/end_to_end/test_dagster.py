@@ -204,7 +204,7 @@ def test_the_page_of_a_partition_that_never_succeeded_has_its_error_object_and_f
     page.get_by_role("button", name="View logs").click()
     error = page.get_by_role("dialog").get_by_text(f"{DAYS[1]}|NW: the object {failed.bad} ").last
     expect(error).to_be_visible()
-    expect(error).to_contain_text("remove it or let its writer land it again.")
+    expect(error).to_contain_text("remove it, or let its writer land it again.")
     expect(error).to_contain_text("1 of 2 partitions failed; 1 committed.")
     expect(error).not_to_contain_text("lake_assets/orchestration")  # the traceback
     page.goto(f"{failed.site.dagster.url}/assets/broken?view=checks&checkDetail=last_run")

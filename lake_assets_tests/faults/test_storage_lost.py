@@ -106,7 +106,7 @@ def test_a_storage_that_stays_away_is_one_error_that_may_pass_and_no_row_is_ther
     root = f"s3://{place['bucket']}/{place['prefix']}"
     assert f"{root} at {place['endpoint']} cannot be reached" in str(first)
     assert f"{root}/{of_object}" in str(first) or not of_object
-    assert "check endpoint and network, and run it again" in str(first)
+    assert "correct endpoint of the storage, or run it again when it answers" in str(first)
     away.end()
     assert local_world.totals() == [1]
     assert errors_of(local_world, NW, SW) == [None, None]
@@ -148,7 +148,7 @@ def test_a_storage_that_cannot_be_listed_is_one_error_for_all_partitions_and_is_
     assert {str(error) for error in errors} == {
         (
             "s3://nowhere at http://127.0.0.1:9 cannot be reached: HTTP error: error sending request: "
-            "check endpoint and network, and run it again."
+            "correct endpoint of the storage, or run it again when it answers."
         )
     }
 

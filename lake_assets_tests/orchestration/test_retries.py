@@ -243,4 +243,7 @@ def test_a_server_that_stays_away_is_tried_again_and_one_that_refuses_is_not(
     assert len(runs) == (0 if is_away else 2)
     summary, told = failure_of(result).splitlines()
     assert summary == "2 of 2 partitions failed."
-    assert not is_away or "is unreachable: Connection refused: check host, port and network" in told
+    assert (
+        not is_away
+        or "is unreachable: Connection refused: correct host and port, or run it again when the server runs" in told
+    )

@@ -4,7 +4,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -42,19 +42,25 @@ print(finding.status, finding.text)
 """
 
 
-@pytest.fixture
-def master(tmp_path: Path) -> Iterator[tuple[str, int]]:
-    """The URL of a master without a worker, and the port of its page."""
-    port, page = free_ports(2)
+@contextmanager
+def master_at(port: int, page: int, folder: Path) -> Iterator[tuple[str, int]]:
+    """Start a master without a worker; yields its URL and the port of its page."""
     started = running(
         master_command(port, page),
-        folder=tmp_path,
+        folder=folder,
         ready=lambda: live_workers(page) is not None,
         environment=cluster_environment(),
         timeout=120,
     )
     with started:
         yield f"spark://127.0.0.1:{port}", page
+
+
+@pytest.fixture
+def master(tmp_path: Path) -> Iterator[tuple[str, int]]:
+    port, page = free_ports(2)
+    with master_at(port, page, tmp_path) as started:
+        yield started
 
 
 def end_of_job(settings: dict[str, str], limit: float | None = None) -> tuple[str, float]:

@@ -100,7 +100,7 @@ def asked() -> Iterator[Odd]:
 READS: tuple[Verb, ...] = ("HEAD", "GET")
 EACH: tuple[Verb, ...] = tuple(METHODS)
 BUCKET: tuple[Verb, ...] = ("LIST", "PUT", "MULTIPART")
-CLOCK, KEY_FIX, SHOWN = "set the clock", "refuses access.*: check key_id and secret", "correct the cause"
+CLOCK, KEY_FIX, SHOWN = "set the clock", "refuses access.*correct key_id and secret", "correct the cause"
 WHOLE, ONE, AWAY = WholeStorageError, StorageError, StorageUnreachableError
 # A status, a code, the words; what it is an error of, what it says, and the verbs that get such an answer.
 ANSWERS: dict[str, tuple[int, bytes, type[LakeAssetsError], str, tuple[Verb, ...]]] = {
@@ -111,7 +111,7 @@ ANSWERS: dict[str, tuple[int, bytes, type[LakeAssetsError], str, tuple[Verb, ...
     "no key": (403, answer("InvalidAccessKeyId"), WHOLE, KEY_FIX, EACH),
     "signature": (403, answer("SignatureDoesNotMatch"), WHOLE, KEY_FIX, EACH),
     "expired": (400, answer("ExpiredToken"), WHOLE, KEY_FIX, EACH),
-    "right to list": (403, answer("AccessDenied"), ONE, "refuses access: .*it needs s3:ListBucket", ("LIST",)),
+    "right to list": (403, answer("AccessDenied"), ONE, "refuses access: grant s3:ListBucket on the bucket", ("LIST",)),
     "right to read": (403, answer("AccessDenied"), ObjectRefusedError, "a was not read: grant s3:GetObject", READS),
     "right to write": (403, answer("AccessDenied"), ONE, "was not .*: grant s3:", ("PUT", "MULTIPART", "DELETE")),
     "bucket": (

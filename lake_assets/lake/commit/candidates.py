@@ -222,5 +222,5 @@ def _beyond_duckdb(error: LakeAssetsError) -> SourceError:
 def _damaged(uri: str, why: str) -> SourceError:
     return SourceError(
         f"the object {visible_name(uri)} cannot be read as Parquet: {why}:",
-        "remove it or let its writer land it again.",
+        "remove it, or let its writer land it again.",
     )

@@ -222,7 +222,7 @@ def _add_landed(session: LakeSession, table: TableName, files: Sequence[LandedFi
     except CatalogError as error:
         if is_conflict(error) or isinstance(error, (LakeUnreachableError, CatalogUnreachableError)):
             raise
-        raise RefusedFilesError(error.problem, "land the file as the table is, or use mode: replace.") from error
+        raise RefusedFilesError(error.problem, "use mode: replace.") from error
 
 
 def _refuse_registered(session: LakeSession, table: TableName, files: Sequence[LandedFile]) -> None:

@@ -202,5 +202,5 @@ def arrow_type(sql: DuckDBPyType, column: str) -> pa.DataType:
         return _ARROW[str(sql)]
     raise SchemaError(
         f"column {column!r} of the table has the type {sql}, for which no Parquet file can be registered:",
-        "change the column's type, or fill this table in another way.",
+        "change the column's type.",
     )

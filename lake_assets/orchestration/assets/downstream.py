@@ -14,11 +14,11 @@ from pydantic import Field
 
 from lake_assets.api.connect import connect
 from lake_assets.api.relation import ROWS_CLASSES, rows_class, rows_of
-from lake_assets.config.load import load_config
+from lake_assets.config.load import chosen, load_config
 from lake_assets.errors import ConfigError
 from lake_assets.lake.connecting import connected
 from lake_assets.lake.failures import translated
-from lake_assets.layout.texts import count, meant
+from lake_assets.layout.texts import count
 from lake_assets.orchestration.dagster_private import user_text
 from lake_assets.orchestration.partition_keys import keys_of
 from lake_assets.streams.stream import OpenStream, open_streams
@@ -148,8 +148,8 @@ class LakeResource(dg.ConfigurableResource["LakeResource"]):
         inputs = {key: name for name, key in context.assets_def.keys_by_input_name.items()}
         streams = _streams(self.config, self.asset_keys)
         names = [each.name for each in streams.values()]
-        if stream is not None and stream not in names:
-            raise ConfigError(f"there is no stream {stream!r}:", meant(stream, names))
+        if stream is not None:
+            chosen("stream", names, stream)
         fitting = [key for key in inputs if key in streams and stream in {None, streams[key].name}]
         if len(fitting) != 1:
             raise _not_one(context.asset_key, stream, [streams[key].name for key in fitting], streams)
@@ -200,8 +200,8 @@ def _rows(
 def _streams(config: str | None, asset_keys: Mapping[str, str]) -> Mapping[dg.AssetKey, OpenStream]:
     """Return the streams of a config by the keys of their assets."""
     loaded = load_config(config)
-    if unknown := sorted(set(asset_keys) - set(loaded.streams)):
-        raise ConfigError(f"asset_keys: there is no stream {unknown[0]!r}:", meant(unknown[0], loaded.streams))
+    for name in asset_keys:
+        chosen("stream", loaded.streams, name)
     return {
         dg.AssetKey(asset_keys[stream.name].split("/"))
         if stream.name in asset_keys

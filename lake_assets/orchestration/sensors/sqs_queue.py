@@ -103,4 +103,6 @@ class Queue:
                 "sqs:DeleteMessage.",
             )
         text = masked(str(error).split("\n", 1)[0][:300].rstrip(".: "), self._config)
-        return QueueError(f"the queue {url} cannot be read: {text}:", "correct queue_url, endpoint or the network.")
+        return QueueError(
+            f"the queue {url} cannot be read: {text}:", "correct queue_url or endpoint; the next tick tries again."
+        )

@@ -277,7 +277,7 @@ def test_a_bad_partition_fails_alone_and_is_named_and_the_others_stand_as_they_d
     assert facts["status"] == "failed"
     assert "cannot be read as Parquet" in facts["error"]
     assert facts["object"] == f"{local_world.source['path']}/region=NW/date=2026-02-11/batch_1.parquet"
-    assert facts["fix"] == "remove it or let its writer land it again."
+    assert facts["fix"] == "remove it, or let its writer land it again."
     statuses = storage.get_status_by_partition(asset.key, keys.get_partition_keys(), keys) or {}
     assert {key: status.value for key, status in statuses.items() if status is not None} == {
         "2026-02-11|NW": "FAILED",

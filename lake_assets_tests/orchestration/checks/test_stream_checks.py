@@ -104,7 +104,7 @@ def test_a_run_of_which_one_partition_failed_checks_the_other_and_has_the_error_
         assert values == {"2026-02-11|NW": True, "2026-02-11|SW": False, None: False}
     wrong = evaluations["last_run", "2026-02-11|SW"]
     assert wrong.severity == dg.AssetCheckSeverity.ERROR
-    why = "cannot be read as Parquet: it has no Parquet footer: remove it or let its writer land it again."
+    why = "cannot be read as Parquet: it has no Parquet footer: remove it, or let its writer land it again."
     assert wrong.description == f"region=SW/date=2026-02-11: batch_1.parquet {why}"
     path = f"{local_world.source['path']}/region=SW/date=2026-02-11/batch_1.parquet"
     assert f"the object {path} cannot" in str(wrong.metadata["named"].value).replace("\\", "")
