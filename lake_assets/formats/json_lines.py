@@ -478,7 +478,8 @@ def _object_of(line: bytes) -> dict[str, object]:
 
     def unique(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
         if len(found := dict(pairs)) < len(pairs):
-            raise ValueError("a field is there twice")
+            names = [name for name, _ in pairs]
+            raise ValueError(f"the field {next(name for name in names if names.count(name) > 1)!r} is there twice")
         return found
 
     try:

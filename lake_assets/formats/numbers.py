@@ -35,7 +35,9 @@ def is_checked(given: pa.DataType, wanted: pa.DataType) -> bool:
         return bool(given.scale < wanted.scale)
     if t.is_floating(given) and t.is_floating(wanted):
         return bool(wanted.bit_width < given.bit_width)
-    return is_number(given) and is_number(wanted) and bool(t.is_decimal(given) != t.is_decimal(wanted))
+    if t.is_decimal(wanted):
+        return is_number(given)
+    return bool(t.is_floating(wanted) and t.is_decimal(given))
 
 
 def exact(values: pa.Array, wanted: pa.DataType) -> pa.Array:

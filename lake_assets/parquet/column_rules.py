@@ -13,12 +13,11 @@ from lake_assets.errors import SchemaDriftError, SchemaError
 from lake_assets.formats.annotations import is_foreign
 from lake_assets.formats.numbers import is_number
 from lake_assets.parquet.empty_columns import typed, with_values
-from lake_assets.parquet.leaves import plain
+from lake_assets.parquet.leaves import is_text
 from lake_assets.parquet.row_order import SortKey
 from lake_assets.parquet.type_fit import (
     LAND_AS_ANOTHER,
     OF_ANOTHER,
-    STRING_KINDS,
     Misfit,
     misfits,
     refuse_places,
@@ -108,8 +107,7 @@ class Rules:
 
     def form_of(self, column: pa.Field) -> str | None:
         """Return the format of a landed column of texts."""
-        is_text = any(is_kind(plain(column.type)) for is_kind in STRING_KINDS)
-        return self.formats.get(column.name.lower()) if is_text else None
+        return self.formats.get(column.name.lower()) if is_text(column.type) else None
 
     def landed(self, name: str) -> str:
         """Return the landed name of a column."""

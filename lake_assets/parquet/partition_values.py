@@ -14,7 +14,7 @@ from lake_assets.layout.partition import Partition, PartitionColumn, PartitionTy
 from lake_assets.layout.texts import value_text
 from lake_assets.layout.times import TIME_TYPES
 from lake_assets.parquet.casts import cast
-from lake_assets.parquet.type_fit import STRING_KINDS
+from lake_assets.parquet.leaves import is_text
 
 _DAY = r"^(\d{4})-?(\d{2})-?(\d{2})(?:[T ]00:00(?::00(?:\.0+)?)?)?$"  # also 20260211, and midnight
 _NUMBERS = (t.is_integer, t.is_floating, t.is_decimal)
@@ -63,7 +63,7 @@ def chosen_values(
             continue
         given = source.field(name).type
         data_type = given.value_type if t.is_dictionary(given) else given
-        if not any(is_kind(data_type) for is_kind in (t.is_null, *STRING_KINDS, *_CHOOSING[column.type])):
+        if not any(is_kind(data_type) for is_kind in (t.is_null, is_text, *_CHOOSING[column.type])):
             raise SchemaError(
                 f"column {name!r} of {origin} is {given}, and cannot hold a partition of type {column.type}:",
                 "correct the type of this partition column in the config, or land the column as text.",

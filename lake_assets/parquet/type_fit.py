@@ -11,9 +11,8 @@ import pyarrow as pa
 from pyarrow import types as t
 
 from lake_assets.errors import SchemaError
-from lake_assets.parquet.leaves import is_list, joined, joined_columns, shown
+from lake_assets.parquet.leaves import is_list, is_text, joined, joined_columns, shown
 
-STRING_KINDS = (t.is_string, t.is_large_string, t.is_string_view)
 _BINARY_KINDS = (t.is_binary, t.is_large_binary, t.is_binary_view, t.is_fixed_size_binary)
 
 _PLACE = re.compile(r"_col\d+", re.IGNORECASE)
@@ -176,7 +175,7 @@ def _holds(target: pa.DataType, source: pa.DataType) -> bool:
     if t.is_timestamp(source) and t.is_timestamp(target):
         return (source.tz is None) == (target.tz is None)
     return (
-        _both(source, target, STRING_KINDS)
+        (is_text(source) and is_text(target))
         or _both(source, target, _BINARY_KINDS)
         or (t.is_date(source) and t.is_date(target))
         or (t.is_time(source) and t.is_time(target))

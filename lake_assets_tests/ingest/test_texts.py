@@ -196,7 +196,7 @@ BAD: dict[str, list[tuple[bytes, str]]] = {
         (b'{"id": 1}\n{"id": 2\n', "line 2 .* no JSON"),
         (b'{"id": 1}\n{"id": 2, "new": 1}\n', "'new'"),
         (b'[{"id": 1},\n {"id": 2}', "no JSON at line 2: there is neither a comma nor a bracket"),
-        (b'{"id": 1}\n{"id": 2, "id": 3}\n', "line 2 .* twice"),
+        (b'{"id": 1}\n{"id": 2, "id": 3}\n', "line 2 .* the field 'id' is there twice"),
         (b'{"id": 1}\n[1]\n', "line 2 .* a JSON list, and not an object"),
         (b'{"id": 1}\nnull\n', "line 2 .* a JSON null, and not an object"),
         (b'[{"id": 1},\n {"id": ]', "no JSON at line 2"),

@@ -125,6 +125,12 @@ NUMBERS: dict[str, tuple[pa.Array, pa.Array, object, pa.Array]] = {
         Decimal(7),
         pa.array([Decimal(35000000000000000000000000000)], pa.decimal128(38, 0)),  # 128 bits of it are another one
     ),
+    "decimal in int64": (
+        pa.array([1]),
+        pa.array([Decimal("7.00")], pa.decimal128(4, 2)),
+        7,
+        pa.array([Decimal("7.50")], pa.decimal128(4, 2)),
+    ),
     "int64 in int32": (pa.array([1], pa.int32()), pa.array([7]), 7, pa.array([2**40])),
     "double in float": (pa.array([1], pa.float32()), pa.array([0.5]), 0.5, pa.array([0.1])),
     "within": (pa.array([[{"a": 1}]]), pa.array([[{"a": 7.0}]]), [{"a": 7}], pa.array([[{"a": 7.5}]])),
