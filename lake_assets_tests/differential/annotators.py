@@ -4,24 +4,23 @@ import datetime as dt
 import io
 import random
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import fastavro
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import orc
 from pyarrow import types as t
 
 from lake_assets_tests.differential.writers import row_group
-from lake_assets_tests.values.annotated import CONVERTED, NODE, NUMBER, logical, with_keys, written
+from lake_assets_tests.values.annotated import CONVERTED, NUMBER, logical, unsigned, with_keys, written
 
 Annotate = Callable[[random.Random, pa.Table], bytes]
 
 _ENUM = {CONVERTED: (NUMBER, 4), **logical(4)}
 _BSON = {CONVERTED: (NUMBER, 20), **logical(13)}
 _ONLY_LOGICAL = {CONVERTED: (0, None), **logical(1)}
-_UNSIGNED = {8: 11, 16: 12, 32: 13, 64: 14}  # as converted types
-_NO, _BYTE = 2, 3  # types of Thrift
 _TEXTS = (t.is_string, t.is_large_string, t.is_string_view)
 _BYTES = (t.is_binary, t.is_large_binary, t.is_binary_view)
 
@@ -33,14 +32,16 @@ def parquet(chosen: random.Random, table: pa.Table) -> bytes:
     for name, column in zip(table.column_names, table.columns, strict=True):
         array, kind = column.combine_chunks(), column.type
         if any(is_kind(kind) for is_kind in _TEXTS) and chosen.random() < 0.8:
-            array, fields[name] = array.cast(pa.string()).cast(pa.binary()), chosen.choice([_ENUM, _ONLY_LOGICAL])
+            array, fields[name] = (
+                array.cast(pa.string()).cast(pa.binary()),
+                chosen.choice([_ENUM, _ENUM, _ONLY_LOGICAL]),
+            )
         elif any(is_kind(kind) for is_kind in _BYTES):
             array, fields[name] = array.cast(pa.binary()), _BSON
         elif t.is_unsigned_integer(kind) and chosen.random() < 0.8:
             bits = kind.bit_width
             array = array.view(f"int{bits}") if bits >= 32 else array.cast(pa.int32())
-            unsigned = {10: (NODE, {1: (_BYTE, bits), 2: (_NO, None)})}
-            fields[name] = {CONVERTED: (NUMBER, _UNSIGNED[bits]), 10: (NODE, unsigned)}
+            fields[name] = unsigned(bits)
         columns[name] = array
     return written(pa.table(columns), fields, row_group_size=row_group(chosen, table))
 
@@ -112,6 +113,9 @@ _OF_AVRO: Mapping[str, Any] = {
        for unit, name in (("m", "milli"), ("u", "micro"))},
     **{f"timestamp[{unit}s, tz=UTC]": {"type": "long", "logicalType": f"timestamp-{name}s"}
        for unit, name in (("m", "milli"), ("u", "micro"))},
+    **{f"decimal128({precision}, 2)": {"type": "bytes", "logicalType": "decimal", "precision": precision, "scale": 2}
+       for precision in (4, 9, 18, 38)},
+    "extension<arrow.uuid>": {"type": "string", "logicalType": "uuid"},
 }  # fmt: skip
 _SYMBOL = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
@@ -136,17 +140,23 @@ def avro(chosen: random.Random, table: pa.Table) -> bytes:
     return sink.getvalue()
 
 
-OF_ALL_FORMATS = ("int32", "int64", "double", "bool", "string", "binary", "date32[day]", "timestamp[us]")
-_IN_ORC = ("int8", "int16", "int32", "int64", "float", "double", "bool", "string", "binary", "date32[day]")
+_OF_ORC: Mapping[str, Sequence[tuple[str, str, int]]] = {
+    **dict.fromkeys(("int8", "int16", "int32", "int64", "float", "double", "bool", "string", "binary"), ()),
+    **dict.fromkeys(("date32[day]", *(f"decimal128({precision}, 2)" for precision in (4, 9, 18, 38))), ()),
+    "timestamp[us]": [("spark.sql.catalyst.type", "timestamp_ntz", 1)],
+    "time64[us]": [("spark.sql.catalyst.type", "time(6)", 1000), ("iceberg.long-type", "TIME", 1)],
+}
+"""What may say the type of the numbers that are stored for a column, and how many of them are a microsecond."""
 
 
 def by_orc(chosen: random.Random, table: pa.Table) -> bytes:
-    """Times without a zone are the numbers of Spark, with its attribute."""
+    """Times are the numbers of Spark or Iceberg, with their attributes."""
     fields, columns = [], []
     for name, column in zip(table.column_names, table.columns, strict=True):
-        array, metadata = column.combine_chunks(), None
-        if t.is_timestamp(array.type):
-            array, metadata = array.view(pa.int64()), {"spark.sql.catalyst.type": "timestamp_ntz"}
+        array, metadata = column.combine_chunks(), {}
+        if attributes := _OF_ORC[str(array.type)]:
+            key, kind, factor = chosen.choice(attributes)
+            array, metadata = pc.multiply(array.view(pa.int64()), factor), {key: kind}
         fields.append(pa.field(name, array.type, metadata=metadata))
         columns.append(array)
     sink = io.BytesIO()
@@ -155,13 +165,27 @@ def by_orc(chosen: random.Random, table: pa.Table) -> bytes:
     return sink.getvalue()
 
 
-def annotators(table: pa.Table, *, has_formats: bool) -> dict[str, Annotate]:
-    """The annotators of a table, by the suffix of their files or a name of their own."""
+FORMATS: Mapping[str, tuple[Annotate, Collection[str]]] = {"avro": (avro, _OF_AVRO), "orc": (by_orc, _OF_ORC)}
+"""The formats beside Parquet, by the suffix of their files, with the types that they have."""
+
+
+def annotated_types(chosen: random.Random, formats: Collection[str]) -> dict[str, pa.DataType]:
+    """Columns that have annotations in files of these formats, or of Parquet alone."""
+    if formats:
+        return {"moment": pa.timestamp("us"), "other": chosen.choice([pa.time64("us"), pa.decimal128(9, 2)])}
+    others = (pa.string(), pa.binary(), pa.timestamp("us", "UTC"), pa.uuid())
+    return {"number": chosen.choice([pa.uint32(), pa.uint64()]), "other": chosen.choice(others)}
+
+
+def ends(kind: pa.DataType) -> Sequence[int]:
+    """Unsigned numbers, of which the least and the greatest ones are others if they are compared as signed ones."""
+    return (1, 7, 2 ** (kind.bit_width - 1), 2**kind.bit_width - 1)
+
+
+def annotators_of(table: pa.Table, names: Collection[str]) -> dict[str, Annotate]:
+    """Those of these annotators that have the types of a table, and its names."""
     kinds = {str(field.type) for field in table.schema}
-    found: dict[str, Annotate] = {"annotated": parquet}
-    if all(map(_can_be_old, table.schema.types)):
-        found["legacy"] = legacy
-    if has_formats and table.num_rows and all(map(_SYMBOL.fullmatch, table.column_names)):
-        found |= {"avro": avro} if kinds <= _OF_AVRO.keys() else {}
-        found |= {"orc": by_orc} if kinds <= {*_IN_ORC, "timestamp[us]"} else {}
-    return found
+    is_named = table.num_rows > 0 and all(map(_SYMBOL.fullmatch, table.column_names))
+    found: dict[str, Annotate] = {form: of for form, (of, own) in FORMATS.items() if is_named and kinds <= set(own)}
+    found |= {"legacy": legacy} if all(map(_can_be_old, table.schema.types)) else {}
+    return {name: of for name, of in {"annotated": parquet, **found}.items() if name in names}

@@ -26,7 +26,9 @@ def differences(landed: Landed) -> Iterator[str]:
             client.execute("SET TimeZone = 'UTC'")
         lake.execute("BEGIN")  # in which DuckLake reads its catalog once
         columns = {name: kind for name, kind, *_ in lake.execute("DESCRIBE lake.sales").fetchall()}
-        yield from _fill(landed, expected, columns)
+        if wrong := list(_fill(landed, expected, columns)):
+            yield from wrong
+            return
         yield from _values(lake, expected, columns)
         yield from _values_by_arrow(landed, lake)
         for sql in _questions(landed, expected):
@@ -62,7 +64,10 @@ def _fill(landed: Landed, expected: Client, columns: dict[str, str]) -> Iterator
                     ((count,),) = expected.execute(f"SELECT count({identifier(name)}) FROM {source}").fetchall()
                     if count:
                         yield f"the table lacks the column {name!r} of {file.path.name}, which has {count} values"
-            expected.execute(f"INSERT INTO expected BY NAME {landed.select(expected, text, file, columns)}")
+            try:
+                expected.execute(f"INSERT INTO expected BY NAME {landed.select(expected, text, file, columns)}")
+            except duckdb.ConversionException as error:
+                yield f"the table has other types than {file.path.name}: {error}"
     if landed.deleted:
         expected.execute(f"DELETE FROM expected WHERE id IN ({', '.join(map(str, landed.deleted))})")
 

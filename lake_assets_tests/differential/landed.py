@@ -21,12 +21,14 @@ class File:
         ids: of its rows, in their order.
         types: of the table's columns when a plain client inserted the rows: the INSERT casts to them, and so drops a
             struct's field that the table gets later. Empty for landed files.
+        annotator: what has given the landed file annotations, or another format.
     """
 
     path: Path
     name: str
     ids: Sequence[int]
     types: Mapping[str, str] = field(default_factory=dict)
+    annotator: str = ""
 
 
 @dataclass

@@ -20,7 +20,7 @@ from lake_assets.ingest.api import ingest_all
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.lake.commit.extension import register_by_extension, replace_by_extension
 from lake_assets.layout.hive import HIVE_NULL
-from lake_assets_tests.differential.annotators import OF_ALL_FORMATS, annotators, table_of_old_days
+from lake_assets_tests.differential.annotators import FORMATS, annotated_types, annotators_of, ends, table_of_old_days
 from lake_assets_tests.differential.landed import File, Landed
 from lake_assets_tests.differential.writers import WRITERS, can_write
 from lake_assets_tests.faults.without_spark import jobs_here, no_session
@@ -35,6 +35,16 @@ PARTITIONS: Mapping[str, tuple[dict[str, Any], Sequence[str | int | None]]] = {
     "date": ({"type": "date", "start": "0001-01-01"}, DATES),
     "n": ({"type": "integer"}, NUMBERS),
 }
+# Of five seeds each one has other files, so that a few seeds have all: its modes, and what its files are beside plain.
+LIVES: Sequence[tuple[Sequence[str], Sequence[str]]] = (
+    (("replace", "replace", "append", "index"), ()),
+    (("index", "index", "replace"), ("annotated",)),
+    (("replace", "append"), ("avro", "legacy")),
+    (("replace", "append"), ("orc", "avro", "annotated")),
+    (("replace", "append"), ("legacy", "annotated")),
+)
+SYMBOLS = ("b", "a", "c_1")
+NOT_IN_PLACE = ("by the old calendar", "no converted one", "converted type (20)")  # what DuckLake does not read
 CLIENT = {"region": "client", "date": "2026-03-03", "n": "5"}  # a partition of a plain client
 
 
@@ -49,6 +59,7 @@ class Column:
         is_null_first: all its rows of the first commit are NULL.
         is_single: its floating-point values are those of single precision.
         is_late: the first file lacks it.
+        values: its values, if these are few.
     """
 
     name: str
@@ -57,6 +68,7 @@ class Column:
     is_null_first: bool
     is_single: bool
     is_late: bool
+    values: Sequence[Any] = ()
 
 
 class Life(Landed):
@@ -66,29 +78,33 @@ class Life(Landed):
         seed: all of it follows from the seed.
         landed: the files that each partition has in the landing zone.
         refused: the errors of runs that refused files.
-        is_annotated: some files have annotations that Arrow does not write, or other formats.
+        annotators: what gives some files annotations that Arrow does not write, or another format.
+        formats: those of them that are formats.
+        wrong: what a run refused, though it takes the same rows without annotations.
     """
 
     def __init__(self, seed: int, folder: Path, catalog: dict[str, Any]) -> None:
         self.seed, self.catalog = seed, catalog
         self.landed: dict[str, dict[str, File]] = {}
         self.refused: list[str] = []
+        self.wrong: list[str] = []
         self.commits = 0
         chosen = random.Random(seed)
-        self.mode = chosen.choice(["replace", "replace", "append", "index"])
+        modes, self.annotators = LIVES[seed % len(LIVES)]
+        self.mode = chosen.choice(modes)
         kinds = ["direct", "extension"] if self.mode == "index" else ["direct", "direct", "extension", "insert"]
         self.strategy = chosen.choice(kinds)
         self.policy = chosen.choice(["strict", "evolve"]) if self.mode != "index" else "strict"
         self.copy = chosen.choice(["auto", "always", "always", "any", "never"])
         writers = list(WRITERS)
         self.writers = chosen.choice([writers, *([writer] for writer in writers)])
-        self.is_annotated = chosen.random() < 0.3
+        self.formats = [form for form in self.annotators if form in FORMATS]
         names = chosen.choice([["region"], ["n"], ["region", "date"], ["date"], ["n", "region"]])
         partitions = {name: PARTITIONS[name][0] for name in names}
         options: dict[str, Any] = {"mode": self.mode, "partitions": partitions}
         if self.mode != "index":
             options |= {"schema_policy": self.policy, "copy": self.copy}
-            if self.is_annotated and self.copy in {"auto", "never"}:
+            if self.formats:
                 options["format"] = "auto"
                 del options["copy"]
         if self.mode == "replace":
@@ -106,9 +122,10 @@ class Life(Landed):
         self.texts = list(dict.fromkeys(texts))
         (self.folder / "kept").mkdir(parents=True)
         self.may_narrow = self.mode == "index" or self.policy == "evolve"  # files keep narrower types than the table's
-        self.columns = [self._column(f"c{number}") for number in range(chosen.choice([1, 2, 4, 6]))]
-        if self.is_annotated:
-            self.columns.append(Column("day", pa.date32(), (pa.date32(),), False, False, False))
+        count = chosen.choice([0, 0, 1] if self.annotators else [1, 2, 4, 6])
+        self.columns = [self._column(f"c{number}") for number in range(count)]
+        if self.annotators:
+            self.columns += self._annotated_columns()
         self.singles = {column.name for column in self.columns if column.is_single}
         self._files = self._rows = 0
 
@@ -116,8 +133,7 @@ class Life(Landed):
     def title(self) -> str:
         """What was chosen."""
         copied = "" if self.mode == "index" else f", copy {self.copy}, {self.policy}"
-        writers = "+".join(self.writers)
-        writers += ", annotated" if self.is_annotated else ""
+        writers = "+".join((*self.writers, *self.annotators))
         return f"seed {self.seed}: {self.mode} by {self.strategy} on {self.catalog['type']}{copied}, {writers}"
 
     def _text(self, names: Sequence[str]) -> str:
@@ -128,19 +144,26 @@ class Life(Landed):
             parts.append(f"{name}={text}")
         return ",".join(parts)
 
+    def _annotated_columns(self) -> Iterator[Column]:
+        """Columns that files with annotations have."""
+        kinds = {"day": pa.date32(), "symbol": pa.string()} | annotated_types(self.chosen, self.formats)
+        for name, kind in kinds.items():
+            values = SYMBOLS if name == "symbol" else ends(kind) if t.is_unsigned_integer(kind) else ()
+            if all(can_write(writer, kind) for writer in self.writers):
+                yield Column(name, kind, (kind,), False, False, False, values)
+
     def _column(self, name: str) -> Column:
         chosen = self.chosen
         leaves = [kind for kind in LEAVES if all(can_write(writer, kind) for writer in self.writers)]
-        has_formats = "format" in self.world.options
-        if has_formats:
-            leaves = [kind for kind in leaves if str(kind) in OF_ALL_FORMATS]
+        for form in self.formats:
+            leaves = [kind for kind in leaves if str(kind) in FORMATS[form][1]]
         while True:
-            kind = random_kind(chosen, leaves, 2 if has_formats else 0)
+            kind = random_kind(chosen, leaves, 2 if self.formats else 0)
             if all(can_write(writer, kind) for writer in self.writers):
                 break
         chain = chain_of(kind)
         return Column(
-            chosen.choice([name, name, name, *([] if has_formats else [f"{name} ü", f'{name}.a"b'])]),
+            chosen.choice([name, name, name, *([] if self.formats else [f"{name} ü", f'{name}.a"b'])]),
             kind,
             chain if self.policy == "evolve" else chain[: list(chain).index(kind) + 1],
             chosen.random() < 0.35,
@@ -165,6 +188,9 @@ class Life(Landed):
                 chosen, self.mode != "index", is_single=column.is_single, extremes=chosen.choice([0, 0.1, 0.5])
             )
             array = values.array(kind, size, share)
+            if column.values:
+                few = [chosen.choice(column.values) if there.as_py() else None for there in array.is_valid()]
+                array = pa.array(few, kind)
             half = size // 2
             if half and chosen.random() < 0.2:  # so row groups have no values
                 array = pa.concat_arrays([pa.nulls(half, array.type), array[half:]])
@@ -174,22 +200,23 @@ class Life(Landed):
     def _write(self, name: str, columns: Collection[str] | None = None) -> File:
         self._files += 1
         table = self._table()
-        if self.is_annotated:
+        if self.annotators:
             table = table_of_old_days(table)
         if columns is not None:
             table = table.select([column for column in table.column_names if column in columns])
         writer = self.chosen.choice(self.writers)
         path = self.folder / "kept" / f"{self._files}.parquet"
         WRITERS[writer](self.chosen, table, path)
-        if name and self.is_annotated and self.chosen.random() < 0.5:
-            found = annotators(table, has_formats="format" in self.world.options)
-            writer = self.chosen.choice(list(found))
-            name = f"{name.removesuffix('.parquet')}.{writer}" if writer in {"avro", "orc"} else name
+        annotator = ""
+        annotators = annotators_of(table, self.annotators)
+        if name and annotators and self.chosen.random() < 0.75:
+            writer = annotator = self.chosen.choice(list(annotators))
             pq.write_table(table, path)  # without the settings of a writer that lose values
-            path.with_suffix(".landed").write_bytes(found[writer](self.chosen, table))
+            path.with_suffix(".landed").write_bytes(annotators[writer](self.chosen, table))
+        name = name and f"{name.partition('.')[0]}.{annotator if annotator in self.formats else 'parquet'}"
         kinds = ", ".join(f"{column.name} {column.type}" for column in table.schema)
         self.log.append(f"{path.name} by {writer}: {table.num_rows} rows, {kinds}")
-        return File(path, name, range(self._rows - table.num_rows, self._rows))
+        return File(path, name, range(self._rows - table.num_rows, self._rows), annotator=annotator)
 
     def _land(self, text: str) -> None:
         """A file lands, and in mode replace may change or go."""
@@ -205,12 +232,14 @@ class Life(Landed):
         file = self._write(name)
         if file.name != name and name in there:
             self._unland(text, name)
+        self._put(text, file)
+
+    def _put(self, text: str, file: File) -> None:
         target = self._target(text, file.name)
         target.parent.mkdir(parents=True, exist_ok=True)
         target.unlink(missing_ok=True)
-        annotated = file.path.with_suffix(".landed")
-        shutil.copyfile(annotated if annotated.exists() else file.path, target)
-        there[file.name] = file
+        shutil.copyfile(file.path.with_suffix(".landed") if file.annotator else file.path, target)
+        self.landed[text][file.name] = file
 
     def _target(self, text: str, name: str) -> Path:
         return self.folder / "landing" / self.world.partition(text).path / name
@@ -231,6 +260,8 @@ class Life(Landed):
                     self._client()
                 else:
                     self._run()
+                if self.wrong:
+                    return self.wrong
                 is_time = self.commits and (step == steps - 1 or self.chosen.random() < 0.2)
                 if is_time and (found := list(differences(self))):
                     return found
@@ -253,7 +284,14 @@ class Life(Landed):
         for text in picked:
             for _ in range(chosen.choice([1, 1, 2, 3])):
                 self._land(text)
-        partitions = {self.world.partition(text): text for text in picked}
+        for text, error in self._ingest(picked):
+            if error is not None:
+                self._refuse(text, error)
+
+    def _ingest(self, texts: Iterable[str]) -> list[tuple[str, Exception | None]]:
+        """Ingest partitions; returns the error of each."""
+        partitions = {self.world.partition(text): text for text in texts}
+        result = []
         for outcome in ingest_all(self.world.stream, partitions, no_session, IngestOptions(outside=True)):
             text = partitions[outcome.partition]
             if outcome.error is None:
@@ -261,8 +299,8 @@ class Life(Landed):
                 self.log.append(f"{text}: {outcome.result.row.status}")
                 self.commits += outcome.result.row.status == "committed"
                 self._commit(text, self.landed[text])
-            else:
-                self._refuse(text, outcome.error)
+            result.append((text, outcome.error))
+        return result
 
     def _commit(self, text: str, files: Mapping[str, File]) -> None:
         known = [] if self.mode == "replace" else self.lake.get(text, [])
@@ -271,6 +309,17 @@ class Life(Landed):
 
     def _refuse(self, text: str, error: Exception) -> None:
         """What a run refuses is not in the lake; new files of it go, so that later runs have something to commit."""
+        refused = self._refused(text, error)
+        is_known = self.mode == "index" and any(text in str(error) for text in NOT_IN_PLACE)
+        if any(file.annotator for file in refused) and not is_known and self._commits_plain(text, refused):
+            self.wrong.append(f"refused, and not without annotations: {error}")
+        if not self.commits:
+            kept = [column for column in self.columns if f"'{column.name}" not in str(error)]
+            self.columns = kept or [self._column(f"d{len(self.refused)}")]
+            self.singles = {column.name for column in self.columns if column.is_single}
+
+    def _refused(self, text: str, error: Exception) -> list[File]:
+        """Take away the files that a run has refused, and return them."""
         if not isinstance(error, SchemaError | SourceError):
             raise error
         self.refused.append(str(error))
@@ -281,12 +330,19 @@ class Life(Landed):
             refused = {name for name in new if f"{name} " in f"{error} ".replace(":", " ").replace("'", " ")}
             self._commit(text, {name: file for name, file in self.landed[text].items() if name not in refused})
             new = refused
+        files = [self.landed[text][name] for name in sorted(new)]
         for name in new:
             self._unland(text, name)
-        if not self.commits:
-            kept = [column for column in self.columns if f"'{column.name}" not in str(error)]
-            self.columns = kept or [self._column(f"d{len(self.refused)}")]
-            self.singles = {column.name for column in self.columns if column.is_single}
+        return files
+
+    def _commits_plain(self, text: str, files: Sequence[File]) -> bool:
+        """Whether a run takes the same rows as plain Parquet."""
+        for file in files:
+            self._put(text, replace(file, name=f"plain{file.path.stem}.parquet", annotator=""))
+        ((_, error),) = self._ingest([text])
+        if error is not None:
+            self._refused(text, error)
+        return error is None
 
     def _client(self) -> None:
         """A plain client of DuckLake inserts a file's rows into a partition that no run touches, or deletes one."""
