@@ -1,19 +1,28 @@
 """A machine is not a developer's laptop: users without a name or a home, long paths of temporary files."""
 
 import os
+import socket
 import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import platformdirs
 import pytest
 
 from dev.servers.absent import absent
 from lake_assets import machine
+from lake_assets.config.storages import S3Storage
+from lake_assets.duckdb_engine import open_engine
+from lake_assets.lake.attach import _create_secret
 from lake_assets.machine import cache_folder, usable_cores, usable_memory
 from lake_assets.spark.session import spark_config
+from lake_assets.storage.arrow import ArrowStore
+from lake_assets.storage.clients import as_duckdb_secret
+from lake_assets.storage.store import Store
 from lake_assets_tests.world import NW, World, sales
 
 AS_NUMBER = ("unshare", "--user", "--map-user=12345", "--map-group=12345")
@@ -151,3 +160,39 @@ def test_a_command_ingests_there(
 
     assert run.returncode == 0, run.stderr
     assert local_world.totals() == [1, 2]
+
+
+class _Store(BaseHTTPRequestHandler):
+    """A bucket whose objects have no content."""
+
+    def _answer(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    do_GET = do_HEAD = _answer  # noqa: N815 - of the base class
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+class _Ipv6(ThreadingHTTPServer):
+    address_family = socket.AF_INET6
+
+
+def test_every_client_takes_an_endpoint_that_is_an_ipv6_address() -> None:
+    try:
+        server = _Ipv6(("::1", 0), _Store)
+    except OSError:
+        absent("no IPv6: enable it")
+    with server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        endpoint = f"http://[::1]:{server.server_port}"
+        storage = S3Storage(type="s3", bucket="bucket", endpoint=endpoint, region="r", key_id="k", secret="s")
+        assert Store(storage).find("a") is not None
+        with ArrowStore(storage).open("a") as file:
+            assert file.size() == 0
+        with open_engine(("httpfs",)) as engine:
+            engine.execute(_create_secret("of_bucket", as_duckdb_secret(storage)))
+            assert engine.execute("SELECT size FROM read_blob('s3://bucket/a')").fetchall() == [(0,)]
+        server.shutdown()

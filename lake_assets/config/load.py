@@ -1,6 +1,7 @@
 """Reads `lake.yaml`, a file or an object of a bucket. Every error names file, line, column and field."""
 
 import os
+import sys
 from collections.abc import Collection, Container, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
@@ -48,6 +49,10 @@ def load_config(path: str | os.PathLike[str] | None = None, environment: Mapping
             field.
         StorageError: the object cannot be read.
     """
+    if (encoding := sys.getfilesystemencoding()) != "utf-8":  # names, and the values in them, would be other ones
+        raise ConfigError(
+            f"Python reads the names of files as {encoding}, and they are UTF-8:", "set the variable PYTHONUTF8=1."
+        )
     if is_of_variables(path, environment):
         from lake_assets.importers.flight import flight_config, in_variables  # noqa: PLC0415 - a wing
 

