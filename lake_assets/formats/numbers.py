@@ -121,7 +121,7 @@ def _large_number(scale: int, before: str) -> re.Pattern[bytes]:
 def rounded(value: object, data_type: pa.DataType) -> object:
     """Return a number in a value of JSON that a type, or the part of it for this number, does not hold; None: none."""
     if t.is_decimal(data_type) and isinstance(value, int | float | NumberText):
-        return value if abs(Decimal(str(value))) >= 10 ** (data_type.precision - data_type.scale) else None
+        return value if Decimal(str(value)).copy_abs() >= 10 ** (data_type.precision - data_type.scale) else None
     if isinstance(value, int) and t.is_floating(data_type):
         try:
             return None if int(data_type.to_pandas_dtype()(value)) == value else value
