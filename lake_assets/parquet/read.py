@@ -52,10 +52,8 @@ def readable(storage: AnyStorage, uri: str, form: str = "parquet") -> Iterator[N
         yield
     except FileNotFoundError as error:
         raise changed_object(uri, "vanished") from error
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise _damaged(uri, form, error) from error
-    except OSError as error:
-        if error.errno is not None or meaning_of(error) is not None:
+    except (OSError, pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        if getattr(error, "errno", None) is not None or meaning_of(error) is not None:
             mask_error(error, storage)
             refusal = Store(storage).refusal(uri.removeprefix(f"{storage.root}/"))
             raise (refusal or storage_error(error, storage, "read", uri)) from error

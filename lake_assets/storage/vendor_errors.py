@@ -48,7 +48,7 @@ _BY_CODE = {
     Meaning.REFUSED: "AccessDenied AccessDeniedException AccessForbidden AllAccessDisabled AccountProblem "
     "AuthorizationFailure AuthorizationPermissionMismatch InsufficientAccountPermissions PermissionDenied",
     Meaning.ABSENT: "NoSuchBucket ContainerNotFound NonExistentQueue QueueDoesNotExist",
-    Meaning.NOT_FOUND: "NoSuchKey BlobNotFound",
+    Meaning.NOT_FOUND: "NoSuchKey BlobNotFound NotFound",
     Meaning.TRANSIENT: "SlowDown InternalError InternalFailure ServiceUnavailable Throttling ThrottlingException "
     "RequestThrottled RequestTimeout OperationAborted ServerBusy OperationTimedOut "
     "Unavailable DeadlineExceeded Internal ResourceExhausted Aborted",
@@ -188,15 +188,16 @@ def find(error: object, means: Meaning) -> re.Match[str] | None:
 def meaning_of(error: BaseException) -> Meaning | None:
     """Return what an error of a storage says, whichever client raised it; None if it is unknown.
 
-    The system's number decides, or else the server's code, the status of its answer, and the client's own text.
+    The server's code decides, or else the system's number, the status of the answer, and the client's own text.
     """
+    answer = answer_of(error)
+    if answer is not None and (means := CODES.get(answer.code.replace("_", "").lower())):
+        return means
     number = error.errno if isinstance(error, OSError) else None
     if number is not None and number in NUMBERS:
         return NUMBERS[number]
-    if (answer := answer_of(error)) is not None:
-        means = CODES.get(answer.code.replace("_", "").lower()) or _of_status(answer.status)
-        if means is not None or answer.code:
-            return means or Meaning.WRONG_REQUEST
+    if answer is not None and ((means := _of_status(answer.status)) or answer.code):
+        return means or Meaning.WRONG_REQUEST
     for kinds, means in _KINDS:
         if isinstance(error, kinds):
             return means

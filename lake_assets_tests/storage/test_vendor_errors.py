@@ -1,5 +1,6 @@
 """Every text, code and status that tells one error of a storage or queue from another is provoked on its client."""
 
+import datetime as dt
 import errno
 import json
 import os
@@ -11,6 +12,7 @@ from typing import Any
 
 import duckdb
 import obstore
+import pyarrow as pa
 import pytest
 from botocore.exceptions import BotoCoreError, ClientError
 from obstore.exceptions import BaseError
@@ -24,7 +26,7 @@ from dev.servers.odd_s3 import odd_s3
 from dev.servers.proxy import Rule, S3Proxy
 from dev.servers.tls import authority_in
 from lake_assets.config.sections import SqsSensor
-from lake_assets.config.storages import AnyStorage, AzureStorage, LakeStorage, LocalStorage, S3Storage, WebStorage
+from lake_assets.config.storages import AnyStorage, AzureStorage, LakeStorage, LocalStorage, S3Storage
 from lake_assets.duckdb_engine import HttpLimits, open_engine
 from lake_assets.errors import StorageError, StorageUnreachableError
 from lake_assets.orchestration.sensors.sqs_queue import Queue
@@ -97,11 +99,6 @@ def s3_answers(status: int, body: str) -> str:
         return obstores(S3Storage.model_validate(place))
 
 
-def azure_at(url: str) -> str:
-    account = f"AccountName=retail;BlobEndpoint={url}/retail;AccountKey=QUJD"
-    return obstores(AzureStorage.model_validate({"container": "lake", "connection_string": account}))
-
-
 def google_at(url: str) -> str:
     place = url.removeprefix("http://")
     client = fs.GcsFileSystem(anonymous=True, scheme="http", endpoint_override=place)
@@ -110,9 +107,7 @@ def google_at(url: str) -> str:
 
 ANSWERED: dict[str, tuple[Callable[[str], str], Callable[[str], str]]] = {
     "S3": (xml, s3_at),
-    "Azure": (xml, azure_at),
     "Google": (lambda message: json.dumps({"error": {"message": message or "no"}}), google_at),
-    "web": (str, lambda url: failing(lambda: ArrowStore(WebStorage(url=url)).open("a"))),
 }
 
 
@@ -174,12 +169,6 @@ def azure_storage(request: pytest.FixtureRequest, pattern: str = "$", changed: s
     server: AzureServer = request.getfixturevalue("azure")
     string = re.sub(pattern, changed, server.connection_string)
     return AzureStorage.model_validate({"container": server.new_container(), "connection_string": string} | NO_RETRY)
-
-
-def azure_refuses(request: pytest.FixtureRequest) -> str:
-    server: AzureServer = request.getfixturevalue("azure")
-    place = {"container": server.new_container(), "connection_string": server.reading_connection_string}
-    return arrow(AzureStorage.model_validate(place))
 
 
 def azure_has_no_container(request: pytest.FixtureRequest) -> str:
@@ -264,6 +253,48 @@ def test_every_text_is_provoked() -> None:
     assert {vendor: sorted(text.pattern for text in table) for vendor, table in VENDORS.items()} == {
         vendor: sorted(provokers) for vendor, provokers in PROVOKED.items()
     }
+
+
+OF_AZURE = {
+    "OutOfRangeInput": (400, Meaning.LONG_NAME),
+    "AuthenticationFailed": (403, Meaning.WRONG_KEY),
+    "AuthorizationFailure": (403, Meaning.REFUSED),
+    "AuthorizationPermissionMismatch": (403, Meaning.REFUSED),
+    "ContainerNotFound": (404, Meaning.ABSENT),
+    "BlobArchived": (409, Meaning.ARCHIVED),
+    "InvalidHeaderValue": (400, Meaning.WRONG_REQUEST),
+}
+
+
+@pytest.mark.parametrize("code", OF_AZURE)
+def test_a_code_of_azure_has_one_meaning_for_both_clients(code: str) -> None:
+    status, means = OF_AZURE[code]
+    with closing(Listener(status, xml(code).encode(), "application/xml")) as listener:
+        account = f"AccountName=retail;BlobEndpoint={listener.url}/retail;AccountKey=QUJD"
+        storage = AzureStorage.model_validate({"container": "lake", "connection_string": account} | NO_RETRY)
+        for read in (lambda: obstore.list(as_obstore(storage)).collect(), lambda: as_arrow(storage).create_dir("lake")):
+            with pytest.raises((OSError, BaseError)) as raised:
+                read()
+            assert meaning_of(raised.value) is means, raised.value
+
+
+@pytest.mark.parametrize(
+    ("status", "means"),
+    [
+        (401, Meaning.WRONG_KEY),
+        (403, Meaning.REFUSED),
+        (404, Meaning.NOT_FOUND),
+        (400, Meaning.WRONG_REQUEST),
+        (503, Meaning.TRANSIENT),
+    ],
+)
+def test_an_answer_of_google_has_the_meaning_of_its_status(status: int, means: Meaning) -> None:
+    with closing(Listener(status, json.dumps({"error": {"message": "no"}}).encode())) as listener:
+        place, limit = listener.url.removeprefix("http://"), dt.timedelta(seconds=1)
+        client = fs.GcsFileSystem(anonymous=True, scheme="http", endpoint_override=place, retry_time_limit=limit)
+        with pytest.raises((OSError, pa.ArrowInvalid)) as raised:
+            client.open_input_file("bucket/a").read()
+    assert meaning_of(raised.value) is means, raised.value
 
 
 @pytest.mark.servers
