@@ -13,9 +13,10 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from lake_assets.formats import avro_types
-from lake_assets.formats.avro_values import bytes_at, encoded_number, number_at
+from lake_assets.formats.avro_values import Schema, Texts, encoded_number, number_at
 
 _MAGIC = b"Obj\x01"
+_METADATA = Schema({"type": "map", "values": "bytes"}, "")
 _MARKER = 16  # bytes
 _HEAD = 20  # bytes of the two numbers at the begin of a block, at most
 _HEADER = 64 * 2**10  # bytes that are read first
@@ -99,17 +100,9 @@ class AvroFile:
         head = self._read(0, size)
         if bytes(head[: len(_MAGIC)]) != _MAGIC:
             raise pa.ArrowInvalid("it does not begin as a container file of Avro")
-        metadata: dict[str, bytes] = {}
         try:
-            count, at = number_at(head, len(_MAGIC))
-            while count:
-                if count < 0:  # and then the bytes of these pairs
-                    _, at = number_at(head, at)
-                for _ in range(abs(count)):
-                    key, at = bytes_at(head, at)
-                    metadata[key.decode("utf-8", "replace")], at = bytes_at(head, at)
-                count, at = number_at(head, at)
-        except IndexError:
+            metadata, at = Texts().value_at(_METADATA, head, len(_MAGIC))
+        except (IndexError, UnicodeDecodeError):
             return None
         return (metadata, at + _MARKER) if at + _MARKER <= len(head) else None
 

@@ -24,8 +24,8 @@ class Texts(NamedTuple):
         definition: finds a named type.
     """
 
-    columns: Sequence[tuple[Schema, bool]]
-    definition: Callable[[str, str], Schema]
+    columns: Sequence[tuple[Schema, bool]] = ()
+    definition: Callable[[str, str], Schema] = Schema
 
     def encoded(self, number: int, data: bytes) -> bytes:
         """Return records with texts, or NULL, in these columns, given these. Raises ArrowInvalid for damaged ones."""
@@ -39,7 +39,7 @@ class Texts(NamedTuple):
         for _ in range(number):
             for schema, is_text in self.columns:
                 begin = end
-                value, end = self._value(schema, data, begin)
+                value, end = self.value_at(schema, data, begin)
                 if not is_text:
                     yield data[begin:end]
                 elif value is None:
@@ -48,12 +48,12 @@ class Texts(NamedTuple):
                     text = dumped(value).encode()
                     yield encoded_number(1) + encoded_number(len(text)) + text
 
-    def _value(self, schema: Schema, data: memoryview, at: int) -> tuple[Any, int]:
+    def value_at(self, schema: Schema, data: memoryview, at: int) -> tuple[Any, int]:
         """Return a value at a position, and the position behind it."""
         kind, space = schema
         if isinstance(kind, list):
             number, at = number_at(data, at)
-            return self._value(Schema(kind[number], space), data, at)
+            return self.value_at(Schema(kind[number], space), data, at)
         form = kind if isinstance(kind, str) else kind["type"]
         if isinstance(form, str) and form in _SIMPLE:
             return _SIMPLE[form](data, at)
@@ -66,27 +66,27 @@ class Texts(NamedTuple):
             case "record":
                 space, fields = full_name(kind, space).rpartition(".")[0], {}
                 for field in kind["fields"]:
-                    fields[field["name"]], at = self._value(Schema(field["type"], space), data, at)
+                    fields[field["name"]], at = self.value_at(Schema(field["type"], space), data, at)
                 return fields, at
             case "array" | "map":
                 return self._items(Schema(kind["items" if form == "array" else "values"], space), form, data, at)
             case str(name):
-                return self._value(self.definition(name, space), data, at)
+                return self.value_at(self.definition(name, space), data, at)
             case _:
-                return self._value(Schema(form, space), data, at)
+                return self.value_at(Schema(form, space), data, at)
 
     def _items(self, schema: Schema, form: str, data: memoryview, at: int) -> tuple[Any, int]:
         items: list[Any] = []
         count, at = number_at(data, at)
         while count:
             if abs(count) > len(data):
-                raise ValueError("it has more items than bytes")
+                raise pa.ArrowInvalid("it has more items than bytes")
             if count < 0:  # and then the bytes of these items
                 _, at = number_at(data, at)
             for _ in range(abs(count)):
                 if form == "map":
                     key, at = _text_at(data, at)
-                value, at = self._value(schema, data, at)
+                value, at = self.value_at(schema, data, at)
                 items.append((key, value) if form == "map" else value)
             count, at = number_at(data, at)
         return dict(items) if form == "map" else items, at
