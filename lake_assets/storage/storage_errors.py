@@ -163,7 +163,7 @@ def _whole(
         case Meaning.UNTRUSTED:
             return WholeStorageError(
                 f"the certificate of {place} is not trusted: {reason(error)}:",
-                "name the file of the authority that signed it as `certificates` of the storage, or in SSL_CERT_FILE; "
+                "name the file of the authority that signed it as `certificates` of the storage, or in AWS_CA_BUNDLE; "
                 "or correct the host in `endpoint`.",
             )
         case Meaning.FULL:
