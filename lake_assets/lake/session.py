@@ -201,7 +201,8 @@ class LakeSession:
 
     def current_snapshot(self) -> int:
         """Return the number of the newest snapshot; in a transaction, of the snapshot on which it began."""
-        ((current,),) = self.rows("SELECT id FROM ducklake_current_snapshot(?)", [self.alias])
+        rows = self._by_driver(f"SELECT max(snapshot_id) FROM {spec.SNAPSHOT}")  # noqa: S608 - a constant
+        ((current,),) = rows or self.rows("SELECT id FROM ducklake_current_snapshot(?)", [self.alias])
         return int(current)
 
     def committed_snapshot(self) -> int | None:
@@ -251,18 +252,23 @@ class LakeSession:
 
     def exists(self, table: TableName) -> bool:
         """Return whether the lake has this table."""
-        if not self.in_transaction and self.unknown_specification is None:
-            # DuckDB reads the names of all tables, and of their columns.
-            with suppress(*driver_errors(self.config)), exclusive_access(self.config):  # DuckDB says what is wrong
-                query = f"SELECT 1 {spec.FROM_LIVE_TABLE}"
-                if self.driver.exists and self.driver.rows(query, [table.schema, table.table]):
-                    return True
+        # DuckDB reads the names of all tables, and of their columns.
+        if self._by_driver(f"SELECT 1 {spec.FROM_LIVE_TABLE}", [table.schema, table.table]):
+            return True
         tables = self.rows(
             "SELECT 1 FROM information_schema.tables "
             "WHERE table_catalog = ? AND lower(table_schema) = lower(?) AND lower(table_name) = lower(?)",
             [self.alias, table.schema, table.table],
         )
         return bool(tables)
+
+    def _by_driver(self, query: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        """Return the rows of a query of the catalog's tables, by its driver; none if DuckDB must be asked."""
+        if not self.in_transaction and self.unknown_specification is None:
+            with suppress(*driver_errors(self.config)), exclusive_access(self.config):  # DuckDB says what is wrong
+                if self.driver.exists:
+                    return self.driver.rows(query, parameters)
+        return []
 
 
 def _last_committed(connection: duckdb.DuckDBPyConnection, alias: str) -> int | None:
