@@ -4,7 +4,6 @@ import os
 import shutil
 from functools import partial
 from pathlib import Path
-from typing import Any
 from unittest.mock import Mock
 
 import duckdb
@@ -18,6 +17,7 @@ from lake_assets.ingest.forget import forget
 from lake_assets.ingest.index.index_run import index_all
 from lake_assets.ingest.index.verify import repair_indexed
 from lake_assets.ingest.landed_footers import inferred_columns
+from lake_assets.ingest.partition_run import PartitionRun
 from lake_assets.maintenance.compaction import compact
 from lake_assets_tests.advice.cases import Case, Cases, Steps, follow
 from lake_assets_tests.advice.landing import change, parquet, text
@@ -615,19 +615,20 @@ def columns_are_inferred_from_what_has_landed(local_world: World) -> Steps:
 
 
 @case
-def a_partition_whose_writer_has_not_finished_is_ingested_when_it_has(local_world: World) -> Steps:
-    spark, numbers = local_world.sessions, iter([1, 2, 3])
+def a_partition_whose_writer_has_not_finished_is_ingested_when_it_has(
+    local_world: World, monkeypatch: pytest.MonkeyPatch
+) -> Steps:
     local_world.land(NW, sales(0))
+    refuse, numbers = PartitionRun.refuse_moved_source, iter([1, 2, 3])
 
-    def sessions() -> Any:
-        for number in numbers:
-            local_world.land(NW, sales(number), f"{number}.parquet")
-            break
-        return spark()
+    def late(run: PartitionRun) -> None:
+        local_world.land(NW, sales(next(numbers)))  # the object has been read
+        refuse(run)
 
-    local_world.sessions = sessions
-    yield "run it again when their writer has finished"
-    return [0, 1, 2, 3]
+    with monkeypatch.context() as patch:
+        patch.setattr(PartitionRun, "refuse_moved_source", late)
+        yield "run it again when their writer has finished"
+    return [3]
 
 
 @case

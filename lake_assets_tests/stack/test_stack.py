@@ -156,7 +156,7 @@ def test_the_lake_follows_what_the_demonstration_lands_and_a_stop_leaves_nothing
         assert client.execute("SELECT count(*) FROM lake.transactions").fetchone() == (records,)
 
     status = stack("status", folder=folder)
-    assert (status.returncode, status.stdout.count("  running  "), status.stdout.count("  yes  ")) == (0, 9, 9)
+    assert (status.returncode, status.stdout.count("  running  "), status.stdout.count("  yes  ")) == (0, 10, 10)
     # The command that shows the status page ends the stack at Ctrl-C, as it does without a terminal.
     command = [sys.executable, "-m", "dev.stack", "up", "--folder", str(folder)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as shown:
