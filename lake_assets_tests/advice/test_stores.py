@@ -174,7 +174,7 @@ def a_server_with_a_certificate_of_an_authority_of_ones_own_is_trusted(
         local_world.source = server.source | {"certificates": str(authority.file)}
         local_world.ingest(NW)
         local_world.source = server.source
-        yield partial(local_world.ingest, NW, force=True), "in SSL_CERT_FILE"
+        yield partial(local_world.ingest, NW, force=True), "in AWS_CA_BUNDLE"
         monkeypatch.setenv("AWS_CA_BUNDLE", str(authority.file))
         local_world.ingest(NW, force=True)
         assert local_world.totals() == [1]
@@ -193,7 +193,7 @@ def a_file_of_certificates_is_corrected(local_world: World, tmp_path: Path, monk
         local_world.source = server.source
         monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "gone.pem"))
         yield partial(local_world.ingest, NW, force=True), "AWS_CA_BUNDLE and SSL_CERT_FILE"
-        monkeypatch.setenv("AWS_CA_BUNDLE", str(authority.file))
+        monkeypatch.setenv("SSL_CERT_FILE", str(authority.file))
         local_world.ingest(NW, force=True)
         assert local_world.totals() == [1]
     return None
