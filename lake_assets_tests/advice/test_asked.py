@@ -323,7 +323,7 @@ def a_config_is_written_named_or_set(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.delenv("LAKE_CONFIG", raising=False)
     attempt = partial(typed, "validate")
     yield attempt, "write one with `lake-assets init` | name it with --config | define a stream by SOURCE_GLOB"
-    yield partial(diagnosed, partial(doctor._config, None)), "write one | name it with --config"
+    yield partial(diagnosed, partial(doctor._config, None, reads_only=False)), "write one | name it with --config"
     typed("init", "shop")
     named_ = typed("--config", "shop/lake.yaml", "validate")
     with monkeypatch.context() as variables:

@@ -690,7 +690,8 @@ def a_master_that_has_forgotten_an_application_gets_another(tmp_path: Path) -> S
     settings = {"spark.master": f"spark://127.0.0.1:{port}", "spark.executor.memory": "512m"}
     settings |= {"spark.ui.enabled": "true", "spark.ui.port": str(free_ports(1)[0])}
     with ExitStack() as server:
-        with master_at(port, page, tmp_path):
+        (tmp_path / "first").mkdir()
+        with master_at(port, page, tmp_path / "first"):
             url = server.enter_context(connect_server(settings=settings))
         with master_at(port, page, tmp_path) as master, worker_of(master, tmp_path):
             yield partial(execute, remote=url), "start the Spark Connect server again | this process"
