@@ -9,7 +9,7 @@ the file before it: `register.py: run it again`.
 import inspect
 import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -37,21 +37,23 @@ def follow(case: Case, request: pytest.FixtureRequest) -> None:
     """
     fixtures = {name: request.getfixturevalue(name) for name in inspect.signature(case).parameters}
     world: World | None = fixtures.get("local_world")
-    steps, advice, totals = case(**fixtures), None, None
-    while True:
-        try:
-            advice = next(steps)
-        except StopIteration as end:
-            totals = end.value
-            break
-        verb, words = advice if isinstance(advice, tuple) else (partial(_world(world).ingest, NW), advice)
-        with makers() as made, pytest.raises(LakeAssetsError) as refused:
-            verb()
-        advised = refused.value.fix or str(refused.value)  # a config's error says all in its problem
-        for of_fix in words.split(" | "):
-            file, _, said = of_fix.rpartition(".py: ")
-            assert said in advised, str(refused.value)
-            assert not file or file in made.values() or id(refused.value) not in made, made
+    advice: Advice | None = None
+    totals: Sequence[float] | None = None
+    with closing(case(**fixtures)) as steps:  # what a case has patched ends with it, also when it fails
+        while True:
+            try:
+                advice = next(steps)
+            except StopIteration as end:
+                totals = end.value
+                break
+            verb, words = advice if isinstance(advice, tuple) else (partial(_world(world).ingest, NW), advice)
+            with makers() as made, pytest.raises(LakeAssetsError) as refused:
+                verb()
+            advised = refused.value.fix or str(refused.value)  # a config's error says all in its problem
+            for of_fix in words.split(" | "):
+                file, _, said = of_fix.rpartition(".py: ")
+                assert said in advised, str(refused.value)
+                assert not file or file in made.values() or id(refused.value) not in made, made
     assert advice is not None, "the case has no error"
     if totals is not None:
         if not isinstance(advice, tuple):
