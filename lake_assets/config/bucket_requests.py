@@ -109,7 +109,10 @@ def way_of(storages: Iterable[object]) -> tuple[str | None, SecretStr | None]:
 
 def way_to(url: str, environment: Mapping[str, str]) -> dict[str, str]:
     """Return the certificates and the proxy that the standard variables have for a server."""
-    server, way = urlsplit(url), {}
+    try:
+        server, way = urlsplit(url), dict[str, str]()
+    except ValueError:  # the URL's own check says what is malformed
+        return {}
     variables = {name.lower(): value for name, value in sorted(environment.items()) if value}  # `https_proxy` is last
     if server.scheme == "https" and (file := variables.get("aws_ca_bundle") or variables.get("ssl_cert_file")):
         way["certificates"] = file

@@ -250,7 +250,13 @@ def a_statement_gets_the_time_that_it_takes(local_world: World, postgres: Postgr
     local_world.catalog = database_on(postgres)
     local_world.commit(SW, 5)
     local_world.land(NW, sales(1))
-    limit(local_world, postgres, "statement_timeout", "1ms")
+    with postgres.connect(local_world.catalog["database"]) as connection:
+        body = "BEGIN PERFORM pg_sleep(1); RETURN NEW; END"
+        connection.execute(f"CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS '{body}'".encode())
+        connection.execute(
+            "CREATE TRIGGER slow BEFORE INSERT ON ducklake_snapshot FOR EACH ROW EXECUTE FUNCTION slow()"
+        )
+    limit(local_world, postgres, "statement_timeout", "300ms")
     yield "raise it for the catalog's user: ALTER ROLE"
     limit(local_world, postgres, "statement_timeout", "10min")
     return [1, 5]

@@ -96,7 +96,7 @@ def test_an_application_that_does_not_exist_is_named() -> None:
 def test_an_api_that_is_away_may_be_tried_again(application: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lake_assets.remote.bucket.ATTEMPTS", 1)
     monkeypatch.setenv("AWS_ENDPOINT_URL_EMR_SERVERLESS", "http://127.0.0.1:9")
-    with pytest.raises(DriverLostError, match=r"did not answer a request to start a job run .*correct the network"):
+    with pytest.raises(DriverLostError, match=r"did not answer a request to start a job run .*correct runs.region"):
         driver(application).start({"NAME": "value"})
 
 

