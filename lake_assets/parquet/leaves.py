@@ -52,6 +52,7 @@ def _held(data_type: pa.DataType) -> Held | None:
     return _HELD.get(pa.timestamp(data_type.unit) if t.is_timestamp(data_type) else data_type)
 
 
+_NO_ASCII = 128  # the first byte
 _KEYS = Held(0, "a map with a key twice, which DuckDB's MAP cannot hold")
 _TEXT = Held(
     0, "a text that is not UTF-8, which DuckDB's VARCHAR cannot hold", hint=", or let its writer declare bytes"
@@ -92,6 +93,12 @@ def not_held(leaf: pa.Array) -> Held | None:
 
 
 def _is_utf8(texts: pa.Array) -> bool:
+    if not t.is_string_view(texts.type) and len(texts):
+        _, offsets, data = texts.buffers()
+        ends = np.frombuffer(offsets, np.int64 if t.is_large_string(texts.type) else np.int32)
+        used = slice(ends[texts.offset], ends[texts.offset + len(texts)])
+        if data is None or np.frombuffer(data, np.uint8)[used].max(initial=0) < _NO_ASCII:  # several times as fast as Arrow's check
+            return True
     try:
         texts.validate(full=True)
     except pa.ArrowInvalid:
