@@ -97,9 +97,8 @@ def _is_utf8(texts: pa.Array) -> bool:
         _, offsets, data = texts.buffers()
         ends = np.frombuffer(offsets, np.int64 if t.is_large_string(texts.type) else np.int32)
         used = slice(ends[texts.offset], ends[texts.offset + len(texts)])
-        if (
-            data is None or np.frombuffer(data, np.uint8)[used].max(initial=0) < _NO_ASCII
-        ):  # several times as fast as Arrow's check
+        # ASCII is seen several times as fast as by Arrow's check.
+        if data is None or np.frombuffer(data, np.uint8)[used].max(initial=0) < _NO_ASCII:
             return True
     try:
         texts.validate(full=True)
