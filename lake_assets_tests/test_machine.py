@@ -29,7 +29,7 @@ AS_NUMBER = ("unshare", "--user", "--map-user=12345", "--map-group=12345")
 
 
 def mounted(script: str) -> tuple[str, ...]:
-    """A command that mounts anew for the one behind it; `$HERE` is the folder of the test."""
+    """A command that makes mounts for the one behind it; `$HERE` is the folder of the test."""
     script = f'mount --make-rprivate / && mount --bind "$HERE" "$HERE" && {script} && exec "$@"'
     return ("unshare", "--mount", "sh", "-ec", script, "sh")
 

@@ -27,7 +27,7 @@ class ForwardProxy(_Server):
     """The proxy, on a free port of 127.0.0.1.
 
     Args:
-        hidden: the port of 127.0.0.1 that every name below `store.invalid` is, whatever its own port.
+        hidden: the port of 127.0.0.1 that every name below `store.invalid` is, with any port.
 
     Attributes:
         asked: the methods and the hosts of the requests so far.

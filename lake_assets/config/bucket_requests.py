@@ -60,7 +60,7 @@ class Requests(Model):
 
 
 def _proxy_url(proxy: SecretStr | None) -> SecretStr | None:
-    if proxy is None or not (url := proxy.get_secret_value()):  # an empty one is none, whatever the environment says
+    if proxy is None or not (url := proxy.get_secret_value()):  # an empty one is none, also if the environment has one
         return None
     parts = urlsplit(url)
     if parts.scheme not in {"http", "https"} or not parts.hostname or parts.port is None or parts.path.strip("/"):

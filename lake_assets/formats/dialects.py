@@ -14,7 +14,7 @@ from lake_assets.formats.numbers import exact, is_checked
 from lake_assets.formats.schema import as_text
 
 ESCAPED_NULL = "\0NULL"
-"""Stands for a value that is NULL by a text with an escape, where values have no quotes."""
+"""A text in place of an escape that means NULL, where values have no quotes."""
 
 Texts = TypeVar("Texts", pa.Array, pa.ChunkedArray)
 

@@ -149,7 +149,7 @@ def words_of(text: str) -> list[str]:
 
 @cache
 def between_fixes() -> re.Pattern[str]:
-    """What stands between two fixes: an `or` behind a comma, or a verb behind an `or`, a comma or the like."""
+    """What is between two fixes: an `or` behind a comma, or a verb behind an `or`, a comma or the like."""
     firsts = {match[1].lower() for text in sentences() if (match := BEGIN.match(text))}
     return re.compile(rf"(?:[,;.]? or |[,;.] )(?:else )?(?=(?:{'|'.join(sorted(firsts))})\b)|[,;.] or ", re.IGNORECASE)
 

@@ -148,7 +148,7 @@ def test_a_partition_in_which_objects_land_all_the_time_is_committed_as_it_was_l
 
 
 @pytest.mark.parametrize(
-    ("encrypted", "later"),  # it is told by the names of files, in an encrypted lake by the ledger
+    ("encrypted", "later"),  # the names of files say it; in an encrypted lake, the ledger
     [(False, ()), *more([(False, (2,)), (True, ()), (True, (2,))])],
 )
 def test_a_run_that_was_stopped_before_its_commit_replaces_nothing_that_another_has_committed_meanwhile(
