@@ -257,7 +257,7 @@ def as_boto(storage: S3Storage | R2Storage, *, seconds: float = 0) -> Any:  # no
         client.meta.events.register("before-call.s3.PutObjectTagging", _sum)
     if access.is_paid:
         client.meta.events.register("before-call.s3", _pay)
-    # It stays in the config's region, as the others do: it would ask for the bucket's own, without end if nobody names it.
+    # It stays in the config's region, as the others do: it would ask for the bucket's own, for ever if nobody names it.
     client.meta.events.register_last("before-parameter-build.s3", _stay)
     return client
 
