@@ -243,6 +243,10 @@ class ValueOrder:
             self._positions[column] = {key: number for number, key in enumerate(keys)}
         return self._positions[column]
 
+    def position(self, cell: Partition, column: PartitionColumn) -> int:
+        """Return the position of a cell's value in a column."""
+        return self.of(column.name)[keys_by_dimension(cell)[column.name]]
+
 
 def dynamic_name(stream: str, column: str) -> str:
     """Return the name of the dynamic partitions that hold the keys of a column without configured values."""

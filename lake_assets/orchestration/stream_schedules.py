@@ -9,7 +9,6 @@ import dagster as dg
 from lake_assets.detection.failures import due_again
 from lake_assets.detection.run_plan import RunTarget, runs_of
 from lake_assets.errors import LakeAssetsError
-from lake_assets.layout.partition import Partition, PartitionColumn
 from lake_assets.layout.times import TIME_TYPES
 from lake_assets.orchestration.dagster_private import RANGE_END, RANGE_START, UserFailure
 from lake_assets.orchestration.partition_keys import ValueOrder, joined_key, keys_by_dimension, keys_of, partition_key
@@ -76,12 +75,8 @@ def _failed_before(
         return []
     older = [c for c in cells if any(key not in newest[name] for name, key in keys_by_dimension(c).items())]
     targets = [RunTarget(cell, cell, "", 0, (cell,)) for cell in older if not runs.have(cell)]
-
-    def position(cell: Partition, column: PartitionColumn) -> int:
-        return order.of(column.name)[keys_by_dimension(cell)[column.name]]
-
     most = stream.config.max_partitions_per_run or MOST
-    joined = runs_of(targets, of_stream.columns, position, most=most, max_runs=RUNS)
+    joined = runs_of(targets, of_stream.columns, order.position, most=most, max_runs=RUNS)
     ends = [(partition_key(target.first), partition_key(target.last)) for target in joined]
     at = context.scheduled_execution_time.isoformat()
     return [dg.RunRequest(run_key=f"{first}...{last}:{at}", **run_range(first, last)) for first, last in ends]

@@ -18,9 +18,9 @@ from lake_assets.detection.run_plan import RunTarget, ScanResult, runs_of
 from lake_assets.detection.scan import scan
 from lake_assets.errors import LakeAssetsError
 from lake_assets.escapes import visible_name
-from lake_assets.layout.partition import Partition, PartitionColumn
+from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import count, several
-from lake_assets.orchestration.partition_keys import ValueOrder, keys_by_dimension, keys_of, partition_key
+from lake_assets.orchestration.partition_keys import ValueOrder, keys_of, partition_key
 from lake_assets.orchestration.queued_runs import QueuedRuns
 from lake_assets.orchestration.sensors.kept_state import KeptState
 from lake_assets.orchestration.sensors.sqs_queue import Queue
@@ -202,12 +202,8 @@ def _runs(instance: dg.DagsterInstance, stream: OpenStream, targets: Sequence[Ru
     """Return the runs of targets: neighbours share one, and a tick requests no more than the config says."""
     order, sensor = ValueOrder(stream, instance, _new_keys(instance, stream, targets)), stream.config.sensor
     assert sensor is not None  # noqa: S101 - its tick calls this
-
-    def position(partition: Partition, column: PartitionColumn) -> int:
-        return order.of(column.name)[keys_by_dimension(partition)[column.name]]
-
     most = min(sensor.group_runs, stream.config.max_partitions_per_run or sensor.group_runs)
-    return runs_of(targets, keys_of(stream).columns, position, most=most, max_runs=sensor.max_runs)
+    return runs_of(targets, keys_of(stream).columns, order.position, most=most, max_runs=sensor.max_runs)
 
 
 def run_request(asset: dg.AssetKey, target: RunTarget) -> dg.RunRequest:
