@@ -264,11 +264,11 @@ TRANSIENT = (
 def may_pass(text: str) -> bool:
     """Return whether a failure may pass while its objects stay as they are, by the text that the ledger has of it.
 
-    Then its cause is outside of the partition: a storage, the catalog, Spark, or another writer.
+    Then its cause is outside of the partition: a storage, the catalog, Spark, another writer, or another stream.
     """
     kind = globals().get(text.partition(":")[0])
     of_places = (*TRANSIENT, StorageError, SparkUnavailableError, LauncherError)
-    of_writers = (PartitionMovedError, SourceChangedError, SchemaChangedError)
+    of_writers = (PartitionMovedError, SourceChangedError, SchemaChangedError, HeldBackError)
     if not isinstance(kind, type) or issubclass(kind, ObjectRefusedError):
         return False
     return issubclass(kind, (*of_places, *of_writers))

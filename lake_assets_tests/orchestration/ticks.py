@@ -74,6 +74,7 @@ class Ticks:
                 instance=self.instance,
                 resources=resources,
                 partition_key=request.partition_key,
+                selection=request.asset_selection,
                 tags=dict(request.tags),
                 raise_on_error=False,
             )

@@ -6,14 +6,15 @@ import dagster as dg
 import pytest
 
 from lake_assets.detection import requests
-from lake_assets.errors import StorageUnreachableError
+from lake_assets.errors import LakeAssetsError, SourceChangedError, StorageUnreachableError
 from lake_assets.orchestration.failed_step import RETRIES
+from lake_assets_tests.ingest.test_release import NAMES, group_in
 from lake_assets_tests.orchestration.in_process import failing_once
 from lake_assets_tests.orchestration.sensors.test_stream_sensor import day, key, keys_of
 from lake_assets_tests.orchestration.test_queued_runs import has_begun, queue
 from lake_assets_tests.orchestration.test_stream_schedules import Scheduled
 from lake_assets_tests.orchestration.ticks import Ticks
-from lake_assets_tests.world import World, sales
+from lake_assets_tests.world import NW, World, sales
 
 AWAY = StorageUnreachableError("the storage is away:", "wait for it.")
 
@@ -47,6 +48,34 @@ def test_what_an_outage_has_failed_is_in_the_lake_without_another_object(
     assert [result.success for result in ticks.run(again)] == [True]
     assert ticks.tick() == []
     assert local_world.totals() == [1]
+
+
+@pytest.mark.usefixtures("at_once")
+@pytest.mark.parametrize(
+    "cause",
+    [AWAY, SourceChangedError("objects changed while they were read:", "run it again."), None],
+    ids=["storage", "writer", "object"],
+)
+def test_streams_released_together_follow_by_the_sensor_of_one_whatever_failed_another(
+    ticks: Ticks, local_world: World, cause: LakeAssetsError | None
+) -> None:
+    group = group_in(local_world)
+    group.options["sales"] = local_world.options
+    group.declare()
+    group.land_all(NW, 1)
+    if cause is None:
+        group.land("stock", NW, b"no Parquet")
+    with pytest.MonkeyPatch.context() as patch:
+        if cause is not None:
+            failing_once(cause, patch, times=RETRIES + 1)
+        assert [result.success for result in ticks.run(ticks.tick())] == [False]
+    group.land("stock", NW, sales(2))
+
+    again = ticks.tick()
+
+    assert [result.success for result in ticks.run(again)] == [True]
+    assert ticks.tick() == []
+    assert group.totals() == dict(zip(NAMES, ([1], [1.1], [2]), strict=True))
 
 
 @pytest.mark.usefixtures("at_once")
