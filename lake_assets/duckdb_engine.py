@@ -116,7 +116,7 @@ class HttpLimits:
         retry_seconds: seconds that a store may be away without an error.
         timeout: seconds until a request without an answer counts as failed.
         certificates: file of the authorities that it trusts, in place of the machine's.
-        proxy: its URL; it may have a password.
+        proxy: its URL, which may have a password; empty for none, and None for that of the environment.
     """
 
     retry_seconds: float = 4
@@ -179,9 +179,11 @@ def open_engine(
         }
         if http.proxy is not None:
             proxy = urlsplit(http.proxy)
-            settings |= {"http_proxy": literal(proxy.netloc.rpartition("@")[2])}
-            settings |= {"http_proxy_username": literal(unquote(proxy.username))} if proxy.username else {}
-            settings |= {"http_proxy_password": literal(unquote(proxy.password))} if proxy.password else {}
+            settings |= {
+                "http_proxy": literal(proxy.netloc.rpartition("@")[2]),
+                "http_proxy_username": literal(unquote(proxy.username or "")),
+                "http_proxy_password": literal(unquote(proxy.password or "")),
+            }
         for name, value in settings.items():
             connection.execute(f"SET GLOBAL {name} = {value}")  # without GLOBAL, cursors would not have it
     connection.execute("SET TimeZone = 'UTC'")

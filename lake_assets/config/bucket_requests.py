@@ -5,9 +5,9 @@ from typing import Annotated, ClassVar, Self
 from urllib.parse import urlsplit
 from urllib.request import proxy_bypass_environment  # type: ignore[attr-defined]
 
-from pydantic import AfterValidator, ByteSize, Field, SecretStr, model_validator
+from pydantic import AfterValidator, ByteSize, Field, SecretStr, ValidationInfo, model_validator
 
-from lake_assets.config.fields import FolderPath, size_between
+from lake_assets.config.fields import FolderPath, environment_of, size_between
 from lake_assets.config.model import Model
 
 # The limits of S3, https://docs.aws.amazon.com/AmazonS3/latest/userguide/qfacts.html
@@ -60,18 +60,17 @@ class Requests(Model):
 
 
 def _proxy_url(proxy: SecretStr | None) -> SecretStr | None:
-    if proxy is None or not (url := proxy.get_secret_value()):  # an empty one is none, also if the environment has one
-        return None
+    if proxy is None or not (url := proxy.get_secret_value()):
+        return proxy
     parts = urlsplit(url)
     if parts.scheme not in {"http", "https"} or not parts.hostname or parts.port is None or parts.path.strip("/"):
         raise ValueError("a proxy is of the form http://host:port or http://user:password@host:port")
     return SecretStr(url.rstrip("/"))
 
 
-class RequestedStorage(Model):
-    """A storage that is accessed by requests over a network."""
+class Reached(Model):
+    """A server of this machine's network, or one that is reached through a proxy."""
 
-    requests: Requests = Field(Requests(), description="Retries, pauses, time-outs, and uploads in parts.")
     certificates: FolderPath | None = Field(
         None,
         description="File of the authorities that sign the server's certificate, in PEM, on every worker; that of "
@@ -82,11 +81,37 @@ class RequestedStorage(Model):
         description="URL of a proxy; that of `HTTPS_PROXY` (of a server without TLS, `HTTP_PROXY`) when absent, unless "
         "`NO_PROXY` names the server.",
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _completed(cls, data: object, info: ValidationInfo) -> object:
+        if not isinstance(data, dict):
+            return data
+        environment = environment_of(info)
+        data = cls._settings(environment) | data
+        way = way_to(cls._server(data), environment)
+        return way | data | ({} if data.get("proxy") else {"proxy": way.get("proxy")})  # `""` is that of `${NAME:-}`
+
+    @classmethod
+    def _settings(cls, environment: Mapping[str, str]) -> dict[str, str]:  # noqa: ARG003 - some classes have some
+        """Return the keys that variables of the vendor complete."""
+        return {}
+
+    @classmethod
+    def _server(cls, data: Mapping[str, object]) -> str:  # noqa: ARG003 - as above
+        """Return the URL of the server; empty if each client has its own way."""
+        return ""
+
+
+class RequestedStorage(Reached):
+    """A storage that is accessed by requests over a network."""
+
+    requests: Requests = Field(Requests(), description="Retries, pauses, time-outs, and uploads in parts.")
     _client_without: ClassVar[str] = ""  # that takes neither, and has its own variables
 
     @model_validator(mode="after")
     def _reached_by_each_client(self) -> Self:
-        for name in ("certificates", "proxy"):
+        for name in Reached.model_fields:
             if self._client_without and getattr(self, name) is not None:
                 raise ValueError(f"{self._client_without} takes no {name}: leave it out, and let this machine have it")
         return self
@@ -98,17 +123,18 @@ def way_of(storages: Iterable[object]) -> tuple[str | None, SecretStr | None]:
     DuckDB has one setting of each for all of them; two different ones are a ValueError.
     """
     buckets = [storage for storage in storages if isinstance(storage, RequestedStorage)]
-    for name in ("certificates", "proxy"):
-        if len({getattr(storage, name) for storage in buckets}) > 1:
+    for name in Reached.model_fields:
+        if len({getattr(storage, name) or None for storage in buckets}) > 1:
             raise ValueError(
                 f"DuckDB has one setting of {name} for all storages of a lake, its sources in mode index too, and "
                 "theirs differ: give all of them the same"
             )
-    return (buckets[0].certificates, buckets[0].proxy) if buckets else (None, None)
+    proxies = [storage.proxy for storage in buckets if storage.proxy is not None]
+    return (buckets[0].certificates, proxies[0] if proxies else None) if buckets else (None, None)
 
 
 def way_to(url: str, environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the certificates and the proxy that the standard variables have for a server."""
+    """Return the certificates and the proxy that the standard variables have for a server; an empty text for none."""
     try:
         server, way = urlsplit(url), dict[str, str]()
     except ValueError:  # the URL's own check says what is malformed
@@ -116,7 +142,8 @@ def way_to(url: str, environment: Mapping[str, str]) -> dict[str, str]:
     variables = {name.lower(): value for name, value in sorted(environment.items()) if value}  # `https_proxy` is last
     if server.scheme == "https" and (file := variables.get("aws_ca_bundle") or variables.get("ssl_cert_file")):
         way["certificates"] = file
-    proxy, direct = variables.get(f"{server.scheme}_proxy"), {"no": variables.get("no_proxy", "")}
-    if proxy and not proxy_bypass_environment(server.hostname or "", direct):
-        way["proxy"] = proxy if "://" in proxy else f"http://{proxy}"
+    if server.hostname:
+        proxy, direct = variables.get(f"{server.scheme}_proxy", ""), {"no": variables.get("no_proxy", "")}
+        way["proxy"] = proxy if "://" in proxy or not proxy else f"http://{proxy}"
+        way |= {"proxy": ""} if proxy_bypass_environment(server.hostname, direct) else {}
     return way

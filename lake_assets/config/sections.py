@@ -1,11 +1,13 @@
 """Sections of a stream's config: its layout, sensors, checks, exported changes, dead letters, report."""
 
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from lake_assets.config import editor_schema
+from lake_assets.config.bucket_requests import Reached
 from lake_assets.config.fields import Identifier, short_for
 from lake_assets.config.model import Model
 from lake_assets.config.modes import Compression
@@ -80,7 +82,7 @@ class ObjectSensor(SensorBase):
     scan: int = Field(5000, ge=1000, le=1_000_000, description="Objects of older partitions that a tick lists.")
 
 
-class SqsSensor(SensorBase, TemporaryKeys):
+class SqsSensor(SensorBase, TemporaryKeys, Reached):
     """A sensor that reads the notifications of an S3 bucket from a queue."""
 
     type: Literal["sqs"] = "sqs"
@@ -89,6 +91,10 @@ class SqsSensor(SensorBase, TemporaryKeys):
     endpoint: Endpoint = Field(None, description="URL of a server that is not AWS.")
     wait: int = Field(1, ge=0, le=5, description="Seconds that a request waits for a message.")
     messages: int = Field(100, ge=1, le=500, description="Number of messages that one tick reads.")
+
+    @classmethod
+    def _server(cls, data: Mapping[str, object]) -> str:
+        return str(data.get("endpoint") or data.get("queue_url"))
 
 
 def _objects_by_default(value: object) -> object:

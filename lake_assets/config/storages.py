@@ -16,14 +16,13 @@ from pydantic import (
     Field,
     SecretStr,
     TypeAdapter,
-    ValidationInfo,
     field_validator,
     model_validator,
 )
 
 from lake_assets.config.azure import AzureAccess, check_key, check_sas, parse_connection_string
-from lake_assets.config.bucket_requests import RequestedStorage, way_to
-from lake_assets.config.fields import FolderPath, below, environment_of
+from lake_assets.config.bucket_requests import RequestedStorage
+from lake_assets.config.fields import FolderPath, below
 from lake_assets.config.model import Model, is_true
 from lake_assets.errors import ConfigError
 
@@ -107,6 +106,12 @@ class TemporaryKeys(Keys):
             raise ValueError("session_token goes with key_id and secret: give all three")
         return self
 
+    @property
+    def keys(self) -> tuple[str | None, str | None, str | None]:
+        """Access key, its secret, and the session token."""
+        secret = self.secret.get_secret_value() if self.secret else None
+        return self.key_id, secret, self.session_token.get_secret_value() if self.session_token else None
+
 
 class KeyedStorage(RequestedStorage, Keys):
     """A storage with the keys of S3's protocol."""
@@ -143,28 +148,6 @@ class S3ProtocolStorage(KeyedStorage, TemporaryKeys):
         """`s3://bucket/prefix`."""
         return _uri("s3", self.bucket, self.prefix)
 
-    @property
-    def keys(self) -> tuple[str | None, str | None, str | None]:
-        """Access key, its secret, and the session token."""
-        secret = self.secret.get_secret_value() if self.secret else None
-        return self.key_id, secret, self.session_token.get_secret_value() if self.session_token else None
-
-
-def _aws_settings(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return region, endpoint and checksums of AWS's own variables, in the order of boto3."""
-    region = environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION")
-    settings = {"region": region} if region else {}
-    if checksums := environment.get("AWS_REQUEST_CHECKSUM_CALCULATION"):
-        settings["checksums"] = checksums.lower()
-    for name in ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"):
-        if endpoint := environment.get(name):
-            try:
-                _http_endpoint(endpoint)
-            except ValueError as error:
-                raise ConfigError(f"{name}: {error}.") from error
-            return settings | {"endpoint": endpoint}
-    return settings
-
 
 class S3Storage(S3ProtocolStorage):
     """A bucket of S3 or of any server with its protocol.
@@ -187,14 +170,25 @@ class S3Storage(S3ProtocolStorage):
         "`endpoint`, and in the host at AWS.",
     )
 
-    @model_validator(mode="before")
     @classmethod
-    def _complete(cls, data: object, info: ValidationInfo) -> object:
-        if not isinstance(data, dict):
-            return data
-        environment = environment_of(info)
-        data = _aws_settings(environment) | data
-        return way_to(str(data.get("endpoint") or _AWS), environment) | data
+    def _settings(cls, environment: Mapping[str, str]) -> dict[str, str]:
+        """Return region, endpoint and checksums of AWS's own variables, in the order of boto3."""
+        region = environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION")
+        settings = {"region": region} if region else {}
+        if checksums := environment.get("AWS_REQUEST_CHECKSUM_CALCULATION"):
+            settings["checksums"] = checksums.lower()
+        for name in ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"):
+            if endpoint := environment.get(name):
+                try:
+                    _http_endpoint(endpoint)
+                except ValueError as error:
+                    raise ConfigError(f"{name}: {error}.") from error
+                return settings | {"endpoint": endpoint}
+        return settings
+
+    @classmethod
+    def _server(cls, data: Mapping[str, object]) -> str:
+        return str(data.get("endpoint") or _AWS)
 
     @model_validator(mode="after")
     def _anonymous_without_keys(self) -> Self:
@@ -223,19 +217,14 @@ class R2Storage(S3ProtocolStorage):
     account_id: str = Field(pattern=r"^[0-9A-Za-z]+$", description="The account, as in the endpoint's host name.")
     endpoint: Endpoint = Field(None, description="URL in place of the account's own, such as that of a jurisdiction.")
 
-    @model_validator(mode="before")
     @classmethod
-    def _complete(cls, data: object, info: ValidationInfo) -> object:
-        if not isinstance(data, dict):
-            return data
-        host = f"https://{data.get('account_id')}.r2.cloudflarestorage.com"
-        return way_to(str(data.get("endpoint") or host), environment_of(info)) | data
+    def _server(cls, data: Mapping[str, object]) -> str:
+        return str(data.get("endpoint") or f"https://{data.get('account_id')}.r2.cloudflarestorage.com")
 
     @property
     def access(self) -> S3Access:
         """Server and keys, with secrets; the server is the account's endpoint, unless the config has another one."""
-        endpoint = self.endpoint or f"https://{self.account_id}.r2.cloudflarestorage.com"
-        return S3Access(endpoint, "auto", False, False, False, *self.keys)
+        return S3Access(self._server(vars(self)), "auto", False, False, False, *self.keys)
 
 
 class GcsStorage(KeyedStorage):
@@ -360,12 +349,9 @@ class WebStorage(RequestedStorage):
     type: Literal["web"] = "web"
     url: Annotated[str, AfterValidator(_plain_url)] = Field(description="`https://host/path`, without a query.")
 
-    @model_validator(mode="before")
     @classmethod
-    def _complete(cls, data: object, info: ValidationInfo) -> object:
-        if not isinstance(data, dict):
-            return data
-        return way_to(str(data.get("url")), environment_of(info)) | data
+    def _server(cls, data: Mapping[str, object]) -> str:
+        return str(data.get("url"))
 
     @property
     def root(self) -> str:

@@ -77,7 +77,7 @@ def http_limits(lake: Lake) -> HttpLimits:
         max(each.retry_seconds for each in asked),
         max(each.timeout for each in asked),
         certificates,
-        proxy.get_secret_value() if proxy else None,
+        None if proxy is None else proxy.get_secret_value(),
     )
 
 

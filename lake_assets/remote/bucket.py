@@ -1,20 +1,24 @@
 """AWS's clients of launchers and drivers."""
 
+import os
 from typing import Any
 
 import boto3
 from botocore.config import Config
 
+from lake_assets.config.bucket_requests import Reached, way_to
 from lake_assets.errors import LauncherError
+from lake_assets.storage.clients import boto_client
 
 ATTEMPTS = 10
 """Of a request, the first one included: a lost message would make the launcher count its partition as lost."""
 
 
 def client(service: str, region: str | None = None) -> Any:  # noqa: ANN401 - boto3 has no types
-    """Return a client with the credentials of the environment."""
-    retries = {"mode": "standard", "total_max_attempts": ATTEMPTS}
-    return boto3.client(service, region_name=region, config=Config(retries=retries))
+    """Return a client with the credentials of the environment, on the way that its variables have."""
+    way = way_to(boto3.client(service, region_name=region).meta.endpoint_url, os.environ)
+    config = Config(retries={"mode": "standard", "total_max_attempts": ATTEMPTS})
+    return boto_client(service, Reached.model_validate(way), config, region_name=region)
 
 
 def bucket_client() -> Any:  # noqa: ANN401 - boto3 has no types

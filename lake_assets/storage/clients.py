@@ -8,7 +8,7 @@ import base64
 import datetime as dt
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from obstore.store import AzureStore, GCSStore, HTTPStore, LocalStore, S3Store
 from pyarrow import fs
 
-from lake_assets.config.bucket_requests import RequestedStorage, Requests
+from lake_assets.config.bucket_requests import Reached, RequestedStorage, Requests
 from lake_assets.config.storages import (
     AnyStorage,
     AzureStorage,
@@ -34,6 +34,7 @@ from lake_assets.retrying import doublings
 from lake_assets.storage.storage_errors import no_credentials
 
 if TYPE_CHECKING:
+    from botocore.config import Config
     from obstore.store import RetryConfig
 
 Client = LocalStore | S3Store | GCSStore | AzureStore | HTTPStore
@@ -43,6 +44,7 @@ _ENVIRONMENT = Lock()
 _CHECKSUMS = ("AWS_REQUEST_CHECKSUM_CALCULATION", "AWS_RESPONSE_CHECKSUM_VALIDATION")
 _FIRST_PAUSE = 0.05  # seconds, of Arrow's client of S3; each pause is twice as long as the last one
 _CONNECTIONS = 16  # of boto3, as many as there are threads that delete
+_NO_PROXY = {"proxy_url": "http://none.invalid", "proxy_excludes": "*,0.0.0.0/0,::/0"}  # of obstore
 _GOOGLE_SCOPE = "https://www.googleapis.com/auth/devstorage.read_write"
 
 
@@ -94,8 +96,8 @@ def _limits(storage: RequestedStorage) -> dict[str, Any]:
     }
     if storage.certificates is not None:
         options["root_certificate"] = _certificates(storage.certificates)
-    if storage.proxy is not None:
-        options["proxy_url"] = storage.proxy.get_secret_value()
+    if storage.proxy is not None:  # else obstore takes that of the environment
+        options |= {"proxy_url": storage.proxy.get_secret_value()} if storage.proxy else _NO_PROXY
     return {"client_options": options, "retry_config": _retry_config(storage.requests)}
 
 
@@ -158,7 +160,7 @@ def as_arrow(storage: LakeStorage) -> fs.FileSystem:
     # Arrow calls the retries attempts, and makes no pause before the first of them.
     pauses = doublings(_FIRST_PAUSE, storage.requests.retry_seconds)
     options = {} if storage.certificates is None else {"tls_ca_file_path": storage.certificates}
-    options |= {} if storage.proxy is None else {"proxy_options": storage.proxy.get_secret_value()}
+    options |= {} if not storage.proxy else {"proxy_options": storage.proxy.get_secret_value()}
     with _checksums(storage.checksums):
         return fs.S3FileSystem(
             access_key=access.key_id,
@@ -226,14 +228,12 @@ def as_boto(storage: S3Storage | R2Storage, *, seconds: float = 0) -> Any:  # no
 
     An answer may take the storage's `timeout`, or `seconds` if that is longer.
     """
-    import boto3  # noqa: PLC0415 - boto3 takes its time
-    from botocore import UNSIGNED  # noqa: PLC0415
+    from botocore import UNSIGNED  # noqa: PLC0415 - boto3 takes its time
     from botocore.config import Config  # noqa: PLC0415
 
     access = storage.access
     config = Config(
         s3={"addressing_style": "virtual" if access.is_virtual else "path"},
-        proxies=None if storage.proxy is None else dict.fromkeys(("http", "https"), storage.proxy.get_secret_value()),
         request_checksum_calculation=storage.checksums,
         response_checksum_validation=storage.checksums,
         connect_timeout=storage.requests.connect_timeout,
@@ -243,16 +243,8 @@ def as_boto(storage: S3Storage | R2Storage, *, seconds: float = 0) -> Any:  # no
         ignore_configured_endpoint_urls=True,  # those of the environment
         **({"signature_version": UNSIGNED} if access.is_anonymous else {}),
     )
-    client = boto3.session.Session().client(
-        "s3",
-        endpoint_url=access.endpoint,
-        region_name=access.region,
-        aws_access_key_id=access.key_id,
-        aws_secret_access_key=access.secret,
-        aws_session_token=access.token,
-        verify=storage.certificates,
-        config=config,
-    )
+    keys = access.key_id, access.secret, access.token
+    client = boto_client("s3", storage, config, keys, endpoint_url=access.endpoint, region_name=access.region)
     if storage.checksums == "when_required":
         client.meta.events.register("before-call.s3.PutObjectTagging", _sum)
     if access.is_paid:
@@ -260,6 +252,27 @@ def as_boto(storage: S3Storage | R2Storage, *, seconds: float = 0) -> Any:  # no
     # It stays in the config's region, as the others do: it would ask for the bucket's own, for ever if nobody names it.
     client.meta.events.register_last("before-parameter-build.s3", _stay)
     return client
+
+
+def boto_client(
+    service: str, way: Reached, config: "Config", keys: Sequence[str | None] = (), **where: str | None
+) -> Any:  # noqa: ANN401 - as above
+    """Make boto3's client of a service, which it reaches on this way.
+
+    `keys` are those that the config has, and `where` are boto3's endpoint and region.
+    """
+    import boto3  # noqa: PLC0415 - boto3 takes its time
+    from botocore.config import Config  # noqa: PLC0415
+
+    proxies = dict.fromkeys(("http", "https"), way.proxy.get_secret_value()) if way.proxy else {}
+    names = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token")
+    return boto3.session.Session().client(
+        service,
+        verify=way.certificates,
+        config=config.merge(Config(proxies=proxies)),
+        **dict(zip(names, keys, strict=False)),
+        **where,
+    )
 
 
 def _sum(params: dict[str, Any], **_: object) -> None:

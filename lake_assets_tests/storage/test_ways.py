@@ -12,8 +12,11 @@ from dev.servers.odd_s3 import OddS3, odd_s3
 from dev.servers.s3 import S3Server
 from dev.servers.tls import Authority, authority_in
 from lake_assets.config.models import LakeConfig
+from lake_assets.config.sections import SqsSensor
 from lake_assets.config.storages import S3Storage
 from lake_assets.errors import WholeStorageError
+from lake_assets.orchestration.sensors.sqs_queue import Queue
+from lake_assets.remote import bucket
 from lake_assets.storage.store import Store
 from lake_assets_tests.storage.each_client import BODY, Clients
 from lake_assets_tests.world_fixtures import bucket_on
@@ -90,6 +93,40 @@ def test_each_client_goes_through_the_proxy_of_the_config(odd: OddS3, proxy: For
     assert {host for _, host in proxy.asked} == {"store.invalid"}
 
 
+def queue(url: str, **way: str) -> None:
+    """Read a queue, as the sensor does."""
+    place = {"queue_url": f"{url}/1/queue", "endpoint": url, "key_id": "key", "secret": "secret", "wait": 0}
+    assert Queue(SqsSensor.model_validate(place | way)).receive() == ()
+
+
+def launch(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ask for a job run, as a launcher does, whose clients have variables only."""
+    variables = {"AWS_ENDPOINT_URL": url, "AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret"}
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    bucket.client("emr-serverless", "eu-central-1").get_job_run(applicationId="1", jobRunId="2")
+
+
+def test_queues_and_launchers_go_through_the_proxy(
+    odd: OddS3, proxy: ForwardProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    odd.answers = lambda *_: (200, b"{}")
+    queue(HIDDEN["endpoint"], proxy=proxy.url)
+    assert proxy.asked
+    proxy.asked.clear()
+    monkeypatch.setenv("HTTP_PROXY", proxy.url)
+    launch(HIDDEN["endpoint"], monkeypatch)
+    assert {host for _, host in proxy.asked} == {"store.invalid"}
+
+
+def test_queues_and_launchers_trust_the_authority(authority: Authority, monkeypatch: pytest.MonkeyPatch) -> None:
+    with odd_s3(authority.context) as server:
+        server.answers = lambda *_: (200, b"{}")
+        queue(server.source["endpoint"], certificates=str(authority.file))
+        monkeypatch.setenv("SSL_CERT_FILE", str(authority.file))
+        launch(server.source["endpoint"], monkeypatch)
+
+
 @pytest.mark.more
 def test_each_client_goes_through_the_proxy_of_the_environment_by_a_tunnel(
     s3: S3Server, trusted: dict[str, Any], authority: Authority, monkeypatch: pytest.MonkeyPatch
@@ -111,6 +148,18 @@ def test_no_client_goes_through_a_proxy_where_no_proxy_names_the_server(
     for name in ("NO_PROXY", "no_proxy"):
         monkeypatch.setenv(name, "127.0.0.1,localhost")
     go(odd.source)
+
+
+def test_an_empty_proxy_is_that_of_the_environment(odd: OddS3, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("NO_PROXY", "no_proxy", "http_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    for url in (AWAY, ""):  # without one, no client looks there again
+        monkeypatch.setenv("HTTP_PROXY", url)
+        storage = S3Storage.model_validate(odd.source | {"proxy": ""})
+        assert storage.proxy is not None
+        assert storage.proxy.get_secret_value() == url
+    monkeypatch.setenv("HTTP_PROXY", AWAY)
+    assert Store(storage).list() == ()
 
 
 def test_each_client_says_that_the_requester_pays(odd: OddS3) -> None:

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -13,6 +12,7 @@ from lake_assets.config.secrets import mask_error, masked
 from lake_assets.config.sections import SqsSensor
 from lake_assets.detection.deliveries import Message
 from lake_assets.errors import QueueError
+from lake_assets.storage.clients import boto_client
 from lake_assets.storage.vendor_errors import Meaning, meaning_of
 
 _BATCH = 10  # messages that SQS gives or takes with one request
@@ -64,19 +64,14 @@ class Queue:
     def _client(self) -> Any:  # noqa: ANN401 - as above
         if self._made is None:
             config = self._config
-            self._made = boto3.session.Session().client(
-                "sqs",
-                region_name=config.region,
-                endpoint_url=config.endpoint,
-                aws_access_key_id=config.key_id,
-                aws_secret_access_key=config.secret.get_secret_value() if config.secret else None,
-                aws_session_token=config.session_token.get_secret_value() if config.session_token else None,
-                config=Config(
-                    # Dagster ends a tick after 60 seconds; the next tick is the retry.
-                    retries={"total_max_attempts": 2, "mode": "standard"},
-                    connect_timeout=_RETRY_SECONDS,
-                    read_timeout=_LONGEST_WAIT + _RETRY_SECONDS,
-                ),
+            # Dagster ends a tick after 60 seconds; the next tick is the retry.
+            limits = Config(
+                retries={"total_max_attempts": 2, "mode": "standard"},
+                connect_timeout=_RETRY_SECONDS,
+                read_timeout=_LONGEST_WAIT + _RETRY_SECONDS,
+            )
+            self._made = boto_client(
+                "sqs", config, limits, config.keys, region_name=config.region, endpoint_url=config.endpoint
             )
         return self._made
 
