@@ -6,6 +6,7 @@ Those of writers and maintenance on servers are in `deploy/test_postgres_roles.p
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,11 +22,11 @@ from lake_assets_tests.world_fixtures import bucket_on
 __all__ = ["roles", "sessions"]
 
 
-@pytest.fixture
-def apart(local_world: World, tmp_path: Path) -> World:
+@pytest.fixture(params=["sqlite", *more(["duckdb"])])
+def apart(request: pytest.FixtureRequest, local_world: World, tmp_path: Path) -> World:
     """A catalog, its files and what has landed in a folder each, and a partition that is to be replaced."""
     (tmp_path / "catalog").mkdir()
-    local_world.catalog["path"] = str(tmp_path / "catalog" / "lake.sqlite")
+    local_world.catalog = {"type": request.param, "path": str(tmp_path / "catalog" / "lake.db")}
     local_world.lake_options = {"maintenance": {"expire_older_than": 1e-6, "delete_older_than": 0}}
     for total in (1, 2):
         local_world.commit(NW, total)
@@ -63,6 +64,35 @@ def test_modes_of_files_suffice(apart: World, tmp_path: Path, user: str) -> None
 def test_who_writes_a_folder_must_be_permitted_to(apart: World, tmp_path: Path, user: str, folder: str) -> None:
     with only_readable(tmp_path / folder), pytest.raises(LakeAssetsError):
         WORKS[user](apart, tmp_path)
+
+
+TAKES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "after_load": ({"mode": "append"}, {"after_load": "delete"}),
+    "owns_source": ({"mode": "index"}, {"owns_source": True}),
+}
+
+
+@pytest.mark.more
+@pytest.mark.parametrize("key", TAKES)
+def test_maintenance_that_takes_landed_objects_away_may_write_their_folder(
+    local_world: World, tmp_path: Path, key: str
+) -> None:
+    local_world.options, takes = TAKES[key]
+    landed = Path(local_world.land(NW, sales(1)))
+    local_world.ingest(NW)
+    local_world.options |= takes
+    local_world.lake_options = {"maintenance": {"expire_older_than": 1e-9, "delete_older_than": 0}}
+    if key == "owns_source":
+        local_world.execute("DELETE FROM lake.sales")
+        assert local_world.tidy().expired
+    command = [*BOUND_BY_MODES, *COMMAND, "--config", str(local_world.config_file(tmp_path)), "maintain"]
+
+    with only_readable(tmp_path / "landing"):
+        refused = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert landed.exists()
+    assert "Permission denied" in refused.stdout + refused.stderr
+    subprocess.run(command, check=True)
+    assert not landed.exists()
 
 
 LACKS = {"catalog": "catalog of test ", "data": "rows of sales ", "landing": "source of sales "}

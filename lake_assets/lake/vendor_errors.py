@@ -34,6 +34,10 @@ _LOST = (
     "run `lake-assets index STREAM --repair` if it is a landed object, which removes its rows, or else ingest its "
     "partition with --force."
 )
+_TORN = (
+    "let a user who may write it run `lake-assets report`, which restores it after a checkpoint in which a process has "
+    "died; if the error remains, restore a backup by `lake-assets catalog restore --replace`."
+)
 _FEWER_COLUMNS = f"leave columns out by omit: true in `columns`, or {_NOT_INLINED}."
 
 SQLITE = (
@@ -57,6 +61,7 @@ DUCKDB = (
     Text("Referenced column .* not found", Meaning.GONE, "a statement names a column that is not there"),
     Text("File system .* has been disabled by configuration", Meaning.FILES_KEPT, "a file is deleted"),
     Text("Cannot open file .*: Permission denied", Meaning.REJECTED, "the user may not open it", False, _RIGHTS),
+    Text("Corrupt database file", Meaning.REJECTED, "a process has died in a checkpoint", False, _TORN),
     Text('Cannot open file "[^"]+": No such file', Meaning.REJECTED, "a file of a table is gone", False, _LOST),
     Text("error reading '[^']+'.* \\(HTTP 404 ", Meaning.REJECTED, "the same of a table in a bucket", False, _LOST),
     Text("No space left on device", Meaning.FULL, "the disk of the catalog or of a data file is full", False),

@@ -18,11 +18,8 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from dev.servers.pgbouncer import encrypted_pgbouncer
-from dev.servers.postgres import PostgresServer, StoppablePostgres, stoppable_in
-from dev.servers.proxy import Rule, S3Proxy
+from dev.servers.proxy import S3Proxy
 from dev.servers.s3 import S3Server
-from dev.servers.tls import authority_in
 from lake_assets import connect
 from lake_assets.history.restore import restore
 from lake_assets.ingest.index.verify import repair_indexed
@@ -37,16 +34,13 @@ from lake_assets_tests.advice.cases import Case, Cases, Steps, command, follow
 from lake_assets_tests.advice.landing import parquet
 from lake_assets_tests.advice.test_past import compacted, snapshot
 from lake_assets_tests.checks.checked import check
-from lake_assets_tests.deploy.test_postgres_roles import Roles, roles
 from lake_assets_tests.faults.outage import HURRIED, small_disk
 from lake_assets_tests.faults.test_disks import fill
-from lake_assets_tests.faults.writer import overtaken
+from lake_assets_tests.lake.test_checkpoint import tear
 from lake_assets_tests.lake.test_locked import held
 from lake_assets_tests.rights import only_readable, unprivileged
 from lake_assets_tests.world import NW, SW, World, sales
-from lake_assets_tests.world_fixtures import bucket_on, database_on
-
-__all__ = ["roles"]
+from lake_assets_tests.world_fixtures import bucket_on
 
 case = Cases()
 of_a_server = Cases(pytest.mark.more)  # also cases that take another second
@@ -179,6 +173,27 @@ def an_interrupted_checkpoint_is_recovered_by_a_user_who_may_write(local_world: 
 
 
 @case
+def a_torn_catalog_is_restored_by_a_user_who_may_write_or_from_a_backup(local_world: World, tmp_path: Path) -> Steps:
+    file = on_duckdb(local_world)
+    local_world.commit(NW, 1)
+    command(local_world, "catalog", "backup")
+    shutil.copy(file, f"{file}.checkpoint")  # as a process does that dies in one
+    tear(file)
+    read = local_world.stream.partition(NW).read
+    with only_readable(tmp_path):
+        yield read, "let a user who may write it run `lake-assets report`"
+    command(local_world, "report")
+    with only_readable(tmp_path):
+        assert read().num_rows == 1
+    tear(file)
+    yield read, "restore a backup by `lake-assets catalog restore --replace`"
+    command(local_world, "catalog", "restore", "--replace")
+    local_world.land(NW, sales(2))
+    local_world.ingest(NW)
+    return [2]
+
+
+@case
 def a_catalog_that_this_user_may_not_write_is_made_writable(local_world: World, tmp_path: Path) -> Steps:
     local_world.commit(SW, 5)
     local_world.land(NW, sales(1))
@@ -235,60 +250,6 @@ def a_statement_that_a_catalog_refuses_is_corrected(local_world: World) -> Steps
     yield partial(read, columns=["toatl"]), "correct the statement. `lake-assets doctor`"
     assert read(columns=["total"]).to_pydict() == {"total": [1.0]}
     return [1]
-
-
-def limit(world: World, server: PostgresServer, name: str, value: str) -> None:
-    """Limit sessions of the catalog's user from now on."""
-    with server.connect() as connection:
-        role = f'ALTER ROLE "{server.user}" IN DATABASE {world.catalog["database"]}'
-        connection.execute(f"{role} SET {name} = '{value}'".encode())
-    world._opened = None
-
-
-@of_a_server
-def a_statement_gets_the_time_that_it_takes(local_world: World, postgres: PostgresServer) -> Steps:
-    local_world.catalog = database_on(postgres)
-    local_world.commit(SW, 5)
-    local_world.land(NW, sales(1))
-    with postgres.connect(local_world.catalog["database"]) as connection:
-        body = "BEGIN PERFORM pg_sleep(1); RETURN NEW; END"
-        connection.execute(f"CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS '{body}'".encode())
-        connection.execute(
-            "CREATE TRIGGER slow BEFORE INSERT ON ducklake_snapshot FOR EACH ROW EXECUTE FUNCTION slow()"
-        )
-    limit(local_world, postgres, "statement_timeout", "300ms")
-    yield "raise it for the catalog's user: ALTER ROLE"
-    limit(local_world, postgres, "statement_timeout", "10min")
-    return [1, 5]
-
-
-@of_a_server
-def an_upload_gets_the_time_that_it_takes(local_world: World, postgres: PostgresServer, s3_proxy: S3Proxy) -> Steps:
-    local_world.catalog, local_world.storage = database_on(postgres), bucket_on(s3_proxy.s3)
-    local_world.lake_options = {"attach_options": {"encrypted": True}}
-    local_world.commit(SW, 5)
-    local_world.land(NW, sales(1))
-    limit(local_world, postgres, "idle_in_transaction_session_timeout", "300ms")
-    slow = Rule("slow", lambda request: request.method == "PUT", times=10**6, seconds=1)
-    s3_proxy.inject(slow)
-    yield "let uploads take longer: ALTER ROLE"
-    limit(local_world, postgres, "idle_in_transaction_session_timeout", "1h")
-    return [1, 5]
-
-
-@of_a_server
-def a_server_with_an_authority_of_its_own_is_trusted(
-    local_world: World, postgres: PostgresServer, tmp_path: Path
-) -> Steps:
-    authority = authority_in(tmp_path)
-    with encrypted_pgbouncer(postgres, authority) as server:
-        local_world.catalog = database_on(server) | {"sslmode": "disable"}
-        local_world.land(NW, sales(1))
-        yield "correct sslmode and sslrootcert of the catalog"
-        local_world.catalog |= {"sslmode": "verify-full", "sslrootcert": str(authority.file)}
-        local_world.ingest(NW)
-        assert local_world.totals() == [1]
-    return None
 
 
 # Locks.
@@ -361,52 +322,7 @@ def a_catalog_that_another_process_has_locked_is_free_when_that_has_ended(
     return [1, 5]
 
 
-@of_a_server
-def a_lock_that_a_session_holds_is_free_when_that_has_ended(
-    local_world: World, postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
-) -> Steps:
-    local_world.catalog, local_world.lake_options = database_on(postgres), {"commit_retries": 0}
-    local_world.land(NW, sales(1))
-    local_world.ingest(NW)
-    monkeypatch.setattr("lake_assets.lake.catalog_driver.TIMEOUT", 0.05)
-    with (
-        locks.commit_lock(local_world.config.lakes["test"]),
-        postgres.connect(local_world.catalog["database"]) as other,
-    ):
-        yield partial(local_world.ingest, NW, force=True), "see which session holds it (pg_locks, locktype advisory)"
-        assert other.execute("SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted").fetchall()
-    with postgres.connect(local_world.catalog["database"]) as other:
-        other.execute(f"ALTER DATABASE {local_world.catalog['database']} SET lock_timeout = 100")
-        other.execute("BEGIN; LOCK TABLE ducklake_snapshot IN ACCESS EXCLUSIVE MODE")
-        yield partial(local_world.ingest, NW, force=True), "pg_locks in PostgreSQL"
-        assert other.execute("SELECT pid FROM pg_locks WHERE mode = 'AccessExclusiveLock' AND granted").fetchall()
-    local_world.ingest(NW, force=True)
-    return [1]
-
-
 # Servers and disks.
-
-
-@of_a_server
-def a_server_of_the_catalog_that_is_away_is_started(local_world: World, stoppable_postgres: StoppablePostgres) -> Steps:
-    local_world.catalog = database_on(stoppable_postgres.server)
-    local_world.commit(SW, 5)
-    local_world.land(NW, sales(1))
-    stoppable_postgres.stop()
-    yield "run it again when the server runs and has connections to spare"
-    stoppable_postgres.start()
-    return [1, 5]
-
-
-@of_a_server
-def what_a_server_of_the_catalog_refuses_is_corrected(local_world: World, postgres: PostgresServer) -> Steps:
-    right = local_world.catalog = database_on(postgres)
-    local_world.land(NW, sales(1))
-    for wrong in ({"password": "wrong"}, {"user": "nobody"}, {"database": "none"}):
-        local_world.catalog = right | wrong
-        yield "correct host, port, database, user or password"
-    local_world.catalog = right
-    return [1]
 
 
 @of_a_server
@@ -496,47 +412,7 @@ def a_full_disk_of_the_catalog_gets_space(local_world: World, tmp_path: Path) ->
     return [1, 5]
 
 
-@of_a_server
-def a_full_disk_of_the_server_gets_space(local_world: World) -> Steps:
-    with (
-        tempfile.TemporaryDirectory() as place,  # a socket's path is short
-        small_disk(Path(place, "server"), "150m") as folder,
-        stoppable_in(folder) as postgres,
-    ):
-        local_world.catalog = database_on(postgres.server)
-        local_world.commit(SW, 5)
-        for number in range(300):  # which need more than the pages that PostgreSQL has
-            local_world.land(NW, sales(1), f"{number}.parquet")
-        filler = fill(folder)
-        yield "free space on the disk of its data, "
-        filler.unlink()
-        local_world.ingest(NW)
-        assert local_world.totals() == [*[1] * 300, 5]
-    return None
-
-
 # Commits.
-
-
-@of_a_server
-def a_commit_that_others_overtook_is_run_again(
-    local_world: World, postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
-) -> Steps:
-    local_world.catalog = database_on(postgres)
-    other, totals = other_of(local_world), iter((6.0, 7.0))
-    monkeypatch.setattr(LakeSession, "takes_locks", False)
-    local_world.lake_options = {"commit_retries": 0}
-    local_world.commit(SW, 5)
-
-    def beside_another(total: float) -> None:
-        with overtaken(None, lambda: other.commit(SW, next(totals))):
-            local_world.commit(NW, total)
-
-    yield partial(beside_another, 1), "retry.py: run it again | raise commit_retries"
-    local_world.ingest(NW)
-    local_world.lake_options = {"commit_retries": 1}
-    beside_another(2)
-    return [2, 7]
 
 
 @case
@@ -787,15 +663,6 @@ def more_columns_than_a_catalog_takes_are_left_out_or_not_inlined(local_world: W
     local_world.lake_options = NOT_INLINED
     local_world.ingest(NW)
     return [1]
-
-
-@of_a_server
-def a_right_of_the_catalogs_user_is_granted(local_world: World, roles: Roles) -> Steps:
-    roles.become("lake_reader")
-    local_world.land(NW, sales(2))
-    yield "grant it to the catalog's user. deploy/postgres/roles.sql has the rights that each kind of user needs"
-    roles.become("lake_writer")
-    return [2]
 
 
 @case

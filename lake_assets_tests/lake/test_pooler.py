@@ -86,6 +86,27 @@ def test_no_lock_outlives_its_work(
     assert len(pooled.totals()) == 2 * ROWS
 
 
+@pytest.mark.more
+def test_an_encrypted_lake_is_written_by_several_and_maintained(
+    pooled: World, pgbouncer: PostgresServer, postgres: PostgresServer
+) -> None:
+    """DuckLake itself commits: its transactions have sessions of the pooler beside that with the lock."""
+    pooled.lake_options = {"attach_options": {"encrypted": True}}
+    pooled.catalog = database_on(pgbouncer)
+    pooled.commit(NW, 1)
+    other = replace(pooled, _opened=None)
+    with others(pooled, pgbouncer), ThreadPoolExecutor(1) as pool:
+        for total in (2, 3):
+            written = pool.submit(write, other, SW)
+            assert pooled.commit(NW, total).status == "committed"
+            assert written.result().row_count == ROWS
+            pooled.tidy(LONG_AFTER)
+            assert locks(pooled, postgres) == []
+
+    assert pooled.totals(NW) == [3]
+    assert len(pooled.totals(SW)) == ROWS
+
+
 def test_maintenance_and_commits_wait_for_each_other(
     pooled: World, pgbouncer: PostgresServer, postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,7 +18,7 @@ from lake_assets.lake import reader_copy
 from lake_assets.lake.reader_copy import for_reader
 from lake_assets_tests.lake.test_locked import HOLDS, held
 from lake_assets_tests.lake.worlds import EACH_CATALOG
-from lake_assets_tests.rights import COMMAND, contents, only_readable, reads_all
+from lake_assets_tests.rights import COMMAND, READS, contents, only_readable, reads_all
 from lake_assets_tests.tiers import more
 from lake_assets_tests.world import NW, SW, World, sales
 
@@ -151,14 +151,18 @@ def test_a_catalog_that_stays_locked_raises_a_passing_error(copied: World, monke
 
 
 @pytest.mark.more
-def test_a_read_only_mount_is_read(copied: World, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
-    config = copied.config_file(tmp_path_factory.mktemp("config"))
+@EACH_CATALOG
+def test_a_read_only_mount_is_read(
+    in_one_folder: World, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    config = in_one_folder.config_file(tmp_path_factory.mktemp("config"))
     mount = f"mount --bind {tmp_path} {tmp_path} && mount -o remount,bind,ro {tmp_path}"
     if subprocess.run(["unshare", "--mount", "sh", "-c", mount], capture_output=True, check=False).returncode:
         absent("no mounts of one's own: `unshare --mount` fails")
     before = contents(tmp_path)
     program = f"{shlex.join(COMMAND)} --config {config}"
-    script = f"{mount} && ! touch {tmp_path}/file && {program} query 'SELECT sum(total) FROM sales' && {program} report"
+    commands = " && ".join(f"{program} {shlex.join(arguments)}" for arguments in READS.values())
+    script = f"{mount} && ! touch {tmp_path}/file && {commands}"
 
     ended = subprocess.run(["unshare", "--mount", "sh", "-c", script], capture_output=True, text=True, check=False)
 
