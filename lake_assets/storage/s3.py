@@ -7,6 +7,7 @@ two buckets (obstore's copy has no condition, and works within one bucket), so t
 """
 
 import http
+import re
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -14,6 +15,8 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 from lake_assets.config.storages import AnyStorage, R2Storage, S3Storage
+from lake_assets.errors import StorageError
+from lake_assets.escapes import visible_name
 from lake_assets.retrying import Result
 from lake_assets.storage import retry_window
 from lake_assets.storage.clients import as_boto
@@ -75,7 +78,20 @@ def folders(storage: S3Storage | R2Storage, prefix: str) -> list[str]:
         names += [listed["Prefix"].removeprefix(root)[:-1] for listed in answer.get("CommonPrefixes", ())]
         if not answer["IsTruncated"]:
             return names
-        following = {"ContinuationToken": answer["NextContinuationToken"]}
+        page = [entry for kind in ("CommonPrefixes", "Contents") for entry in answer.get(kind, ())]
+        last = max(entry.get("Prefix") or entry["Key"] for entry in page)
+        token, before = answer.get("NextContinuationToken"), following
+        following = {"ContinuationToken": token} if token else {"StartAfter": re.sub("/$", "0", last)}
+        if following == before:
+            raise endless(storage, last)
+
+
+def endless(storage: AnyStorage, key: str) -> StorageError:
+    """Return the error for a store that lists what it has listed already."""
+    return StorageError(
+        f"{storage.root} lists {visible_name(key)} again and again, so that its listing has no end:",
+        "let the store's operator correct the pages of its listings, and run it again.",
+    )
 
 
 def _listing(storage: S3Storage | R2Storage, prefix: str, **request: str) -> Mapping[str, Any]:

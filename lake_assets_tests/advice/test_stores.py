@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from functools import partial
 from pathlib import Path
+from unittest import mock
 
 import pyarrow.parquet as pq
 import pytest
@@ -207,6 +208,15 @@ def a_bucket_whose_requester_pays_is_told_who_pays(local_world: World, odd: OddS
     odd.answers = answers
     yield "set `requester_pays: true`"
     local_world.source = odd.source | {"requester_pays": True}
+    return [1]
+
+
+@case
+def a_store_that_lists_in_a_circle_is_corrected(local_world: World, odd: OddS3) -> Steps:
+    odd.objects |= {KEY.replace("batch", f"_{number:04}"): b"x" for number in range(1001)}
+    with mock.patch.object(odd, "listing", lambda query: OddS3.listing(odd, query | {"continuation-token": ""})):
+        yield "let the store's operator correct the pages of its listings"
+    local_world.ingest(NW)
     return [1]
 
 

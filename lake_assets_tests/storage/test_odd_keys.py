@@ -1,5 +1,6 @@
 """A listing survives any key, and names each object once."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from click.testing import CliRunner
 from dev.servers.odd_s3 import OddS3, odd_s3
 from lake_assets.cli.app import main
 from lake_assets.config.storages import AnyStorage, S3Storage
-from lake_assets.errors import SourceError
+from lake_assets.errors import SourceError, StorageError
 from lake_assets.storage.store import Store
 from lake_assets.streams.landing_zone import list_landed
 from lake_assets_tests.faults.without_spark import sessions
@@ -63,6 +64,30 @@ def test_a_key_that_is_listed_twice_is_one_object(odd: OddS3, page: int) -> None
     odd.objects = dict.fromkeys(names, b"x")
 
     assert keys(odd) == names
+
+
+def answers(server: OddS3, token: bytes) -> None:
+    """Let pages that others follow have another token, or none."""
+    listing = server.listing
+    server.listing = lambda query: re.sub(b"<Next.*Token>", token, listing(query))  # type: ignore[method-assign]
+
+
+def test_what_follows_a_page_without_a_token_is_listed(odd: OddS3) -> None:
+    odd.objects = {f"date={number:04}/a.parquet": b"x" for number in range(2001)}
+    answers(odd, b"")
+
+    assert keys(odd) == [*odd.objects]
+    assert len(Store(S3Storage.model_validate(odd.source)).folders()) == len(odd.objects)
+
+
+def test_a_listing_that_goes_in_a_circle_is_an_error(odd: OddS3) -> None:
+    odd.objects = {f"date={number:04}/a.parquet": b"x" for number in range(1001)}
+    answers(odd, b"<NextContinuationToken>a</NextContinuationToken>")
+
+    store = Store(S3Storage.model_validate(odd.source))
+    for listed in (lambda: store.all(hides=lambda _: False), store.folders):
+        with pytest.raises(StorageError, match=r"lists date=\d+.* again and again"):
+            listed()
 
 
 def test_objects_with_odd_names_are_left_out_and_the_others_are_read(
