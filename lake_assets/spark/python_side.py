@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from threading import Thread
 
+import psutil
 from py4j.java_gateway import JavaGateway
 from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
@@ -43,6 +44,7 @@ def start_jvm(conf: Mapping[str, str]) -> None:
 
     What it writes to standard error goes to that of this process, without the warning of a module that Spark's own
     options ask for. If it ends while it starts, the notes of the PySparkRuntimeError are the last lines that it wrote.
+    If the start is interrupted, the JVM is killed.
     """
     with SparkContext._lock:  # noqa: SLF001 - not public
         if SparkContext._gateway is None:  # noqa: SLF001
@@ -54,6 +56,7 @@ def _gateway(conf: Mapping[str, str]) -> JavaGateway:
     atexit.register(lambda: errors.wait(ENDED_SECONDS if has_ended() else _ALIVE_SECONDS))
     # pyspark imports it at its first call of the JVM, for which this process waits now.
     Thread(target=_import, args=("pandas",), daemon=True).start()
+    others = psutil.Process().children()
     try:
         with errors.writer as writer:
             conf_of_jvm = SparkConf().setAll([*conf.items()])
@@ -62,6 +65,20 @@ def _gateway(conf: Mapping[str, str]) -> JavaGateway:
         for line in errors.last_lines():
             error.add_note(line)
         raise
+    except BaseException:
+        # pyspark removes the folder in which it waits for the JVM's answer, and a JVM that cannot answer never ends.
+        for process in psutil.Process().children():
+            if process not in others and _is_jvm(process):
+                process.kill()
+                process.wait()
+        raise
+
+
+def _is_jvm(process: psutil.Process) -> bool:
+    try:
+        return "pyspark-shell" in process.cmdline()
+    except psutil.NoSuchProcess:
+        return False
 
 
 def _import(module: str) -> None:

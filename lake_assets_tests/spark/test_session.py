@@ -220,6 +220,36 @@ def test_a_jvm_that_ends_at_once_is_an_error_that_names_the_java(tmp_path: Path)
     assert "Too small" in run.stderr
 
 
+INTERRUPTED_START = """
+import os, signal, threading, psutil
+from lake_assets.spark.session import spark_config, start_session
+
+def children():
+    for process in psutil.Process().children():
+        try:
+            if "pyspark-shell" in process.cmdline():
+                yield process
+        except psutil.Error:  # a command that asks a Java for its version
+            continue
+
+def interrupt():
+    while not list(children()):
+        pass
+    os.kill(os.getpid(), signal.SIGINT)
+
+threading.Thread(target=interrupt, daemon=True).start()
+try:
+    start_session(spark_config())
+except KeyboardInterrupt:
+    print("interrupted, JVMs:", len(list(children())))
+"""
+
+
+def test_a_jvm_whose_start_is_interrupted_ends(tmp_path: Path) -> None:
+    run = run_python("-c", INTERRUPTED_START, folder=tmp_path)
+    assert run.stdout.splitlines()[-1:] == ["interrupted, JVMs: 0"], run.stderr
+
+
 ERRORS_OF_A_JVM = """
 import os
 from lake_assets.spark.jvm_errors import JvmErrors
