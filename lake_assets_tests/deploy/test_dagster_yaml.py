@@ -33,6 +33,21 @@ def test_each_tag_with_a_limit_is_one_that_launched_runs_have() -> None:
     assert {limit["key"] for limit in limits} <= TAGS_OF_LAUNCHED_RUNS.keys()
 
 
+def test_the_settings_of_one_machine_are_those_of_production_where_these_do_not_differ() -> None:
+    """A queued run survives a code server that is away, and no tick of a sensor waits for another's, in both."""
+    root = FILE.parents[1]
+    machine, production = (yaml.safe_load(file.read_text("utf-8")) for file in (root / "dagster.yaml", FILE))
+    of_machine = {"storage", "compute_logs", "concurrency"}
+
+    del production["run_monitoring"]["poll_interval_seconds"]
+    assert machine == {name: block for name, block in production.items() if name not in of_machine} | {
+        "concurrency": {"runs": {"max_concurrent_runs": 2}}
+    }
+    assert (root / "dagster.yaml").samefile(root / "lake_assets/templates/starter/dagster.yaml")
+    assert machine["run_coordinator"]["config"]["max_user_code_failure_retries"] == 10
+    assert machine["sensors"] == machine["schedules"] == {"use_threads": True, "num_workers": 4}
+
+
 @pytest.fixture
 def instance(
     postgres: PostgresServer, s3: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -106,6 +106,7 @@ def test_dagsters_settings_are_those_of_the_other_targets_but_for_the_number_of_
     # Else the chart writes these blocks a second time.
     daemon = VALUES["dagsterDaemon"]
     assert not any(daemon[name]["enabled"] for name in ("runCoordinator", "runMonitoring", "runRetries"))
+    assert not any(daemon[name]["useThreads"] for name in ("sensors", "schedules"))
 
 
 def test_no_container_is_root_or_writes_its_image() -> None:
