@@ -17,7 +17,7 @@ WINGS = "      — wings —\n"
 
 # The files of the spine that import each wing.
 DOORS = {
-    "landing/": {"cli/generate.py", "cli/land.py", "orchestration/stream_schedules.py"},
+    "landing/": {"cli/land.py", "orchestration/stream_schedules.py"},
     "launch/": {"cli/partitions.py", "orchestration/stream_run.py"},
     "telemetry/": {"exports.py"},
     "importers/": {"cli/init.py", "cli/importing.py", "config/load.py"},

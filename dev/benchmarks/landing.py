@@ -28,10 +28,10 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from dev.benchmarks.measure import Line, Report, Timing, Work, in_turns
+from dev.retail import Retail
 from lake_assets.config.streams import Stream
 from lake_assets.landing.encode import Encoder
 from lake_assets.landing.read_records import Form, read_records
-from lake_assets.landing.retail import Retail
 from lake_assets.landing.writer import LandingWriter
 
 RECORDS = 1_000_000

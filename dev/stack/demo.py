@@ -6,6 +6,7 @@ Nothing here ingests: the stack's sensor sees what has landed, and its runs brin
 import datetime as dt
 import signal
 import subprocess
+import sys
 import sysconfig
 import time
 from collections.abc import Iterator
@@ -92,7 +93,7 @@ def _wait_for_lake(stream: OpenStream, site: Site, screen: "_Screen") -> None:
 
 
 class _Landing:
-    """`lake-assets generate retail | lake-assets land`, again and again, each time with other records."""
+    """`python -m dev.retail | lake-assets land`, again and again, each time with other records."""
 
     def __init__(self, site: Site, rate: int, log: IO[bytes]) -> None:
         self.environment = lake_environment(site)
@@ -115,17 +116,15 @@ class _Landing:
     def _start(self) -> None:
         self.seed += 1
         first = dt.datetime.now(dt.UTC).date() - dt.timedelta(days=DAYS - 1)
-        options = [f"--rate={self.rate}/s", f"--days={DAYS}", f"--start={first}", f"--seed={self.seed}"]
-        self.generate = self._command("generate", "retail", *options, stdout=subprocess.PIPE)
-        self.land = self._command("land", STREAM, "-", stdin=self.generate.stdout, stdout=self.log)
+        options = [f"--rate={self.rate}", f"--days={DAYS}", f"--start={first}", f"--seed={self.seed}"]
+        self.generate = self._command(sys.executable, "-m", "dev.retail", *options, stdout=subprocess.PIPE)
+        self.land = self._command(_PROGRAM, "land", STREAM, "-", stdin=self.generate.stdout, stdout=self.log)
         assert self.generate.stdout is not None
         self.generate.stdout.close()  # only `land` reads it
 
-    def _command(self, *arguments: str, **streams: Any) -> "subprocess.Popen[bytes]":
+    def _command(self, *words: str | Path, **streams: Any) -> "subprocess.Popen[bytes]":
         # In a session of its own, so that Ctrl-C reaches this process only.
-        return subprocess.Popen(
-            [_PROGRAM, *arguments], env=self.environment, stderr=self.log, start_new_session=True, **streams
-        )
+        return subprocess.Popen(words, env=self.environment, stderr=self.log, start_new_session=True, **streams)
 
     def check(self) -> None:
         """Start again when all records have landed.

@@ -15,7 +15,6 @@ from lake_assets.cli.config import doctor, schema, validate
 from lake_assets.cli.dagster import dev, sync_dagster
 from lake_assets.cli.failure import print_error
 from lake_assets.cli.files import files
-from lake_assets.cli.generate import generate
 from lake_assets.cli.history import diff, history, restore
 from lake_assets.cli.importing import import_
 from lake_assets.cli.index import index
@@ -123,7 +122,7 @@ def main(
 
 GROUPS = {
     "Start": (demo, init, doctor, validate, dev),
-    "Land": (generate, land),
+    "Land": (land,),
     "Refresh": (plan, apply, ingest, index),
     "Read and check": (query, ledger, files, history, diff, report_, check, metrics),
     "Correct and clean up": (restore, maintain, forget, catalog),

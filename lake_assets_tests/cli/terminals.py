@@ -60,29 +60,19 @@ class Terminal:
 
 
 @contextmanager
-def on_terminal(
-    command: Sequence[str], environment: Mapping[str, str] | None = None, pipe: Path | None = None
-) -> Iterator[Terminal]:
-    """A command whose standard streams are a terminal.
-
-    Args:
-        command: the words of it.
-        environment: variables.
-        pipe: a file that is the standard output instead.
-    """
+def on_terminal(command: Sequence[str], environment: Mapping[str, str] | None = None) -> Iterator[Terminal]:
+    """A command whose standard streams are a terminal, with these variables too."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", LINES, COLUMNS, 0, 0))
     plain = {name: text for name, text in os.environ.items() if name not in ("NO_COLOR", "COLUMNS")}
-    output = theirs if pipe is None else os.open(pipe, os.O_WRONLY | os.O_CREAT)
     process = subprocess.Popen(
         ["setsid", "--ctty", *command],
         stdin=theirs,
-        stdout=output,
+        stdout=theirs,
         stderr=theirs,
         env=plain | {"TERM": "xterm-256color"} | dict(environment or {}),
     )
-    for descriptor in {theirs, output}:
-        os.close(descriptor)
+    os.close(theirs)
     try:
         yield Terminal(process, ours)
     finally:
@@ -127,6 +117,14 @@ class Screen(io.StringIO):
         return True
 
 
+class Keyboard(Screen):
+    """What is typed there."""
+
+    @property
+    def buffer(self) -> io.BytesIO:
+        return io.BytesIO(self.getvalue().encode())
+
+
 def on_a_screen(
     *arguments: str,
     answer: str = "n",
@@ -145,7 +143,7 @@ def on_a_screen(
     """
     screen = Screen()
     output = screen if file is None else io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
-    keys = Screen(f"{answer}\n") if typed is None else io.TextIOWrapper(io.BytesIO(typed), encoding="utf-8")
+    keys = Keyboard(f"{answer}\n") if typed is None else io.TextIOWrapper(io.BytesIO(typed), encoding="utf-8")
     with (
         mock.patch.object(sys, "stdin", keys),
         redirect_stdout(output),

@@ -32,7 +32,8 @@ from lake_assets_tests.until import until
 
 ROOT = Path(__file__).parents[2]
 WRITTEN = {
-    ".gitignore", "README.md", "dagster_home", "lake.schema.json", "lake.yaml", "landing", "workspace.yaml",
+    ".gitignore", "README.md", "dagster_home", "lake.schema.json", "lake.yaml", "landing", "late.parquet",
+    "workspace.yaml",
 }  # fmt: skip
 
 

@@ -68,11 +68,6 @@ with progress_bar.progress_bar():
         echo(style(f"line {number}", fg="red"), err=number == 1)
         print("printed")
 """
-GENERATE = """
-from lake_assets.cli import main, progress_bar
-progress_bar.SECONDS = 0
-main("generate retail --stores 1 --per-store 300 --rate 300/s".split(), prog_name="lake-assets")
-"""
 
 
 @pytest.fixture
@@ -163,20 +158,6 @@ def test_lines_are_printed_above_a_bar() -> None:
     assert code == 0, terminal.written
     assert "/3 lines" in terminal.written
     assert left_on(terminal.written) == [text for number in range(3) for text in (f"line {number}", "printed")]
-
-
-@pytest.mark.more
-def test_records_that_are_generated_into_a_file_have_a_bar_and_those_into_a_pipe_have_none(tmp_path: Path) -> None:
-    """The reader of a pipe has a bar of its own on the same terminal."""
-    command = [sys.executable, "-c", GENERATE]
-    with on_terminal(command, pipe=tmp_path / "records.jsonl") as terminal:
-        terminal.read_until("/300 records")
-        assert terminal.read_all() == 0
-    with on_terminal(["sh", "-c", '"$@" | cat > /dev/null', "sh", *command]) as terminal:
-        assert terminal.read_all() == 0
-
-    assert terminal.written == ""
-    assert len((tmp_path / "records.jsonl").read_text().splitlines()) == 300
 
 
 @pytest.mark.parametrize(

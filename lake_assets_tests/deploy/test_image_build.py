@@ -105,7 +105,7 @@ def test_a_process_of_the_image_ingests_and_uses_the_class_archive(image: Image)
         python -c 'from lake_assets.spark.class_sharing import sharing_options as o
 from lake_assets.spark.java import find_java
 print("archive", *o(find_java(), {{}}))' | tr ' ' '\\n' | grep SharedArchiveFile
-        lake-assets generate retail --stores 5 --per-store 10 --regions NW | lake-assets land transactions -
+        seq 50 | sed 's/.*/{{"region": "NW", "date": "2026-02-11", "total": &}}/' | lake-assets land transactions -
         lake-assets ingest transactions --partition region=NW,date=2026-02-11
         lake-assets query 'SELECT count(*) AS n FROM transactions'"""
     )

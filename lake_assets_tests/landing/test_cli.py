@@ -1,4 +1,4 @@
-"""`lake-assets land` and `generate` as a user types them."""
+"""`lake-assets land` as a user types it."""
 
 import fcntl
 import json
@@ -10,7 +10,6 @@ import sys
 from collections.abc import Callable
 from fnmatch import fnmatch
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pyarrow.dataset as ds
@@ -68,11 +67,9 @@ def test_standard_input_and_files_land_and_bad_records_are_reported(
 
 
 def test_wrong_use_is_refused(config: Callable[..., Path]) -> None:
-    rate = "is not a rate: write it as 500/s"
     for arguments, code, message in (
         (["land", "sails"], 2, "there is no stream 'sails'"),
         (["land", "sales", "--drain", "x.jsonl"], 2, "--drain takes no FILE"),
-        *((["generate", "retail", "--rate", text], 2, rate) for text in ("fast", "0", "-5/s", "inf")),
     ):
         done = run(config(), *arguments)
 
@@ -199,12 +196,12 @@ def test_a_live_edge_that_is_stopped_lands_what_it_has_read(
 
 @pytest.mark.more
 @pytest.mark.kill
-def test_generate_into_land_is_a_live_edge(config: Callable[..., Path], tmp_path: Path) -> None:
-    """In Arrow's format; the tutorial has that of JSON lines."""
+def test_a_program_that_writes_arrow_into_land_is_a_live_edge(config: Callable[..., Path], tmp_path: Path) -> None:
+    """The generator of the stack and of the benchmarks."""
     options = "--stores=10 --regions=NW,SW --days=3 --seed=1 --per-store=100"
-    words = [PROGRAM, "generate", "retail", *options.split(), "--format", "arrow"]
+    words = [sys.executable, "-m", "dev.retail", *options.split(), "--format=arrow"]
     land = [PROGRAM, "--config", str(config()), "land", "sales", "--format", "arrow", "-"]
-    with subprocess.Popen(words, stdout=subprocess.PIPE) as generated:
+    with subprocess.Popen(words, stdout=subprocess.PIPE, cwd=Path(__file__).parents[2]) as generated:
         done = subprocess.run(land, stdin=generated.stdout, capture_output=True, text=True, timeout=60, check=False)
 
     assert (done.returncode, generated.returncode) == (0, 0), done.stderr
@@ -212,34 +209,3 @@ def test_generate_into_land_is_a_live_edge(config: Callable[..., Path], tmp_path
     assert landed.num_rows == 3000
     assert len(landed.schema) == 26
     assert len(files(tmp_path / "landing")) == 6
-
-
-def test_generate_is_the_same_for_a_seed(config: Callable[..., Path]) -> None:
-    command = ["generate", "retail", "--stores", "2", "--per-store", "3", "--days", "1"]
-    first, again = run(config(), *command), run(config(), *command)
-    other = run(config(), *command, "--seed", "2")
-
-    assert first.exit_code == 0, first.output
-    assert first.stdout == again.stdout != other.stdout
-    assert len([json.loads(line) for line in first.stdout.splitlines()]) == 6
-
-
-def test_a_rate_is_kept(config: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    pauses: list[float] = []
-    clock = SimpleNamespace(monotonic=lambda: sum(pauses), sleep=pauses.append)
-    monkeypatch.setattr("lake_assets.cli.generate.time", clock)
-
-    done = run(config(), "generate", "retail", "--stores", "1", "--per-store", "30", "--rate", "50/s")
-
-    assert len(done.stdout.splitlines()) == 30
-    assert pauses == pytest.approx([0.1] * 6)
-
-
-@pytest.mark.more
-def test_a_reader_that_goes_away_ends_the_generator_quietly() -> None:
-    command = f"{PROGRAM} generate retail --days 50 | head -n 1"
-    environment = os.environ | {"PYTHONUNBUFFERED": "1"}
-    done = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=60, env=environment, check=True)
-
-    assert len(done.stdout.splitlines()) == 1
-    assert done.stderr == ""

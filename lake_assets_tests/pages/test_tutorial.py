@@ -23,7 +23,7 @@ def test_the_commands_of_the_tutorial_have_the_outputs_that_it_shows() -> None:
     follow(commands)
 
     assert [each.command.split()[1] for each in commands] == [
-        "init", "shop", "validate", "plan", "ingest", "query", "generate", "ingest",
+        "init", "shop", "validate", "plan", "ingest", "query", "land", "ingest",
     ]  # fmt: skip
     assert Path("catalog.sqlite").exists()
 
@@ -45,7 +45,7 @@ def test_the_ten_lines_of_the_first_page_have_the_result_that_it_shows() -> None
 def test_the_commands_of_every_day_have_the_outputs_that_the_page_shows(
     local_world: World, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    *commands, last = shown(EVERY_DAY)
+    *commands, more, last = shown(EVERY_DAY)
     (defaults,) = fenced(EVERY_DAY.read_text("utf-8"), "yaml")
     follow(commands, {"python": lambda: write_scripts(EVERY_DAY)})
     with Path("lake.yaml").open("a", encoding="utf-8") as config:
@@ -55,7 +55,7 @@ def test_the_commands_of_every_day_have_the_outputs_that_the_page_shows(
         sensor = Ticks(local_world, instance, config=load_config(Path("lake.yaml")))
         first = sensor.tick()
         capfd.readouterr()
-        follow([last])
+        follow([more, last])
         (run,) = sensor.tick()
 
     assert first == []

@@ -4,17 +4,18 @@ import datetime as dt
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pendulum
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from lake_assets.config.load import load_config
 from lake_assets.config.models import LakeConfig
 from lake_assets.errors import StorageError
-from lake_assets.landing.retail import Retail
 from lake_assets.landing.writer import LandingWriter
 
 DAGSTER_SETTINGS = "dagster.yaml"
@@ -30,7 +31,7 @@ _TEMPLATES = {
 }
 _ANOTHER = "name another folder."
 _TEMPLATE_DAY = "2026-02-11"  # in the templates, in place of the first day
-_LANDED = Retail(stores=4, regions=("NW", "SW"), days=2, seed=1, per_store=100)
+_LANDED, _LATE = "sales.parquet", "late.parquet"  # generated records of two days; more of the first, to land later
 
 
 def first_day() -> dt.date:
@@ -53,10 +54,22 @@ def start(folder: Path, first: dt.date) -> list[Path]:
             _write(building / path, text.replace(_TEMPLATE_DAY, str(first)))
         stream = load_config(building / "lake.yaml").streams[STREAM]
         with LandingWriter(STREAM, stream) as writer:
-            for block in replace(_LANDED, start=first).blocks():
-                writer.write(block)
+            writer.write(_records(_LANDED, first))
+        pq.write_table(_records(_LATE, first), building / _LATE)
 
     return _start(folder, write)
+
+
+def _records(name: str, first: dt.date) -> pa.Table:
+    """Return the records of a template, of which the earliest are of the given day."""
+    with files("lake_assets.templates.starter").joinpath(name).open("rb") as file:
+        records = pq.read_table(file)
+    later = pa.scalar(first - dt.date.fromisoformat(_TEMPLATE_DAY), pa.duration("us"))
+    for column in ("timestamp", "date"):
+        place, kind = records.schema.get_field_index(column), records.schema.field(column).type
+        moved = pc.add(records[column].cast(pa.timestamp("us")), later).cast(kind)
+        records = records.set_column(place, column, moved)
+    return records
 
 
 def start_with(folder: Path, config: str, stream: str) -> list[Path]:

@@ -10,11 +10,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from dev.retail import Retail
 from lake_assets.config.streams import Stream
 from lake_assets.errors import SchemaError, SourceError
 from lake_assets.ingest.index.index_plan import plan_index
 from lake_assets.ingest.index.verify import repair_indexed
-from lake_assets.landing.retail import Retail
 from lake_assets.landing.writer import LandingWriter
 from lake_assets_tests.ingest.index.indexing import index, with_partition
 from lake_assets_tests.ingest.landed_as import FACES, counted, cut_bounds, in_signed_order, miscounted, not_utf8

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from lake_assets.landing.retail import RULES, Retail
+from dev.retail import RULES, Retail
 
 CHAIN = Retail(stores=20, regions=("NW", "NE", "MW", "SE", "SW"), days=3, seed=1)
 

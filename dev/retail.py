@@ -2,14 +2,21 @@
 
 The 26 columns are those of the reference pipeline: store and terminal, items and amounts, the store's location, parts
 of the time, a flag for each rule, and the score of the flags.
+
+    python -m dev.retail --days 3 | lake-assets land transactions -
 """
 
+import argparse
 import datetime as dt
 import json
+import sys
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import IO
 
+import duckdb
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -24,6 +31,7 @@ HIGH_TOTAL = 1_000.0
 OPEN_HOURS = (6, 22)
 PAYMENTS = ("card", "cash", "mobile", "gift_card")
 
+_TICKS = 10  # writes in a second, at most, if a rate is given
 _TAX = 0.08
 _FORMATS = ("hypermarket", "supermarket", "express")
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
@@ -184,3 +192,54 @@ def _judged(rows: pa.Table, items: pa.Array) -> pa.Table:
     score = np.round(np.maximum(score, 0), 2)
     words = np.where(score < REVIEW_BELOW, "review", np.where(score < WARNING_BELOW, "warning", "clean"))
     return rows.append_column("quality_score", pa.array(score)).append_column("quality", pa.array(words.tolist()))
+
+
+def paced(blocks: Iterator[pa.Table], rate: float) -> Iterator[pa.Table]:
+    """Yield the rows in smaller blocks, at `rate` rows per second."""
+    size = max(1, int(rate / _TICKS))
+    start, rows = time.monotonic(), 0
+    for block in blocks:
+        for first in range(0, block.num_rows, size):
+            piece = block.slice(first, size)
+            rows += piece.num_rows
+            time.sleep(max(0.0, start + rows / rate - time.monotonic()))
+            yield piece
+
+
+def _write_lines(blocks: Iterator[pa.Table], out: IO[bytes]) -> None:
+    with duckdb.connect() as connection:
+        connection.execute("SET threads = 1")
+        for block in blocks:
+            lines = connection.from_arrow(block).query("t", "SELECT to_json(t)::VARCHAR FROM t").fetchall()
+            out.write("\n".join(line for (line,) in lines).encode() + b"\n")
+            out.flush()
+
+
+def _write_arrow(blocks: Iterator[pa.Table], out: IO[bytes]) -> None:
+    first = next(blocks)
+    with pa.ipc.new_stream(pa.PythonFile(out, "w"), first.schema) as writer:
+        writer.write_table(first)
+        for block in blocks:
+            writer.write_table(block)
+            out.flush()
+
+
+def main() -> None:
+    """Write transactions to standard output."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("--stores", type=int, default=50)
+    parser.add_argument("--regions", type=lambda text: text.split(","), default=["NW", "NE", "MW", "SE", "SW"])
+    parser.add_argument("--days", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--start", type=dt.date.fromisoformat, default=Retail.start)
+    parser.add_argument("--per-store", type=int, default=Retail.per_store)
+    parser.add_argument("--rate", type=float, help="records per second")
+    parser.add_argument("--format", choices=["jsonl", "arrow"], default="jsonl")
+    options = vars(parser.parse_args())
+    rate, write = options.pop("rate"), {"jsonl": _write_lines, "arrow": _write_arrow}[options.pop("format")]
+    blocks = Retail(**options).blocks()
+    write(blocks if rate is None else paced(blocks, rate), sys.stdout.buffer)
+
+
+if __name__ == "__main__":
+    main()
