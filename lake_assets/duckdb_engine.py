@@ -20,9 +20,7 @@ import duckdb
 
 from lake_assets.errors import CatalogError
 from lake_assets.progress import Count, counting, is_watched
-from lake_assets.retrying import doublings
 
-_FIRST_PAUSE = 0.25  # seconds between two requests to an object store
 _REPOSITORY = ""  # `FROM …` of INSTALL; empty: the repository of DuckDB's core extensions
 
 # Extension files whose signature DuckDB has verified in this process: path, inode, size, time of the last change.
@@ -110,25 +108,20 @@ def _identity(file: Path) -> tuple[Path, int, int, int]:
 
 @dataclass(frozen=True, slots=True)
 class HttpLimits:
-    """How an engine reaches object stores, and how patient it is. DuckDB doubles its pauses itself.
+    """How an engine reaches object stores, and how patient it is.
 
     Attributes:
-        retry_seconds: seconds that a store may be away without an error.
+        retries: after pauses of `wait` seconds. DuckDB repeats each read that is refused, too.
         timeout: seconds until a request without an answer counts as failed.
         certificates: file of the authorities that it trusts, in place of the machine's.
         proxy: its URL, which may have a password; empty for none, and None for that of the environment.
     """
 
-    retry_seconds: float = 4
+    retries: int = 8
+    wait: float = 0.5
     timeout: float = 60
     certificates: str | None = None
     proxy: str | None = field(default=None, repr=False)
-
-
-def _http_retries(retry_seconds: float) -> int:
-    """Return one retry more, because DuckDB makes no pause before the first."""
-    pauses = doublings(_FIRST_PAUSE, retry_seconds)
-    return pauses + 1 if pauses else 0
 
 
 def open_engine(
@@ -168,11 +161,10 @@ def open_engine(
         connection.execute("SET allow_unsigned_extensions = false")  # DuckDB lets nobody turn it on again
     _verified.update(_identity(file) for name, file in files.items() if name not in _LOADERS)
     if "httpfs" in extensions:
-        # By default DuckDB retries after 0.25, 0.5, 1, 2 and 4 seconds, while a store is unreachable.
         settings = {
-            "http_retries": _http_retries(http.retry_seconds),
-            "http_retry_wait_ms": round(_FIRST_PAUSE * 1000),
-            "http_retry_backoff": 2,
+            "http_retries": http.retries and http.retries + 1,  # there is no pause before the first
+            "http_retry_wait_ms": round(http.wait * 1000),
+            "http_retry_backoff": 1,
             "http_timeout": math.ceil(http.timeout),
             "ca_cert_file": literal(http.certificates or ""),
             "enable_server_cert_verification": "true",

@@ -7,6 +7,7 @@ import pytest
 from dev.servers.s3 import S3Server
 from lake_assets.api.stream import open_stream
 from lake_assets.config.storages import AnyStorage, S3Storage
+from lake_assets.duckdb_engine import HttpLimits
 from lake_assets.errors import LakeAssetsError, ObjectRefusedError, StorageError, StorageUnreachableError
 from lake_assets.ingest.api import ingest_all
 from lake_assets.ingest.options import IngestOptions
@@ -32,8 +33,8 @@ DELETE = f"{KEY} was not deleted: grant s3:DeleteObject"
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """DuckDB asks for a refused object again for 8 seconds, which these tests are not about."""
-    monkeypatch.setattr("lake_assets.duckdb_engine._http_retries", lambda _: 0)
+    """DuckDB asks for a refused object again for 4 seconds, which these tests are not about."""
+    monkeypatch.setattr("lake_assets.lake.ducklake.http_limits", lambda _: HttpLimits(0))
 
 
 def put(storage: AnyStorage, size: int) -> None:

@@ -40,7 +40,7 @@ def test_small_statements_have_one_thread_and_those_of_many_rows_every_core(engi
 def test_a_cursor_is_as_patient_with_a_store_as_its_connection() -> None:
     asked = "SELECT current_setting('http_retries'), current_setting('http_retry_wait_ms')"
     with open_engine(("httpfs",)) as connection, connection.cursor() as cursor:
-        assert cursor.execute(asked).fetchall() == connection.execute(asked).fetchall() == [(6, 250)]
+        assert cursor.execute(asked).fetchall() == connection.execute(asked).fetchall() == [(9, 500)]
 
 
 @pytest.fixture

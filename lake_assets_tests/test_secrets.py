@@ -22,7 +22,7 @@ from lake_assets.config.load import load_config
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.spark import Spark
 from lake_assets.config.storages import AzureStorage
-from lake_assets.duckdb_engine import literal, open_engine
+from lake_assets.duckdb_engine import HttpLimits, literal, open_engine
 from lake_assets.errors import CatalogError, ConfigError, LakeAssetsError, StorageError
 from lake_assets.ingest.api import ingest
 from lake_assets.lake import ducklake
@@ -87,7 +87,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MOTHERDUCK_TOKEN", plant("motherduck"))
     monkeypatch.setattr(clients, "_retry_config", lambda _: {"max_retries": 0})
     monkeypatch.setattr("lake_assets.storage.retry_window.retries", lambda _: Limit(retries=0))
-    monkeypatch.setattr("lake_assets.duckdb_engine._http_retries", lambda _: 0)
+    monkeypatch.setattr("lake_assets.lake.ducklake.http_limits", lambda _: HttpLimits(0))
     monkeypatch.setattr(ducklake, "extensions", lambda c: tuple(n for n in extensions(c) if n != "motherduck"))
     monkeypatch.setattr("lake_assets.doctor.extensions", lambda _: ())
 

@@ -73,8 +73,10 @@ def http_limits(lake: Lake) -> HttpLimits:
     if not asked:
         return HttpLimits()
     certificates, proxy = way_of(lake.storages)
+    patient = max(asked, key=lambda each: each.retry_seconds)
     return HttpLimits(
-        max(each.retry_seconds for each in asked),
+        patient.retries,
+        patient.first_wait,
         max(each.timeout for each in asked),
         certificates,
         None if proxy is None else proxy.get_secret_value(),

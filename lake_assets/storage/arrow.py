@@ -12,7 +12,6 @@ from pyarrow import fs
 
 from lake_assets.config.secrets import masking
 from lake_assets.config.storages import AnyStorage, LakeStorage, LocalStorage, S3Storage, WebStorage
-from lake_assets.storage import web
 from lake_assets.storage.clients import as_arrow, as_obstore
 from lake_assets.storage.retry_window import using
 from lake_assets.storage.store import Store
@@ -41,7 +40,7 @@ class ArrowStore:
         """Return an object for random access. Arrow's own errors are OSError."""
         with using(self.storage), masking(self.storage), _as_os_errors():
             if not isinstance(self._client, fs.FileSystem):
-                return web.open_file(self._client, key)
+                return Store(self.storage).open(key)
             return self._client.open_input_file(f"{self._folder}/{key}")
 
     def create(self, key: str) -> pa.NativeFile:

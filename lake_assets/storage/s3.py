@@ -22,7 +22,7 @@ from lake_assets.storage import retry_window
 from lake_assets.storage.clients import as_boto
 from lake_assets.storage.manifest import Original
 from lake_assets.storage.storage_errors import changed_object, no_answer
-from lake_assets.storage.vendor_errors import DELETION, Meaning, answer_of, meaning_of
+from lake_assets.storage.vendor_errors import DELETION, answer_of, may_pass
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta
@@ -120,7 +120,7 @@ def retried(storage: S3Storage | R2Storage, work: Callable[[], Result]) -> Resul
 def _is_transient(error: BaseException) -> bool:
     from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415 - boto3 takes its time
 
-    return isinstance(error, (BotoCoreError, ClientError)) and meaning_of(error) in (None, Meaning.TRANSIENT)
+    return isinstance(error, (BotoCoreError, ClientError)) and may_pass(error)
 
 
 def _status(error: BaseException) -> int:

@@ -133,7 +133,7 @@ def storage_error(
             return _refused(storage, operation, uri, refusing)
         case Meaning.NOT_FOUND if not uri:
             return StorageError(f"{storage.root} was removed while it was read:", "run it again.")
-        case Meaning.TRANSIENT | Meaning.BROKEN_OFF:
+        case Meaning.TRANSIENT:
             return no_answer(error, storage, undone)
         case None if refusing is not None or not isinstance(storage, LocalStorage):  # `Store` tries a folder again
             return no_answer(error, storage, undone)

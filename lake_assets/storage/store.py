@@ -5,12 +5,13 @@ import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 import obstore
-from obstore.exceptions import AlreadyExistsError, NotFoundError, PreconditionError
+import pyarrow as pa
+from obstore.exceptions import AlreadyExistsError, NotFoundError, NotSupportedError, PreconditionError
 from obstore.exceptions import BaseError as ObstoreError
 from obstore.store import HTTPStore
 
@@ -22,7 +23,7 @@ from lake_assets.retrying import Result
 from lake_assets.storage import local, s3, walk, web
 from lake_assets.storage.clients import Client, as_obstore
 from lake_assets.storage.manifest import LandedObject, digest_of, landed_object
-from lake_assets.storage.retry_window import once, quick, retried, using
+from lake_assets.storage.retry_window import once, retried, using
 from lake_assets.storage.storage_errors import (
     Operation,
     access_fix,
@@ -32,12 +33,13 @@ from lake_assets.storage.storage_errors import (
     reason,
     storage_error,
 )
-from lake_assets.storage.vendor_errors import Meaning, find, meaning_of
+from lake_assets.storage.vendor_errors import may_pass
 
 if TYPE_CHECKING:
-    from obstore import GetOptions, ObjectMeta
+    from obstore import Attributes, GetOptions, ObjectMeta
 
 _PART = 5 * 2**20  # bytes of a landed file, above which it is uploaded in parts
+_GONE = (NotFoundError, FileNotFoundError, PreconditionError)
 _DELETIONS = 16  # at a time; a deletion is mostly latency
 
 
@@ -49,8 +51,7 @@ class Store:
 
     def __init__(self, storage: AnyStorage) -> None:
         self.storage = storage
-        self._client: Client | None = None
-        self._once: Client | None = None  # sends each request once
+        self._client: Client | None = None  # sends each request once
 
     @cached_property
     def root(self) -> str:
@@ -63,8 +64,7 @@ class Store:
 
     def probe(self) -> LandedObject | None:
         """Return an object below the root, hidden or not, by one request; None if there is none."""
-        with self._errors("list"):
-            page = next(iter(obstore.list(self._open(), chunk_size=1)), ())
+        page = self._asked("list", lambda client: next(iter(obstore.list(client, chunk_size=1)), ()))
         return landed_object(self.root, page[0]) if page else None
 
     @property
@@ -84,12 +84,11 @@ class Store:
         folder: `*` is within a name, and `**` is any number of folders. For a store that is not listable, it is the
         name of one object.
         """
+        if isinstance(self.storage, WebStorage):
+            found = self.find(f"{prefix}{files.lstrip('/')}")
+            return () if found is None else (found,)
         with self._errors("list", folder=prefix):
-            client = self._open()
-            if isinstance(client, HTTPStore):
-                meta = web.find(client, f"{prefix}{files.lstrip('/')}")
-                return () if meta is None else (landed_object(self.root, meta),)
-        metas = self._listed(lambda: list(self._metas(client, prefix, listed)), prefix)
+            metas = list(self._metas(prefix, listed))
         root = prefix.rstrip("/").count("/") + 1 if prefix else 0
         objects = (landed_object(self.root, meta) for meta in metas if is_data(meta["path"].split("/")[root:], files))
         return tuple(sorted(objects, key=lambda landed: landed.key))
@@ -103,13 +102,13 @@ class Store:
         to be read.
         """
         with self._errors("list", folder=prefix):
-            client = self._open()
-        metas = self._listed(lambda: list(self._metas(client, prefix, listed, hides)), prefix)
+            metas = list(self._metas(prefix, listed, hides))
         return tuple(sorted((landed_object(self.root, meta) for meta in metas), key=lambda landed: landed.key))
 
     def _metas(
-        self, client: Client, prefix: str, listed: Callable[[int], object], hides: walk.Hides | None = None
+        self, prefix: str, listed: Callable[[int], object], hides: walk.Hides | None = None
     ) -> "Iterator[ObjectMeta]":
+        client = self._open()
         if hides is not None and prefix and not prefix.endswith("/"):
             pages = walk.named_pages(client, self.storage, prefix, hides)
         else:
@@ -131,7 +130,7 @@ class Store:
 
     def folders(self, prefix: str = "") -> tuple[str, ...]:
         """Return the folders right below a folder, sorted, each from the root on and without a slash at its end."""
-        return self._listed(lambda: walk.folders(self._open(), self.storage, prefix), prefix)
+        return self._asked("list", lambda client: walk.folders(client, self.storage, prefix), folder=prefix)
 
     def answers(self) -> bool:
         """Return whether the store answers, also by a refusal; True for folders, without a request."""
@@ -145,60 +144,69 @@ class Store:
 
     def get(self, key: str, etag: str) -> obstore.Bytes:
         """Return the bytes of a whole object, by one request; SourceChangedError if it is gone, or has another ETag."""
-        with self._errors("read", key):
-            try:
-                client = self._open()
-                if isinstance(client, HTTPStore):
-                    return self._get_from_web(client, key, etag)
+
+        def got(client: Client) -> obstore.Bytes:
+            if not isinstance(client, HTTPStore):
                 return obstore.get(client, key, options={"if_match": f'"{etag}"'}).bytes()
-            except (NotFoundError, FileNotFoundError, PreconditionError) as error:
-                raise self.changed(key) from error
+            answer = obstore.get(client, key)
+            body = answer.bytes()
+            if web.version(client, answer.meta).strip('"') != etag:  # `If-Match` never matches a weak one
+                raise self.changed(key)
+            return body
+
+        return self._asked("read", got, key)
 
     def get_range(self, key: str, etag: str, start: int, end: int) -> obstore.Bytes:
         """Return the bytes of an object from `start` up to `end`, by one request; not of a web server.
 
         Raises SourceChangedError as `get`.
         """
-        with self._errors("read", key):
-            try:
-                options: GetOptions = {"if_match": f'"{etag}"', "range": (start, end)}
-                return obstore.get(self._open(), key, options=options).bytes()
-            except (NotFoundError, FileNotFoundError, PreconditionError) as error:
-                raise self.changed(key) from error
+        options: GetOptions = {"if_match": f'"{etag}"', "range": (start, end)}
+        return self._asked("read", lambda client: obstore.get(client, key, options=options).bytes(), key)
+
+    def open(self, key: str) -> pa.NativeFile:
+        """Return an object for random access: by ranges, or from a temporary copy if the server has no ranges."""
+
+        def looked(client: Client) -> tuple[int, IO[bytes] | None]:
+            size = obstore.head(client, key)["size"]
+            with suppress(NotSupportedError):
+                obstore.get_range(client, key, start=0, length=1)
+                return size, None
+            return size, web.copied(obstore.get(client, key))
+
+        def fetched(start: int, end: int) -> bytes:
+            return self._asked(
+                "read", lambda client: obstore.get_range(client, key, start=start, end=end), key
+            ).to_bytes()
+
+        size, copy = self._asked("read", looked, key)
+        return pa.PythonFile(copy or web.RangeFile(size, fetched), "r")
 
     def digest(self, key: str, etag: str) -> str:
         """Return the SHA-256 of an object's content, in hexadecimal digits; it is read in pieces.
 
         Raises SourceChangedError as `get`.
         """
-        client, digest = self._open(), hashlib.sha256()
-        if isinstance(client, HTTPStore):
+
+        def digested(client: Client) -> str:
+            if isinstance(self.storage, LocalStorage):  # the client reads a file in small pieces
+                with Path(self.root, key).open("rb") as file:
+                    return hashlib.file_digest(file, "sha256").hexdigest()
+            digest = hashlib.sha256()
+            for piece in obstore.get(client, key, options={"if_match": f'"{etag}"'}):
+                digest.update(piece)
+            return digest.hexdigest()
+
+        if isinstance(self.storage, WebStorage):
             return digest_of(self.get(key, etag))
-        with self._errors("read", key):
-            try:
-                if isinstance(self.storage, LocalStorage):  # the client reads a file in small pieces
-                    with Path(self.root, key).open("rb") as file:
-                        digest = hashlib.file_digest(file, "sha256")
-                else:
-                    for piece in obstore.get(client, key, options={"if_match": f'"{etag}"'}):
-                        digest.update(piece)
-            except (NotFoundError, FileNotFoundError, PreconditionError) as error:
-                raise self.changed(key) from error
+        digest = self._asked("read", digested, key)
         if isinstance(self.storage, LocalStorage) and ((found := self.find(key)) is None or found.etag != etag):
             raise self.changed(key)
-        return digest.hexdigest()
+        return digest
 
     def checksum(self, key: str, etag: str) -> str:
         """Return what S3 or R2 keeps of an object's content, which is not read; see `s3.checksum`. Others keep none."""
         return s3.checksum(self.storage, key, etag) if isinstance(self.storage, S3Storage | R2Storage) else ""
-
-    def _get_from_web(self, client: HTTPStore, key: str, etag: str) -> obstore.Bytes:
-        """Get an object as `get` does; the ETag is compared afterwards, as `If-Match` never matches a weak one."""
-        answer = obstore.get(client, key)
-        body = answer.bytes()
-        if web.version(client, answer.meta).strip('"') != etag:
-            raise self.changed(key)
-        return body
 
     def refusal(self, key: str) -> LakeAssetsError | None:
         """Return why S3 does not give an object, which no HEAD and no error of Arrow says; None if it does."""
@@ -206,7 +214,7 @@ class Store:
             return None
         try:
             with self._errors("read", key):
-                obstore.get(_made(once(self.storage)), key, options={"range": (0, 1)}).bytes()
+                obstore.get(self._open(), key, options={"range": (0, 1)}).bytes()
         except LakeAssetsError as error:
             return error
         return None
@@ -225,63 +233,72 @@ class Store:
         `multipart_above` is in bytes, also the size of a part; that of the storage's requests, or 5 MiB, when None.
         Returns False if an object of this key and size was there; one of another size is a StorageError.
         """
-        with self._errors("write", key):
+
+        def created(client: Client) -> bool:
             if isinstance(self.storage, LocalStorage):
-                self._open()  # the root itself is not made
-                if local.create(Path(self.root, key), body):
-                    return True
-            elif len(body) > (part := multipart_above or self.storage.requests.multipart_threshold or _PART):
-                if self._size(key) is None:
-                    obstore.put(self._open(), key, body, use_multipart=True, chunk_size=part)
-                    return True
-            else:
-                with suppress(AlreadyExistsError):
-                    obstore.put(self._open(), key, body, mode="create", use_multipart=False)
-                    return True
-            if (size := self._size(key)) != len(body):
-                raise StorageError(
-                    f"{self.uri(key)} exists with {size} bytes, and another object of {len(body)} bytes was to be "
-                    "written there:",
-                    "move it away, and run it again. Nothing was overwritten.",
-                )
-        return False
+                return local.create(Path(self.root, key), body)
+            with suppress(AlreadyExistsError):
+                obstore.put(client, key, body, mode="create", use_multipart=False)
+                return True
+            return False
+
+        requests = None if isinstance(self.storage, LocalStorage) else self.storage.requests
+        part = multipart_above or (requests and requests.multipart_threshold) or _PART
+        if requests is None or len(body) <= part:
+            is_new = self._asked("write", created, key)
+        elif is_new := self.find(key) is None:
+            self.put_own(key, body, multipart_above=part)
+        if not is_new and (size := self._size(key)) != len(body):
+            raise StorageError(
+                f"{self.uri(key)} exists with {size} bytes, and another object of {len(body)} bytes was to be written "
+                "there:",
+                "move it away, and run it again. Nothing was overwritten.",
+            )
+        return is_new
 
     def put_page(self, key: str, body: bytes) -> None:
         """Write an HTML page, and replace an earlier one; no reader sees a part of it.
 
         In a bucket it has the content type by which browsers show it. A local folder is made.
         """
-        with self._errors("write", key):
-            if isinstance(self.storage, LocalStorage):
+        kind: Attributes | None = {"Content-Type": "text/html; charset=utf-8"}
+        if isinstance(self.storage, LocalStorage):
+            kind = None
+            with self._errors("write", key):
                 Path(self.root).mkdir(parents=True, exist_ok=True)
-                obstore.put(self._open(), key, body, use_multipart=False)
-            else:
-                obstore.put(self._open(), key, body, attributes={"Content-Type": "text/html; charset=utf-8"})
+        self._asked("write", lambda client: obstore.put(client, key, body, use_multipart=False, attributes=kind), key)
 
     def put_own(self, key: str, body: bytes, *, multipart_above: int) -> None:
         """Write an object under a key that no other writer has, by one request or in parts.
 
-        Without a condition, a request may be sent again after any error, so the client retries it. `multipart_above` is
-        in bytes, also the size of a part.
+        `multipart_above` is in bytes, also the size of a part.
         """
-        with self._errors("write", key):
-            in_parts = len(body) > multipart_above
-            obstore.put(self._open(), key, body, use_multipart=in_parts, chunk_size=multipart_above)
+        in_parts = len(body) > multipart_above
+        self._asked(
+            "write",
+            lambda client: obstore.put(client, key, body, use_multipart=in_parts, chunk_size=multipart_above),
+            key,
+        )
 
     def find(self, key: str) -> LandedObject | None:
         """Return the object of this key as it is now, by one request; None if there is none."""
-        with self._errors("read", key):
+
+        def looked(client: Client) -> LandedObject | None:
             try:
-                return landed_object(self.root, obstore.head(self._open(), key))
+                meta = obstore.head(client, key)
             except (NotFoundError, FileNotFoundError):
                 return None
+            if isinstance(client, HTTPStore):
+                meta = {**meta, "e_tag": web.version(client, meta)}
+            return landed_object(self.root, meta)
+
+        return self._asked("read", looked, key)
 
     def is_marker(self, landed: LandedObject) -> bool:
         """Return whether a listed object is the marker of a folder, such as `region=NW/`; an empty one is asked for."""
         if landed.size or isinstance(self.storage, LocalStorage):
             return False
-        with self._errors("read", landed.key):
-            return walk.is_marker(self._open(), landed.key)
+        return self._asked("read", lambda client: walk.is_marker(client, landed.key), landed.key)
 
     def _size(self, key: str) -> int | None:
         """Return the bytes of an object; None if there is none."""
@@ -304,7 +321,7 @@ class Store:
     def _delete_together(self, keys: tuple[str, ...]) -> bool:
         """Return whether all of them were removed: none was gone already, and none was refused."""
         try:
-            self._retried("delete", lambda client: obstore.delete(client, keys))
+            self._asked("delete", lambda client: obstore.delete(client, keys))
         except StorageUnreachableError:
             raise
         except StorageError:
@@ -316,7 +333,7 @@ class Store:
             with suppress(NotFoundError, FileNotFoundError):
                 obstore.delete(client, key)
 
-        self._retried("delete", delete, key)
+        self._asked("delete", delete, key)
 
     def delete_unchanged(self, key: str, etag: str, size: int) -> bool:
         """Remove an object if it has not changed; False if another object has the key, which stays.
@@ -353,36 +370,21 @@ class Store:
             s3.tag(self.storage, key, name, value)
         return True
 
-    def _listed(self, work: Callable[[], Result], prefix: str) -> Result:
-        """Return the result of a listing, repeated if an answer breaks off; obstore's client does not retry that."""
+    def _asked(
+        self, operation: Operation, work: Callable[[Client], Result], key: str | None = None, folder: str = ""
+    ) -> Result:
+        """Return the result of requests, which are sent again after errors that may pass.
+
+        The client sends each of them once: it would repeat each answer of 500 and above, and a deletion never.
+        """
 
         def attempt() -> Result:
-            with self._errors("list", folder=prefix):
-                return work()
+            with self._errors(operation, key, folder):
+                return work(self._open())
 
         if isinstance(self.storage, LocalStorage):
             return attempt()
-        return retried(self.storage, _has_broken_off, attempt)
-
-    def _retried(self, operation: Operation, work: Callable[[Client], object], key: str | None = None) -> None:
-        """Do what may be done twice, with the storage's retries and pauses.
-
-        obstore's client sends a deletion once if the connection breaks, because the object may be gone then.
-        """
-        if isinstance(self.storage, LocalStorage):
-            with self._errors(operation, key):
-                work(self._open())
-            return
-        if self._once is None:
-            with self._errors(operation, key):
-                self._once = _made(once(self.storage))
-        opened = self._once
-
-        def attempt() -> None:
-            with self._errors(operation, key):
-                work(opened)
-
-        retried(self.storage, StorageUnreachableError, attempt)
+        return retried(self.storage, StorageUnreachableError, attempt)
 
     def _open(self) -> Client:
         if self._client is None:
@@ -394,8 +396,6 @@ class Store:
                     f"the folder {os.path.realpath(path) if of_link else path} does not exist{of_link}:",
                     f"{mount}create it, or correct it in the config (`source` of a stream).",
                 )
-            if isinstance(self.storage, S3Storage | R2Storage) and (self.storage.access.endpoint or "")[:5] == "https":
-                _check_trust(self.storage)
             self._client = _made(self.storage)
         return self._client
 
@@ -407,12 +407,14 @@ class Store:
                 yield
         except (ObstoreError, OSError, ValueError) as error:
             mask_error(error, self.storage)
+            if operation == "read" and key is not None and isinstance(error, _GONE):
+                raise self.changed(key) from error
             if (odd := odd_name(error, self.root, None if key is None else self.uri(key))) is not None:
                 raise odd from error
             if isinstance(error, ValueError) and not isinstance(error, ObstoreError):
                 raise
             uri = None if key is None else self.uri(key)
-            is_silent = key is not None and "performing HEAD" in str(error)  # the answer to it has no body
+            is_silent = "performing HEAD" in str(error) and not may_pass(error)  # the answer to it has no body
             ours = self.refusal(key) if key is not None and is_silent else None
             raise (
                 ours or storage_error(error, self.storage, operation, uri, lambda: self._refusing(folder))
@@ -429,21 +431,7 @@ class Store:
 
 def _made(storage: AnyStorage) -> Client:
     try:
-        return as_obstore(storage)
+        return as_obstore(storage if isinstance(storage, LocalStorage) else once(storage))
     except ObstoreError as error:
         mask_error(error, storage)
         raise StorageError(f"{location(storage)} cannot be used: {reason(error)}:", access_fix(storage)) from error
-
-
-@lru_cache(maxsize=8)
-def _check_trust(storage: S3Storage | R2Storage) -> None:
-    """Raise the error for a certificate that is not trusted, after which obstore would ask again for seconds."""
-    try:
-        obstore.head(_made(quick(storage, 5)), "_")
-    except (ObstoreError, OSError) as error:
-        if meaning_of(error) is Meaning.UNTRUSTED:
-            raise storage_error(error, storage, "read") from error
-
-
-def _has_broken_off(error: BaseException) -> bool:
-    return isinstance(error, StorageUnreachableError) and find(error, Meaning.BROKEN_OFF) is not None

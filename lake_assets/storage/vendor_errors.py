@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from types import MappingProxyType
 
-from obstore.exceptions import NotFoundError, PermissionDeniedError, UnauthenticatedError
+from obstore.exceptions import InvalidPathError, NotFoundError, PermissionDeniedError, UnauthenticatedError
 
 from lake_assets.vendor_texts import Text, Texts
 
@@ -30,7 +30,6 @@ class Meaning(Enum):
     ABSENT = auto()  # the bucket, container or queue does not exist
     NOT_FOUND = auto()  # there is no such object
     WRONG_REQUEST = auto()  # the request is refused for another reason, and would be again
-    BROKEN_OFF = auto()  # the answer to a listing has broken off; the same may succeed later
     TRANSIENT = auto()  # a client or server of a cloud failed; the same may succeed later
     LINK_LOOP = auto()  # a symbolic link of a folder leads back to itself
 
@@ -78,7 +77,7 @@ CLIENTS = (
     Text("SSL peer certificate", Meaning.UNTRUSTED, "Arrow or DuckDB does not trust a certificate"),
     Text("CERTIFICATE_VERIFY_FAILED", Meaning.UNTRUSTED, "boto3 does not trust a certificate"),
     Text("redirect without LOCATION", Meaning.OTHER_REGION, "S3's 301, as obstore passes it on"),
-    Text("Error getting list response body", Meaning.BROKEN_OFF, "the connection breaks during a listing"),
+    Text("Error getting list response body", Meaning.TRANSIENT, "the connection breaks during a listing"),
     Text("AuthenticationException", Meaning.WRONG_KEY, "Azure's credential chain has no credentials"),
     Text("Unable to locate credentials", Meaning.WRONG_KEY, "boto3's credential chain has no credentials"),
     Text("[Tt]he specified (?:bucket|container) does not", Meaning.ABSENT, "Google has no such bucket"),
@@ -176,6 +175,7 @@ _KINDS = (
     (UnauthenticatedError, Meaning.WRONG_KEY),
     ((PermissionDeniedError, PermissionError), Meaning.REFUSED),
     ((NotFoundError, FileNotFoundError), Meaning.NOT_FOUND),
+    (InvalidPathError, Meaning.WRONG_REQUEST),
 )
 """What the classes of errors say that have neither a number nor an answer."""
 
@@ -204,6 +204,11 @@ def meaning_of(error: BaseException) -> Meaning | None:
     # A number says that the storage has answered.
     meanings = [means for means in Meaning if number is None or means is not Meaning.TRANSIENT]
     return next((means for means in meanings if find(error, means)), None)
+
+
+def may_pass(error: BaseException) -> bool:
+    """Return whether the same request may succeed later, which no client decides by itself where it can be told."""
+    return meaning_of(error) in (None, Meaning.TRANSIENT)
 
 
 def file_and_number(error: Exception) -> tuple[str | None, int | None]:

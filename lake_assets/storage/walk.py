@@ -13,6 +13,7 @@ from itertools import islice, pairwise
 from typing import TYPE_CHECKING
 
 import obstore
+from obstore.exceptions import BaseError as ObstoreError
 from obstore.exceptions import InvalidPathError, NotFoundError
 
 from lake_assets.config.storages import AnyStorage, LocalStorage, R2Storage, S3Storage
@@ -20,6 +21,8 @@ from lake_assets.errors import KeyOrderError, StorageError
 from lake_assets.layout.names import is_hidden, is_odd
 from lake_assets.storage import s3
 from lake_assets.storage.clients import Client
+from lake_assets.storage.retry_window import retried
+from lake_assets.storage.vendor_errors import may_pass
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta
@@ -145,20 +148,34 @@ def _exact_pages(
     store: Client, storage: AnyStorage, prefix: str, after: str | None
 ) -> Iterator[Sequence["ObjectMeta"]]:
     """Yield obstore's pages; of S3, boto3 lists a page with a name that obstore refuses, in ten times the time."""
-    while True:
-        number = 0
+    assert not isinstance(storage, LocalStorage)  # noqa: S101 - folders have no pages
+    listing: Iterator[Sequence[ObjectMeta]] | None = None
+
+    def following() -> Sequence["ObjectMeta"] | None:
+        nonlocal listing
         try:
-            for page in obstore.list(store, prefix=prefix or None, offset=after, chunk_size=_PAGE):
-                yield page
-                after, number = page[-1]["path"], number + len(page)
+            listing = listing or obstore.list(store, prefix=prefix or None, offset=after, chunk_size=_PAGE)
+            return next(listing, None)
+        except ObstoreError:
+            listing = None  # the next one begins after the last page
+            raise
+
+    number = 0  # of objects that obstore has listed
+    while True:
+        try:
+            page = retried(storage, lambda error: isinstance(error, ObstoreError) and may_pass(error), following)
         except InvalidPathError:
             if not isinstance(storage, S3Storage | R2Storage):
                 raise
         else:
+            if page is not None:
+                yield page
+                after, number = page[-1]["path"], number + len(page)
+                continue
             # Some stores, as older ones of Ceph, say that more follows without the token by which obstore asks for it.
             if not (number and number % _PAGE == 0 and isinstance(storage, S3Storage | R2Storage)):
                 return
-        is_more = is_next_odd = True
+        listing, number, is_more, is_next_odd = None, 0, True, True
         while is_more and is_next_odd:
             exact, is_more = s3.page(storage, prefix, after or "")
             if exact:

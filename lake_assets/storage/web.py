@@ -1,23 +1,16 @@
 """A web server as a landing zone: objects are requested by name, because web servers have no common listing."""
 
-import errno
 import io
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import IO, TYPE_CHECKING
 
-import obstore
-import pyarrow as pa
-from obstore.exceptions import BaseError as ObstoreError
-from obstore.exceptions import NotFoundError, NotSupportedError, PermissionDeniedError, UnauthenticatedError
 from obstore.store import HTTPStore
 
 from lake_assets.errors import StorageError
-from lake_assets.storage.clients import Client
 
 if TYPE_CHECKING:
-    from obstore import ObjectMeta
+    from obstore import GetResult, ObjectMeta
 
 _SMALL = 2**20  # bytes of an answer that is kept for another read: readers of Parquet read the end of a file twice
 
@@ -64,18 +57,6 @@ class RangeFile(io.RawIOBase):
         return answer[start - begin : end - begin]
 
 
-def find(store: HTTPStore, key: str) -> "ObjectMeta | None":
-    """Return the metadata of an object, by one HEAD request; None if there is none.
-
-    One with neither an ETag nor a time of change is a StorageError.
-    """
-    try:
-        meta = obstore.head(store, key)
-    except (NotFoundError, FileNotFoundError):
-        return None
-    return {**meta, "e_tag": version(store, meta)}
-
-
 def version(store: HTTPStore, meta: "ObjectMeta") -> str:
     """Return the version of an object: its ETag, or its Last-Modified if the server has no ETags.
 
@@ -92,38 +73,10 @@ def version(store: HTTPStore, meta: "ObjectMeta") -> str:
     return f"{changed:.0f}"
 
 
-def open_file(store: Client, key: str) -> pa.NativeFile:
-    """Return an object for random access: by ranges, or from a temporary copy if the server has no ranges."""
-    with _os_errors():
-        size = obstore.head(store, key)["size"]
-        try:
-            obstore.get_range(store, key, start=0, length=1)
-        except NotSupportedError:
-            return pa.PythonFile(_copy(store, key), "r")
-
-    def fetch(start: int, end: int) -> bytes:
-        with _os_errors():
-            return obstore.get_range(store, key, start=start, end=end).to_bytes()
-
-    return pa.PythonFile(RangeFile(size, fetch), "r")
-
-
-@contextmanager
-def _os_errors() -> Iterator[None]:
-    """Raise the client's errors as the system's, which readers of files expect."""
-    try:
-        yield
-    except NotFoundError as error:
-        raise FileNotFoundError(errno.ENOENT, str(error).split("\n", 1)[0]) from error
-    except (PermissionDeniedError, UnauthenticatedError) as error:
-        raise PermissionError(errno.EACCES, str(error).split("\n", 1)[0]) from error
-    except ObstoreError as error:
-        raise OSError(errno.EIO, str(error).split("\n", 1)[0]) from error
-
-
-def _copy(store: Client, key: str) -> IO[bytes]:
-    file = tempfile.TemporaryFile()  # noqa: SIM115 - the caller closes it
-    for chunk in obstore.get(store, key):
-        file.write(chunk)
+def copied(answer: "GetResult") -> IO[bytes]:
+    """Return the bytes of an answer as a temporary file, which the caller closes."""
+    file = tempfile.TemporaryFile()  # noqa: SIM115
+    for piece in answer:
+        file.write(piece)
     file.seek(0)
     return file

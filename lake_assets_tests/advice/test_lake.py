@@ -21,6 +21,7 @@ import pytest
 from dev.servers.proxy import S3Proxy
 from dev.servers.s3 import S3Server
 from lake_assets import connect
+from lake_assets.duckdb_engine import HttpLimits
 from lake_assets.history.restore import restore
 from lake_assets.ingest.index.verify import repair_indexed
 from lake_assets.lake import ducklake, failures, locks, reader_copy
@@ -344,7 +345,7 @@ def a_storage_of_the_lake_that_is_away_is_reached_again(local_world: World, s3_p
 def a_key_that_may_not_read_the_files_of_the_lake_gets_the_right(
     local_world: World, s3: S3Server, monkeypatch: pytest.MonkeyPatch
 ) -> Steps:
-    monkeypatch.setattr("lake_assets.duckdb_engine._http_retries", lambda _: 0)
+    monkeypatch.setattr("lake_assets.lake.ducklake.http_limits", lambda _: HttpLimits(0))
     local_world.source = bucket_on(s3)
     local_world.options = {"mode": "index"}
     local_world.commit(NW, 1)

@@ -8,7 +8,7 @@ import pytest
 
 from dev.servers.proxy import Request, Rule, S3Proxy
 from lake_assets.config.storages import S3Storage
-from lake_assets.duckdb_engine import open_engine
+from lake_assets.duckdb_engine import HttpLimits, open_engine
 from lake_assets.errors import TRANSIENT, LakeUnreachableError, StorageError, StorageUnreachableError
 from lake_assets.ingest.api import ingest_all
 from lake_assets.lake.failures import translated
@@ -197,7 +197,7 @@ def test_a_name_that_the_lakes_folder_cannot_take_is_named_and_leaves_the_other_
 @pytest.fixture
 def unread(local_world: World, s3_proxy: S3Proxy, monkeypatch: pytest.MonkeyPatch) -> World:
     """A table, and eight new objects, whose files the server refuses to give; the engine asks for each once."""
-    monkeypatch.setattr("lake_assets.duckdb_engine._http_retries", lambda _: 0)
+    monkeypatch.setattr("lake_assets.lake.ducklake.http_limits", lambda _: HttpLimits(0))
     land_numbers(local_world, bucket_on(s3_proxy.s3), SW, NW, range(1, 9))
     s3_proxy.forget()
     s3_proxy.inject(Rule("status", when=is_looked_at, times=1000))

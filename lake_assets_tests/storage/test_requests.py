@@ -209,11 +209,12 @@ def lake_of(*storages: dict[str, Any]) -> Lake:
 def test_duckdb_is_as_patient_as_the_most_patient_storage_of_the_lake() -> None:
     bucket = {"type": "s3", "bucket": "lake"}
     patient = bucket | {"requests": {"retries": 60, "first_wait": 1, "timeout": 90.5}}
-    asked = "SELECT current_setting('http_retries'), current_setting('http_timeout')"
+    names = ("http_retries", "http_retry_wait_ms", "http_timeout")
+    asked = f"SELECT {', '.join(f'current_setting({name!r})' for name in names)}"
     expected = {
-        (6, 60): lake_of(bucket),
-        (9, 91): lake_of(patient, bucket),  # pauses of 0.25 to 32 seconds, 63.75 in all
-        (0, 60): lake_of(bucket | {"requests": {"retries": 0}}),
+        (9, 500, 60): lake_of(bucket),  # no pause before the first
+        (61, 1000, 91): lake_of(patient, bucket),
+        (0, 500, 60): lake_of(bucket | {"requests": {"retries": 0}}),
     }
     for settings, lake in expected.items():
         with open_engine(extensions(lake), http_limits(lake)) as engine:
