@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import signal
 import subprocess
 import tempfile
 import uuid
@@ -154,6 +155,12 @@ class Installation:
         return running(command, folder=folder, user=self.system_user, ready=ready, grace=10)
 
 
+def kill(installation: Installation) -> None:
+    """Kill the first process of a server, which the others follow."""
+    number, _, _ = (installation.data / "postmaster.pid").read_text().partition("\n")
+    os.kill(int(number), signal.SIGKILL)
+
+
 def superuser(data: Path, port: int) -> "psycopg.Connection[tuple[object, ...]]":
     """A connection of the superuser in autocommit; the caller closes it.
 
@@ -181,6 +188,11 @@ class StoppablePostgres:
     def stop(self) -> None:
         """End its sessions and itself; nothing listens at its address then."""
         self._running.close()
+
+    def kill(self) -> None:
+        """Kill it as the kernel does, in the middle of anything; nothing listens at its address then."""
+        kill(self._installation)
+        self.stop()
 
     def start(self) -> None:
         """Start it again; when this returns, it answers."""

@@ -79,7 +79,7 @@ class Lock:
 
     def release(self, connection: "psycopg.Connection[Any]", instead: str = "") -> None:
         """Release the lock that the session of the connection to a PostgreSQL catalog has."""
-        connection.execute(f"SELECT {instead}pg_advisory_unlock{self._function}({self._key})".encode(), prepare=False)
+        connection.execute(f"SELECT {instead}pg_advisory_unlock{self._function}({self._key})".encode())
 
     def not_free(self, timeout: float) -> CatalogLockedError:
         """Return the error of a lock of a PostgreSQL catalog that was not free in time."""
@@ -152,13 +152,13 @@ def in_transaction(connection: "psycopg.Connection[Any]") -> bool:
 
 def begin(connection: "psycopg.Connection[Any]") -> None:
     """Begin a transaction that sees one state."""
-    connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ", prepare=False)
+    connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
 
 
 def end(connection: "psycopg.Connection[Any]", how: Literal["COMMIT", "ROLLBACK"], *, is_last: bool) -> None:
     """End a transaction; if it is not the last one of those with a lock, the next one begins."""
     if is_last:
-        connection.execute(how, prepare=False)
+        connection.execute(how)
     else:
         next_transaction(connection, how)
 
@@ -168,8 +168,8 @@ def next_transaction(connection: "psycopg.Connection[Any]", how: Literal["COMMIT
 
     A pooler may give the session to others between two transactions, but not between these.
     """
-    connection.execute(f"{how} AND CHAIN".encode(), prepare=False)
-    connection.execute("SET LOCAL idle_in_transaction_session_timeout = 0", prepare=False)
+    connection.execute(f"{how} AND CHAIN".encode())
+    connection.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
 
 
 def pipelined(connection: "psycopg.Connection[Any]") -> AbstractContextManager[object]:

@@ -50,6 +50,7 @@ def connect(catalog: PostgresCatalog, *, autocommit: bool = False) -> "psycopg.C
             user=catalog.user,
             password=catalog.password.get_secret_value() if catalog.password else None,
             autocommit=autocommit,
+            prepare_threshold=None,  # a pooler may give the next transaction a session that has not prepared it
             **client_options(catalog),
         )
     except psycopg.OperationalError as error:

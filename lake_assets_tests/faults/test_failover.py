@@ -1,8 +1,8 @@
-"""A standby takes the place of a primary in the middle of a commit: the ledger says whether the commit was made."""
+"""A server dies in the middle of a commit, and starts again, or a standby takes its place: the ledger says whether the
+commit was made.
+"""
 
 import dataclasses
-import os
-import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -14,12 +14,12 @@ import psycopg
 import pytest
 
 from dev.servers.absent import started
-from dev.servers.postgres import Installation, _makes_user, superuser
+from dev.servers.postgres import Installation, StoppablePostgres, _makes_user, kill, superuser
 from dev.servers.postgres_proxy import Fault, PostgresProxy, Rule, postgres_proxy
 from dev.servers.process import free_ports, retried
 from dev.servers.system_user import ensure_system_user, needs_system_user
 from lake_assets.errors import CatalogUnreachableError
-from lake_assets.lake import retry
+from lake_assets.lake.session import LakeSession
 from lake_assets_tests.faults.test_lost_answer import commit_after
 from lake_assets_tests.faults.without_spark import sessions
 from lake_assets_tests.until import until
@@ -39,8 +39,7 @@ class Pair:
 
     def fail_over(self) -> None:
         """Kill the primary, and promote the standby."""
-        number = (self.primary.data / "postmaster.pid").read_text().split("\n", 1)[0]
-        os.kill(int(number), signal.SIGKILL)
+        kill(self.primary)
         with superuser(self.standby.data, self.standby.server.port) as connection:
             assert connection.execute("SELECT pg_promote()").fetchall() == [(True,)]
         self.proxy.upstream = self.standby.server
@@ -89,35 +88,72 @@ def answers(installation: Installation) -> bool:
     return True
 
 
+@dataclasses.dataclass
+class Alone:
+    """A server without a standby, and a proxy before it."""
+
+    server: StoppablePostgres
+    proxy: PostgresProxy
+
+    def fail_over(self) -> None:
+        """Kill the server, and start it again."""
+        self.server.kill()
+        self.server.start()
+
+
 @pytest.fixture
-def pair() -> Iterator[Pair]:
+def dying(request: pytest.FixtureRequest) -> Iterator[Pair | Alone]:
+    """A server that dies, with a standby or alone, as the test's parameter says."""
+    if request.param == "alone":
+        server = request.getfixturevalue("stoppable_postgres")
+        with postgres_proxy(server.server) as proxy:
+            yield Alone(server, proxy)
+        return
     with tempfile.TemporaryDirectory(prefix="lake-assets-pair-") as place:
         Path(place).chmod(0o755)
         with started("PostgreSQL", standing_by(Path(place))) as pair:
             yield pair
 
 
+ENCRYPTED = {"attach_options": {"encrypted": True}}  # whose commits are DuckLake's
+
+
 @pytest.mark.more
 @pytest.mark.servers
-@pytest.mark.parametrize(("fault", "is_made"), [("lose_answer", True), ("reset", False)])
-def test_a_commit_in_whose_middle_the_standby_takes_over_counts_once(
-    local_world: World, pair: Pair, monkeypatch: pytest.MonkeyPatch, fault: Fault, *, is_made: bool
+@pytest.mark.parametrize("dying", ["standby", "alone"], indirect=True)
+@pytest.mark.parametrize(
+    ("fault", "lake", "is_made"),
+    [
+        pytest.param("lose_answer", {}, True, id="made"),
+        pytest.param("reset", {}, False, id="not made"),
+        pytest.param("lose_answer", ENCRYPTED, True, id="made by DuckLake"),
+    ],
+)
+def test_a_commit_in_whose_middle_a_server_dies_counts_once(
+    local_world: World,
+    dying: Pair | Alone,
+    monkeypatch: pytest.MonkeyPatch,
+    fault: Fault,
+    lake: dict[str, Any],
+    *,
+    is_made: bool,
 ) -> None:
-    local_world.catalog = database_on(pair.proxy.server)
+    local_world.catalog, local_world.lake_options = database_on(dying.proxy.server), lake
     local_world.commit(NW, 1)
     local_world.land(NW, sales(2, 3))
-    rule = pair.proxy.inject(Rule(fault, commit_after()))
-    look = retry._found_after
+    rule = dying.proxy.inject(Rule(fault, commit_after()))
+    reattach, events = LakeSession.reattach, [dying.fail_over]
 
-    def late(*arguments: Any) -> object:
-        pair.fail_over()
-        return look(*arguments)
+    def late(session: LakeSession) -> None:
+        if events:
+            events.pop()()
+        reattach(session)
 
-    monkeypatch.setattr(retry, "_found_after", late)
+    monkeypatch.setattr(LakeSession, "reattach", late)
     with nullcontext() if is_made else pytest.raises(CatalogUnreachableError):
         assert local_world.ingest(NW).row.status == "committed"
 
-    assert rule.times == 0
+    assert (rule.times, events) == (0, [])
     assert local_world.totals() == ([2, 3] if is_made else [1])
     assert local_world.ingest(NW).row.status == ("skipped" if is_made else "committed")
     assert local_world.totals() == [2, 3]

@@ -86,6 +86,15 @@ def test_no_lock_outlives_its_work(
     assert len(pooled.totals()) == 2 * ROWS
 
 
+def test_a_session_of_many_transactions_relies_on_no_prepared_statement(
+    pooled: World, pgbouncer: PostgresServer
+) -> None:
+    with others(pooled, pgbouncer), pooled.stream.lake.open() as session:
+        for _ in range(12):  # psycopg would prepare what it has executed five times
+            with session.commit_lock(), catalog_transaction(session) as database:
+                assert database.rows("SELECT snapshot_id FROM ducklake_snapshot WHERE snapshot_id = ?", [0]) == [(0,)]
+
+
 @pytest.mark.more
 def test_an_encrypted_lake_is_written_by_several_and_maintained(
     pooled: World, pgbouncer: PostgresServer, postgres: PostgresServer

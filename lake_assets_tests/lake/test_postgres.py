@@ -2,13 +2,17 @@
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any
 
 import duckdb
+import psycopg
 import pytest
 
+from dev.servers.absent import started
 from dev.servers.pgbouncer import encrypted_pgbouncer
-from dev.servers.postgres import PostgresServer, StoppablePostgres
+from dev.servers.postgres import PostgresServer, StoppablePostgres, pgserver
 from dev.servers.postgres_proxy import CONNECT, Rule, postgres_proxy
 from dev.servers.tls import Authority, authority_in
 from lake_assets import connect as connect_to
@@ -21,6 +25,7 @@ from lake_assets.lake.ducklake import DuckLake
 from lake_assets.lake.locks import commit_lock
 from lake_assets.lake.postgres import client_options, connect, unreachable
 from lake_assets.lake.session import LakeSession
+from lake_assets_tests.faults.writer import ROWS, write
 from lake_assets_tests.until import until
 from lake_assets_tests.world import NW, World
 from lake_assets_tests.world_fixtures import database_on
@@ -192,6 +197,38 @@ def test_connections_notice_within_a_minute_that_the_server_is_gone(
     assert bounds["tcp_user_timeout"] == 60_000
     for name, value in bounds.items():
         assert f"{name}={value}" in attach_statement(lake.config)
+
+
+@pytest.mark.more
+def test_writers_that_get_no_connection_are_run_again_and_lose_nothing(local_world: World) -> None:
+    """As many processes want more connections than `max_connections` permits."""
+    texts = [f"region=R{number},date=2026-02-11" for number in range(6)]
+    with started("PostgreSQL", pgserver("-c", "max_connections=7")) as server:  # three of which are the superuser's
+        local_world.catalog = database_on(server)
+        local_world.commit(NW, 0)
+        reasons = "slots are reserved|too many clients"
+        with ExitStack() as others:
+            with pytest.raises(psycopg.OperationalError, match=reasons):
+                [others.enter_context(server.connect()) for _ in range(7)]
+            for reach in (lambda: local_world.commit(NW, 7), lambda: connect_to(local_world.config)):
+                with pytest.raises(CatalogUnreachableError, match=f"(?:{reasons}).*connections to spare"):
+                    reach()
+        assert local_world.totals() == [0]
+
+        def commit(text: str) -> int:
+            world, refusals = replace(local_world, _opened=None), 0
+            while True:
+                try:
+                    write(world, text)
+                except CatalogUnreachableError:
+                    refusals += 1
+                else:
+                    return refusals
+
+        with ThreadPoolExecutor(len(texts)) as pool:
+            assert sum(pool.map(commit, texts)) >= 1
+        assert len(local_world.totals()) == 1 + ROWS * len(texts)
+        assert len(local_world.ledger()) == 1 + len(texts)
 
 
 @pytest.fixture(scope="module")
