@@ -10,13 +10,26 @@ from lake_assets.spark.session import Sessions, spark_config, start_session
 PYSPARK = "pyspark"  # the key of the Spark session's resource
 
 
-def pyspark_resource(spark: Spark, *, transforms: bool = True) -> LazyPySparkResource:
-    """Return the Spark session's resource: our settings, overridden by those of the config.
+class _OfConfig(LazyPySparkResource):
+    """The session of a config, to whose settings those of the package are added when it starts."""
 
-    Dagster shows them, so the URL of a Spark Connect server is without its token here.
+
+def pyspark_resource(spark: Spark, *, transforms: bool = True) -> LazyPySparkResource:
+    """Return the Spark session's resource, with the settings of the config alone.
+
+    The launchpad shows them, and a launch keeps what it shows: so neither the package's own settings, which depend on
+    the installation, nor the token in the URL of a Spark Connect server are among them.
     """
-    config = spark_config(app_name="lake-assets on Dagster", settings=spark.shown_settings, transforms=transforms)
-    return LazyPySparkResource(spark_config=config)
+
+    class Session(_OfConfig):
+        @property
+        def spark_session(self) -> SparkSession:
+            settings = _with_token(spark_settings(self), spark)
+            return start_session(
+                spark_config(app_name="lake-assets on Dagster", settings=settings, transforms=transforms)
+            )
+
+    return Session(spark_config=dict(spark.shown_settings))
 
 
 def sessions(pyspark: LazyPySparkResource, spark: Spark) -> Sessions:
@@ -27,10 +40,15 @@ def sessions(pyspark: LazyPySparkResource, spark: Spark) -> Sessions:
     """
 
     def session() -> SparkSession:
-        # Not the resource's own session: Java must be found first, and it keeps a session whose JVM has ended.
-        conf = spark_settings(pyspark)
-        if REMOTE in conf and conf[REMOTE] == spark.shown_settings.get(REMOTE):
-            conf[REMOTE] = spark.settings[REMOTE]
-        return start_session(conf)
+        if isinstance(pyspark, _OfConfig):
+            configured: SparkSession = pyspark.spark_session
+            return configured
+        # Not the session of a user's resource: Java must be found first, and it keeps a session whose JVM has ended.
+        return start_session(_with_token(spark_settings(pyspark), spark))
 
     return session
+
+
+def _with_token(settings: dict[str, str], spark: Spark) -> dict[str, str]:
+    is_of_config = REMOTE in settings and settings[REMOTE] == spark.shown_settings.get(REMOTE)
+    return settings | {REMOTE: spark.settings[REMOTE]} if is_of_config else settings

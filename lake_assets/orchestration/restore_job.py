@@ -6,7 +6,7 @@ import dagster as dg
 from pydantic import Field
 
 from lake_assets.checks.result import Scope
-from lake_assets.errors import LakeAssetsError
+from lake_assets.errors import LakeAssetsError, PartitionError
 from lake_assets.escapes import visible_name
 from lake_assets.history.history_entries import described, history
 from lake_assets.history.restore import Restored, release, restore
@@ -37,10 +37,10 @@ _NUMBERS = ("snapshot", "before", "rows", "restore")
 
 
 class RestoreConfig(dg.Config):
-    """The options of a run in the launchpad."""
+    """The options of a run in the launchpad, which shows those with a default."""
 
-    partition: str = Field(description="The partition, such as region=NW,date=2026-02-11, or its key in Dagster.")
-    snapshot: int | None = Field(None, description="The snapshot to restore; required unless `release` is true.")
+    partition: str = Field("", description="The partition, such as region=NW,date=2026-02-11, or its key in Dagster.")
+    snapshot: int = Field(0, description="The snapshot to restore; 0 with `release`, or to be shown the history.")
     hold: bool = Field(False, description="Hold the partition: refreshes skip it until a run with `release`.")
     release: bool = Field(False, description="End a hold; the rows stay.")
     dry_run: bool = Field(False, description="Show what would be done, and change nothing.")
@@ -64,7 +64,7 @@ def restore_job(stream: OpenStream, asset: dg.AssetKey) -> dg.JobDefinition:
         config = RestoreConfig(**context.op_config)
         try:
             partition = _partition(stream, config.partition)
-            if config.snapshot is None and not config.release:
+            if not config.snapshot and not config.release:
                 text = (
                     "snapshot is missing: set it to a number of the history below, or set release: true to end a hold."
                 )
@@ -100,6 +100,8 @@ def restore_job(stream: OpenStream, asset: dg.AssetKey) -> dg.JobDefinition:
 
 def _partition(stream: OpenStream, text: str) -> Partition:
     """Return the partition of a text of the command line, or of a key."""
+    if not text:
+        raise PartitionError("partition is missing:", "set it to one of the stream, or to its key.")
     if "=" in text:
         return stream.config.partition(text)
     return keys_of(stream).partition(text)
@@ -111,11 +113,10 @@ def _run(
     """Do what the launchpad says; returns the result of a restore. On an error nothing was changed."""
     options = IngestOptions(run_id=context.run_id, requested_by=requester(context.run.tags))
     if config.release:
-        if config.snapshot is not None or config.hold:
+        if config.snapshot or config.hold:
             raise LakeAssetsError("release ends a hold:", "launch it without snapshot and hold.")
         release(stream, partition, options)
         return None
-    assert config.snapshot is not None  # noqa: S101 - the caller has refused that
     return restore(stream, partition, config.snapshot, hold=config.hold, dry_run=config.dry_run, options=options)
 
 

@@ -62,6 +62,7 @@ def test_dagsters_resource_gets_the_token_when_the_session_starts(monkeypatch: p
     sessions(pyspark_resource(other), spark)()  # the user's own resource
 
     assert [conf["spark.remote"] for conf in started] == [URL.replace("${SPARK_TOKEN}", TOKEN), "sc://other"]
+    assert [conf["spark.sql.session.timeZone"] for conf in started] == ["UTC"] * 2  # the package's own
 
 
 @pytest.mark.parametrize("url", ["host:15002", "spark://host:7077", "sc://", "sc://h:port", "sc://h/;token=x#y", ""])

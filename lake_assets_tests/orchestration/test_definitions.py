@@ -9,6 +9,8 @@ from typing import Any
 
 import dagster as dg
 import pytest
+import yaml
+from dagster._core.snap.snap_to_yaml import default_values_yaml_from_type_snap
 
 from dev.size import Trace
 from lake_assets.config.load import CONFIG_VARIABLE, load_config
@@ -167,3 +169,20 @@ def test_the_workspace_loads(local_world: World, tmp_path: Path, dagster: Any) -
     done = dagster("definitions", "validate", "-w", "workspace.yaml")
 
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_launchpad_shows_the_options_of_jobs_and_only_the_users_own_settings_of_spark(
+    local_world: World,
+) -> None:
+    """What it shows, a launch keeps: the package's settings depend on the installation."""
+    config = LakeConfig.model_validate(local_world.document | {"spark": {"spark.driver.memory": "2g"}})
+    shown = {}
+    for job in build_definitions(config).get_repository_def().get_all_jobs():
+        schema, root = job.get_config_schema_snapshot(), job.run_config_schema.run_config_schema_type
+        shown[job.name] = yaml.safe_load(default_values_yaml_from_type_snap(schema, schema.get_config_snap(root.key)))
+
+    assert shown["ingest_sales"]["resources"] == {
+        "pyspark": {"config": {"spark_config": {"spark.driver.memory": "2g"}}}
+    }
+    (restore,) = shown["restore_sales"]["ops"].values()
+    assert restore["config"] == {"partition": "", "snapshot": 0, "hold": False, "release": False, "dry_run": False}

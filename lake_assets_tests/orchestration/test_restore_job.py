@@ -74,3 +74,4 @@ def test_an_error_is_one_sentence(local_world: World) -> None:
     assert "there is no snapshot 999" in failure_of(run(local_world, snapshot=999))
     assert "is not held" in failure_of(run(local_world, release=True))
     assert "partition" in failure_of(run(local_world, partition="nope"))
+    assert "partition is missing" in failure_of(run(local_world, partition="", snapshot=1))
