@@ -33,7 +33,7 @@ class Clients:
     """Each client of the product, on a bucket with an object `a`; what its verbs raise are errors of ours."""
 
     def __init__(self, place: dict[str, Any]) -> None:
-        place |= {"requests": {"retries": 2, "first_wait": 0.01, "longest_wait": 0.02}}
+        place = {"requests": {"retries": 2, "first_wait": 0.01, "longest_wait": 0.02}} | place
         storage = S3Storage.model_validate(place)
         self._storage, self._store, self._arrow = storage, Store(storage), ArrowStore(storage)
         catalog = {"type": "duckdb", "path": "unused"}

@@ -1,6 +1,9 @@
 """The way to a store is described once, and each client goes it at each verb."""
 
+import threading
+import time
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -14,11 +17,12 @@ from dev.servers.tls import Authority, authority_in
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.sections import SqsSensor
 from lake_assets.config.storages import S3Storage
-from lake_assets.errors import WholeStorageError
+from lake_assets.errors import LakeAssetsError, WholeStorageError
 from lake_assets.orchestration.sensors.sqs_queue import Queue
 from lake_assets.remote import bucket
 from lake_assets.storage.store import Store
 from lake_assets_tests.storage.each_client import BODY, Clients
+from lake_assets_tests.tiers import more
 from lake_assets_tests.world_fixtures import bucket_on
 
 AWAY = "http://127.0.0.1:9"
@@ -160,6 +164,26 @@ def test_an_empty_proxy_is_that_of_the_environment(odd: OddS3, monkeypatch: pyte
         assert storage.proxy.get_secret_value() == url
     monkeypatch.setenv("HTTP_PROXY", AWAY)
     assert Store(storage).list() == ()
+
+
+ENOUGH = 25.0  # seconds, less than what any client waits by itself
+CLIENTS = ["obstore", "Arrow", "boto3", "DuckDB"]
+
+
+@pytest.mark.parametrize(("client", "verbs"), [*product(CLIENTS, [1]), *more(product(CLIENTS, [None]))])
+def test_each_client_gives_up_a_request_that_is_never_answered(odd: OddS3, client: str, verbs: int | None) -> None:
+    clients, ended = Clients(odd.source | {"requests": {"retries": 0, "timeout": 1}}), threading.Event()
+    clients.land()
+    of_client = {verb: work for (verb, name), work in clients.verbs.items() if name == client}
+    odd.answers = lambda *_: (503, b"") if ended.wait(60) else None
+    try:
+        for verb, work in [*of_client.items()][:verbs]:
+            begin = time.monotonic()
+            with pytest.raises((LakeAssetsError, OSError)):
+                work()
+            assert time.monotonic() - begin < ENOUGH, verb
+    finally:
+        ended.set()
 
 
 def test_each_client_says_that_the_requester_pays(odd: OddS3) -> None:
