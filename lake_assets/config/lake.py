@@ -209,6 +209,8 @@ class Lake(Model):
                 )
             if self.is_managed and self.catalog.store_secret:
                 raise ValueError("store_secret stores the keys of storage, and there is none: leave it out")
+            if self.catalog.store_secret and isinstance(self.storage, S3Storage) and self.storage.role_arn:
+                raise ValueError("MotherDuck would store keys of role_arn, which expire: leave store_secret out")
         return self
 
     @model_validator(mode="after")

@@ -4,6 +4,7 @@ Each storage has one form of URI, in DuckLake's catalog and in all clients: an a
 servers with its protocol (also R2), `gs://`, and `az://`.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +28,7 @@ from lake_assets.config.model import Model, is_true
 from lake_assets.errors import ConfigError
 
 _AWS = "https://s3.amazonaws.com"
+_OF_AWS = re.compile(r"\.amazonaws\.com(\.cn)?$")
 Provider = Literal["credential_chain"]
 
 
@@ -120,6 +122,16 @@ class KeyedStorage(RequestedStorage, Keys):
 
 
 @dataclass(frozen=True, slots=True)
+class Role:
+    """A role of AWS that the clients of a bucket assume by its keys, or by the credential chain."""
+
+    arn: str
+    external_id: str | None
+    session: str
+    endpoint: str | None  # URL of the server that gives its keys; None for AWS
+
+
+@dataclass(frozen=True, slots=True)
 class S3Access:
     """A server of S3's protocol and the keys for it; without keys, the credential chain or unsigned requests."""
 
@@ -131,6 +143,7 @@ class S3Access:
     key_id: str | None
     secret: str | None = field(repr=False)
     token: str | None = field(repr=False)
+    role: Role | None = None
 
 
 class S3ProtocolStorage(KeyedStorage, TemporaryKeys):
@@ -170,21 +183,38 @@ class S3Storage(S3ProtocolStorage):
         "`endpoint`, and in the host at AWS.",
     )
 
+    role_arn: str | None = Field(
+        None,
+        pattern=r"^arn:\S{16,}$",
+        description="ARN of a role, which each client assumes by the keys, or by the credential chain.",
+    )
+    external_id: str | None = Field(None, min_length=2, description="External id, if the role's trust demands one.")
+    session_name: str = Field(
+        "lake-assets", pattern=r"^[\w+=,.@-]{2,64}$", description="Name of the role's session, in AWS's logs."
+    )
+    sts_endpoint: Endpoint = Field(
+        None,
+        description="URL of the server that gives the role's keys; when absent, that of `AWS_ENDPOINT_URL_STS`, or "
+        "else the `endpoint`, unless that is of AWS.",
+    )
+
     @classmethod
     def _settings(cls, environment: Mapping[str, str]) -> dict[str, str]:
-        """Return region, endpoint and checksums of AWS's own variables, in the order of boto3."""
-        region = environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION")
-        settings = {"region": region} if region else {}
-        if checksums := environment.get("AWS_REQUEST_CHECKSUM_CALCULATION"):
-            settings["checksums"] = checksums.lower()
-        for name in ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"):
-            if endpoint := environment.get(name):
-                try:
-                    _http_endpoint(endpoint)
-                except ValueError as error:
-                    raise ConfigError(f"{name}: {error}.") from error
-                return settings | {"endpoint": endpoint}
-        return settings
+        """Return region, endpoints and checksums of AWS's own variables, in the order of boto3."""
+        names = {
+            "region": ("AWS_REGION", "AWS_DEFAULT_REGION"),
+            "checksums": ("AWS_REQUEST_CHECKSUM_CALCULATION",),
+            "sts_endpoint": ("AWS_ENDPOINT_URL_STS",),
+            "endpoint": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"),
+        }
+        given = {key: next(filter(environment.get, variables), "") for key, variables in names.items()}
+        for key in ("sts_endpoint", "endpoint"):
+            try:
+                _http_endpoint(environment.get(given[key]))
+            except ValueError as error:
+                raise ConfigError(f"{given[key]}: {error}.") from error
+        settings = {key: environment[name] for key, name in given.items() if name}
+        return settings | ({"checksums": settings["checksums"].lower()} if "checksums" in settings else {})
 
     @classmethod
     def _server(cls, data: Mapping[str, object]) -> str:
@@ -194,6 +224,10 @@ class S3Storage(S3ProtocolStorage):
     def _anonymous_without_keys(self) -> Self:
         if self.anonymous and (self.key_id or self.provider):
             raise ValueError("anonymous goes without key_id and provider: remove them, or anonymous")
+        if self.anonymous and self.role_arn:
+            raise ValueError("a role is assumed by keys: remove anonymous, or role_arn")
+        if self.external_id and not self.role_arn:
+            raise ValueError("external_id is of a role: give role_arn too")
         if self.anonymous and self.requester_pays:
             raise ValueError("requester_pays needs a key to bill: remove anonymous, or requester_pays")
         if self.addressing == "path" and self.endpoint is None:
@@ -204,7 +238,16 @@ class S3Storage(S3ProtocolStorage):
     def access(self) -> S3Access:
         """Server and keys; it has secrets."""
         is_virtual = self.endpoint is None if self.addressing is None else self.addressing == "virtual"
-        return S3Access(self.endpoint, self.region, self.anonymous, is_virtual, self.requester_pays, *self.keys)
+        return S3Access(
+            self.endpoint, self.region, self.anonymous, is_virtual, self.requester_pays, *self.keys, self._role
+        )
+
+    @property
+    def _role(self) -> Role | None:
+        if self.role_arn is None:
+            return None
+        own = None if _OF_AWS.search(urlsplit(self.endpoint or _AWS).hostname or "") else self.endpoint
+        return Role(self.role_arn, self.external_id, self.session_name, self.sts_endpoint or own)
 
 
 class R2Storage(S3ProtocolStorage):

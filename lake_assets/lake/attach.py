@@ -67,6 +67,11 @@ def chained(lake: Lake) -> tuple[str, ...]:
     return tuple(dict.fromkeys(storage.root for storage in lake.storages if _uses_chain(storage)))
 
 
+def has_role(lake: Lake) -> bool:
+    """Return whether DuckDB gets keys of a role, which expire."""
+    return any(isinstance(storage, S3Storage) and storage.role_arn for storage in lake.storages)
+
+
 def http_limits(lake: Lake) -> HttpLimits:
     """Return how DuckDB reaches this lake's storages; it has one setting for all of them, and the config one way."""
     asked = [storage.requests for storage in lake.storages if not isinstance(storage, LocalStorage)]
@@ -216,8 +221,8 @@ def _postgres(catalog: PostgresCatalog) -> dict[str, str]:
 
 def _uses_chain(storage: AnyStorage) -> bool:
     """Return whether DuckDB uses AWS's credential chain for the storage's keys."""
-    is_anonymous = isinstance(storage, S3Storage) and storage.anonymous
-    return isinstance(storage, KeyedStorage) and storage.key_id is None and not is_anonymous
+    has_others = isinstance(storage, S3Storage) and bool(storage.anonymous or storage.role_arn)
+    return isinstance(storage, KeyedStorage) and storage.key_id is None and not has_others
 
 
 def _create_secret(name: str, options: dict[str, str], where: str = "") -> str:

@@ -1,5 +1,6 @@
 """An open DuckLake: its statements, transactions and snapshots."""
 
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -13,11 +14,7 @@ from lake_assets.config.catalogs import DuckdbCatalog, MotherDuckCatalog, Postgr
 from lake_assets.config.lake import Lake
 from lake_assets.duckdb_engine import identifier
 from lake_assets.errors import CatalogUnreachableError, SpecificationError
-from lake_assets.lake.attach import (
-    ALIAS,
-    alias,
-    attach_statement,
-)
+from lake_assets.lake.attach import ALIAS, alias, attach_statement, has_role, secret_statements
 from lake_assets.lake.catalog import spec
 from lake_assets.lake.catalog_driver import Driver, driver_errors
 from lake_assets.lake.failures import translated
@@ -26,6 +23,7 @@ from lake_assets.lake.postgres import ended_while_idle
 from lake_assets.lake.vendor_errors import Meaning, matches
 
 AUTHOR = "lake_assets"  # of snapshots
+KEYS_SECONDS = 300.0  # for which an engine keeps the keys of a role, which are valid for longer
 
 # DuckDB's names of the file systems of the lake's storages; a disabled one cannot be enabled again in its engine.
 _DISABLE_FILES = (
@@ -82,6 +80,7 @@ class LakeSession:
         self._attach = self._attach_again = attach
         self._renew = renew  # gives another engine
         self._committed: int | None = None  # the last snapshot of an engine that was replaced
+        self._renewal = 0.0 if has_role(config) else math.inf  # when the engine gets keys again
 
     @property
     def is_attached(self) -> bool:
@@ -90,11 +89,19 @@ class LakeSession:
 
     @property
     def connection(self) -> duckdb.DuckDBPyConnection:
-        """DuckDB with the lake attached."""
+        """DuckDB with the lake attached, and with keys that are valid for a while."""
+        self._renew_keys()
         if self._attach is not None:
             self._attach(self.engine)
             self._attach = None
         return self.engine
+
+    def _renew_keys(self) -> None:
+        """Let the engine have new keys of a role, which the older ones outlive."""
+        if time.monotonic() >= self._renewal and not self.in_transaction:
+            for statement in secret_statements(self.config):
+                self.engine.execute(statement)
+            self._renewal = time.monotonic() + KEYS_SECONDS
 
     @property
     def alias(self) -> str:
@@ -131,6 +138,7 @@ class LakeSession:
     def engine_rows(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """Return the rows of a statement that reads files and nothing of the catalog; the lake is not attached."""
         with translated(self.config):
+            self._renew_keys()
             return self.engine.execute(sql, parameters).fetchall()
 
     @contextmanager

@@ -3,7 +3,7 @@
 import os
 from typing import Any
 
-import boto3
+from boto3.session import Session
 from botocore.config import Config
 
 from lake_assets.config.bucket_requests import Reached, way_to
@@ -16,9 +16,10 @@ ATTEMPTS = 10
 
 def client(service: str, region: str | None = None) -> Any:  # noqa: ANN401 - boto3 has no types
     """Return a client with the credentials of the environment, on the way that its variables have."""
-    way = way_to(boto3.client(service, region_name=region).meta.endpoint_url, os.environ)
+    session = Session()
+    way = way_to(session.client(service, region_name=region).meta.endpoint_url, os.environ)
     config = Config(retries={"mode": "standard", "total_max_attempts": ATTEMPTS})
-    return boto_client(service, Reached.model_validate(way), config, region_name=region)
+    return boto_client(service, Reached.model_validate(way), config, session, region_name=region)
 
 
 def bucket_client() -> Any:  # noqa: ANN401 - boto3 has no types

@@ -66,8 +66,9 @@ class ArrowStore:
 
 
 def _is_arrows(storage: AnyStorage) -> TypeGuard[LakeStorage]:
-    """Return whether Arrow has a client for a storage; none says that the requester pays."""
-    return not isinstance(storage, WebStorage) and not (isinstance(storage, S3Storage) and storage.requester_pays)
+    """Return whether Arrow has a client for a storage; none says that the requester pays, or renews a role's keys."""
+    is_others = isinstance(storage, S3Storage) and (storage.requester_pays or storage.role_arn)
+    return not isinstance(storage, WebStorage) and not is_others
 
 
 @contextmanager

@@ -8,8 +8,9 @@ import base64
 import datetime as dt
 import hashlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -31,7 +32,7 @@ from lake_assets.config.storages import (
 )
 from lake_assets.errors import StorageError
 from lake_assets.retrying import doublings
-from lake_assets.storage.storage_errors import no_credentials
+from lake_assets.storage.storage_errors import no_credentials, no_role
 
 if TYPE_CHECKING:
     from botocore.config import Config
@@ -45,6 +46,8 @@ _CHECKSUMS = ("AWS_REQUEST_CHECKSUM_CALCULATION", "AWS_RESPONSE_CHECKSUM_VALIDAT
 _FIRST_PAUSE = 0.05  # seconds, of Arrow's client of S3; each pause is twice as long as the last one
 _CONNECTIONS = 16  # of boto3, as many as there are threads that delete
 _NO_PROXY = {"proxy_url": "http://none.invalid", "proxy_excludes": "*,0.0.0.0/0,::/0"}  # of obstore
+_FRESH = dt.timedelta(minutes=10)  # for which obstore keeps keys of a chain or role
+_RENEWED = 20 * 60  # seconds before keys of a role expire
 _GOOGLE_SCOPE = "https://www.googleapis.com/auth/devstorage.read_write"
 
 
@@ -70,7 +73,7 @@ def as_obstore(storage: AnyStorage) -> Client:
     access = storage.access
     if access.is_anonymous:
         options["skip_signature"] = True
-    elif access.key_id is None:
+    elif access.role or access.key_id is None:
         options["credential_provider"] = _aws_chain(storage)
     else:
         options |= {"access_key_id": access.key_id, "secret_access_key": access.secret}
@@ -125,15 +128,52 @@ def _retry_config(requests: Requests) -> "RetryConfig":
 
 
 def _aws_chain(storage: S3Storage | R2Storage) -> object:
-    """Return AWS's own chain, as in DuckDB and pyarrow: environment, profiles, container and instance roles."""
+    """Return the storage's role, or AWS's own chain: environment, profiles, container and instance roles."""
     from obstore.auth.boto3 import Boto3CredentialProvider  # noqa: PLC0415 - boto3 takes its time
 
     try:
-        provider = Boto3CredentialProvider()
+        provider = Boto3CredentialProvider(assumed(storage) if storage.access.role else None, ttl=_FRESH)
     except ValueError as error:
         raise no_credentials(storage.root) from error
     provider.config = {}  # the region is the storage's, not the profile's
     return provider
+
+
+@lru_cache(maxsize=8)
+def assumed(storage: S3Storage | R2Storage) -> Any:  # noqa: ANN401 - boto3 has no types
+    """Return boto3's session with the keys of a storage's role, which it renews; raises StorageError without them.
+
+    Keys that it gives are valid for 20 minutes at least, if the server gives them for that long.
+    """
+    import boto3  # noqa: PLC0415 - boto3 takes its time
+    from botocore.config import Config  # noqa: PLC0415
+    from botocore.credentials import RefreshableCredentials  # noqa: PLC0415
+    from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415
+    from botocore.session import Session  # noqa: PLC0415
+
+    access, requests = storage.access, storage.requests
+    role = access.role
+    assert role is not None, "the storage has a role"  # noqa: S101 - the callers' duty
+    retries = {"total_max_attempts": requests.retries + 1, "mode": "standard"}
+    config = Config(retries=retries, connect_timeout=requests.connect_timeout, read_timeout=requests.timeout)
+    own = boto3.session.Session(access.key_id, access.secret, access.token)
+    request = {"RoleArn": role.arn, "RoleSessionName": role.session}
+    request |= {"ExternalId": role.external_id} if role.external_id else {}
+
+    def renewed() -> dict[str, str]:
+        sts = boto_client("sts", storage, config, own, region_name=access.region, endpoint_url=role.endpoint)
+        keys = sts.assume_role(**request)["Credentials"]
+        of_boto = {"access_key": "AccessKeyId", "secret_key": "SecretAccessKey", "token": "SessionToken"}
+        return {name: keys[key] for name, key in of_boto.items()} | {"expiry_time": keys["Expiration"].isoformat()}
+
+    session = Session()
+    try:
+        session._credentials = RefreshableCredentials.create_from_metadata(  # noqa: SLF001 - it has no other way
+            renewed(), renewed, "role", advisory_timeout=_RENEWED, mandatory_timeout=_RENEWED
+        )
+    except (ClientError, BotoCoreError) as error:
+        raise no_role(error, storage, role.arn) from error
+    return boto3.session.Session(botocore_session=session)
 
 
 def as_arrow(storage: LakeStorage) -> fs.FileSystem:
@@ -228,7 +268,8 @@ def as_boto(storage: S3Storage | R2Storage, *, seconds: float = 0) -> Any:  # no
 
     An answer may take the storage's `timeout`, or `seconds` if that is longer.
     """
-    from botocore import UNSIGNED  # noqa: PLC0415 - boto3 takes its time
+    from boto3.session import Session  # noqa: PLC0415 - boto3 takes its time
+    from botocore import UNSIGNED  # noqa: PLC0415
     from botocore.config import Config  # noqa: PLC0415
 
     access = storage.access
@@ -243,8 +284,8 @@ def as_boto(storage: S3Storage | R2Storage, *, seconds: float = 0) -> Any:  # no
         ignore_configured_endpoint_urls=True,  # those of the environment
         **({"signature_version": UNSIGNED} if access.is_anonymous else {}),
     )
-    keys = access.key_id, access.secret, access.token
-    client = boto_client("s3", storage, config, keys, endpoint_url=access.endpoint, region_name=access.region)
+    session = assumed(storage) if access.role else Session(access.key_id, access.secret, access.token)
+    client = boto_client("s3", storage, config, session, endpoint_url=access.endpoint, region_name=access.region)
     if storage.checksums == "when_required":
         client.meta.events.register("before-call.s3.PutObjectTagging", _sum)
     if access.is_paid:
@@ -254,25 +295,15 @@ def as_boto(storage: S3Storage | R2Storage, *, seconds: float = 0) -> Any:  # no
     return client
 
 
-def boto_client(
-    service: str, way: Reached, config: "Config", keys: Sequence[str | None] = (), **where: str | None
-) -> Any:  # noqa: ANN401 - as above
-    """Make boto3's client of a service, which it reaches on this way.
+def boto_client(service: str, way: Reached, config: "Config", session: Any, **where: str | None) -> Any:  # noqa: ANN401 - as above
+    """Make the client of a service by boto3's session, which has the keys; it is reached on this way.
 
-    `keys` are those that the config has, and `where` are boto3's endpoint and region.
+    `where` are boto3's endpoint and region.
     """
-    import boto3  # noqa: PLC0415 - boto3 takes its time
-    from botocore.config import Config  # noqa: PLC0415
+    from botocore.config import Config  # noqa: PLC0415 - boto3 takes its time
 
     proxies = dict.fromkeys(("http", "https"), way.proxy.get_secret_value()) if way.proxy else {}
-    names = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token")
-    return boto3.session.Session().client(
-        service,
-        verify=way.certificates,
-        config=config.merge(Config(proxies=proxies)),
-        **dict(zip(names, keys, strict=False)),
-        **where,
-    )
+    return session.client(service, verify=way.certificates, config=config.merge(Config(proxies=proxies)), **where)
 
 
 def _sum(params: dict[str, Any], **_: object) -> None:
@@ -305,7 +336,8 @@ def as_duckdb_secret(storage: AnyStorage) -> dict[str, str]:
     # Type s3 for R2 too, because its URIs are S3's: DuckDB prefers any secret of type s3 to one of type r2, also a
     # secret that the user has stored for other buckets.
     options = {"TYPE": "s3", "SCOPE": _quoted(f"s3://{storage.bucket}")}
-    options |= {} if access.is_anonymous else _duckdb_keys(access.key_id, access.secret)
+    keys = assumed(storage).get_credentials().get_frozen_credentials() if access.role else storage.keys
+    options |= {} if access.is_anonymous else _duckdb_keys(*keys[:3])
     options["REGION"] = _quoted(access.region)
     if access.endpoint is not None:
         endpoint = urlsplit(access.endpoint)
@@ -314,15 +346,16 @@ def as_duckdb_secret(storage: AnyStorage) -> dict[str, str]:
             "USE_SSL": str(endpoint.scheme == "https").lower(),
             "URL_STYLE": _quoted("vhost" if access.is_virtual else "path"),
         }
-    options |= {"REQUESTER_PAYS": "true"} if access.is_paid else {}
-    return options | ({} if access.token is None else {"SESSION_TOKEN": _quoted(access.token)})
+    return options | ({"REQUESTER_PAYS": "true"} if access.is_paid else {})
 
 
-def _duckdb_keys(key_id: str | None, secret: str | None) -> dict[str, str]:
+def _duckdb_keys(key_id: str | None, secret: str | None, token: str | None = None) -> dict[str, str]:
     if key_id is None or secret is None:
         # Refreshed when they have expired: an engine may live longer than a role's keys.
         return {"PROVIDER": "credential_chain", "REFRESH": "auto"}
-    return {"KEY_ID": _quoted(key_id), "SECRET": _quoted(secret)}
+    return {"KEY_ID": _quoted(key_id), "SECRET": _quoted(secret)} | (
+        {} if token is None else {"SESSION_TOKEN": _quoted(token)}
+    )
 
 
 def _quoted(text: str) -> str:

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from dev.servers.absent import absent
 from dev.servers.listener import Listener
-from dev.servers.odd_s3 import OddS3, odd_s3
+from dev.servers.odd_s3 import OddS3, odd_s3, role_keys
 from dev.servers.postgres import PostgresServer
 from dev.servers.s3 import S3Server
 from dev.servers.tls import authority_in
@@ -141,6 +141,23 @@ def a_clock_that_is_wrong_is_set(local_world: World, odd: OddS3) -> Steps:
     yield partial(local_world.ingest, NW), "set the clock, such as by NTP"
     odd.answers = lambda *_: None
     local_world.ingest(NW)
+    return [1]
+
+
+@case
+def a_role_that_trusts_nobody_is_corrected(local_world: World, odd: OddS3) -> Steps:
+    role = {"role_arn": "arn:aws:iam::123456789012:role/lake"}
+    with odd_s3() as sts:
+        sts.answers = lambda *_: (403, says("AccessDenied"))
+        local_world.source = odd.source | role | {"sts_endpoint": sts.source["endpoint"], "external_id": "wrong"}
+        yield "let the role trust the user | grant this user sts:AssumeRole | correct role_arn and external_id"
+        sts.answers = lambda *_: (200, role_keys())
+        local_world.ingest(NW)
+        sts.answers = lambda *_: (503, b"")
+        local_world.source = local_world.source | {"requests": {"retries": 0}}
+        yield "correct `sts_endpoint` or `proxy` | storage_errors.py: run it again when it answers"
+        sts.answers = lambda *_: (200, role_keys())
+        local_world.ingest(NW, force=True)
     return [1]
 
 

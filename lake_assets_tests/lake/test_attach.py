@@ -43,7 +43,7 @@ SECRETS: list[tuple[Any, str, str]] = [
     (
         {"type": "s3", "bucket": "retail-lake", "endpoint": "http://127.0.0.1:8333", **KEYS, "session_token": "t"},
         "s3, SCOPE 's3://retail-lake'",
-        f"{GIVEN}, REGION 'us-east-1', ENDPOINT '127.0.0.1:8333', USE_SSL false, URL_STYLE 'path', SESSION_TOKEN 't'",
+        f"{GIVEN}, SESSION_TOKEN 't', REGION 'us-east-1', ENDPOINT '127.0.0.1:8333', USE_SSL false, URL_STYLE 'path'",
     ),
     ("s3://retail-lake/tables", "s3, SCOPE 's3://retail-lake'", f"{CHAIN}, REGION 'us-east-1'"),
     (R2, "s3, SCOPE 's3://retail-lake'", f"{GIVEN}, {ON_R2}"),

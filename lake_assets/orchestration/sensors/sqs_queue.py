@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from boto3.session import Session
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -71,7 +72,7 @@ class Queue:
                 read_timeout=_LONGEST_WAIT + _RETRY_SECONDS,
             )
             self._made = boto_client(
-                "sqs", config, limits, config.keys, region_name=config.region, endpoint_url=config.endpoint
+                "sqs", config, limits, Session(*config.keys), region_name=config.region, endpoint_url=config.endpoint
             )
         return self._made
 
