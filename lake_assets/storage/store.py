@@ -130,7 +130,8 @@ class Store:
 
     def folders(self, prefix: str = "") -> tuple[str, ...]:
         """Return the folders right below a folder, sorted, each from the root on and without a slash at its end."""
-        return self._asked("list", lambda client: walk.folders(client, self.storage, prefix), folder=prefix)
+        with self._errors("list", folder=prefix):
+            return walk.folders(self._open(), self.storage, prefix)
 
     def answers(self) -> bool:
         """Return whether the store answers, also by a refusal; True for folders, without a request."""
@@ -296,9 +297,7 @@ class Store:
 
     def is_marker(self, landed: LandedObject) -> bool:
         """Return whether a listed object is the marker of a folder, such as `region=NW/`; an empty one is asked for."""
-        if landed.size or isinstance(self.storage, LocalStorage):
-            return False
-        return self._asked("read", lambda client: walk.is_marker(client, landed.key), landed.key)
+        return not landed.size and not isinstance(self.storage, LocalStorage) and self.find(landed.key) is None
 
     def _size(self, key: str) -> int | None:
         """Return the bytes of an object; None if there is none."""

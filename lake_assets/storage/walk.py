@@ -19,6 +19,7 @@ from obstore.exceptions import InvalidPathError, NotFoundError
 from lake_assets.config.storages import AnyStorage, LocalStorage, R2Storage, S3Storage
 from lake_assets.errors import KeyOrderError, StorageError
 from lake_assets.layout.names import is_hidden, is_odd
+from lake_assets.retrying import Result
 from lake_assets.storage import s3
 from lake_assets.storage.clients import Client
 from lake_assets.storage.retry_window import retried
@@ -108,7 +109,7 @@ def _bucket_pages(
     """Yield the objects of a bucket in the store's order, none of them twice, and without markers of folders.
 
     Some stores begin a page with the key that ended the last one. A marker has no bytes and a name that ends in a
-    slash, which obstore takes away: it is out of order then, or before the objects of its folder; else see `is_marker`.
+    slash, which obstore takes away: it is out of order then, or before the objects of its folder; else see `_is_marker`.
     """
     last, noted, number, times = "", "", 0, 1
     for page in _exact_pages(store, storage, prefix, after):
@@ -119,7 +120,7 @@ def _bucket_pages(
         for meta, before, following in around:
             key, number = meta["path"], number + 1
             times = times + 1 if key == before else 1
-            if times == 2 or (meta["size"] == 0 and _is_marker(store, key, before, following)):
+            if times == 2 or (meta["size"] == 0 and _is_marker(store, storage, key, before, following)):
                 continue
             if key == noted or times > 2:
                 raise s3.endless(storage, key)
@@ -130,25 +131,29 @@ def _bucket_pages(
             yield wanted
 
 
-def _is_marker(store: Client, key: str, before: str, following: str) -> bool:
-    is_named_so = not key or key.endswith("/") or following.startswith(f"{key}/")
-    return is_named_so or (key < before and is_marker(store, key))
-
-
-def is_marker(store: Client, key: str) -> bool:
-    """Return whether an object without bytes that was listed under this name has a slash at its end, by one request."""
+def _is_marker(store: Client, storage: AnyStorage, key: str, before: str, following: str) -> bool:
+    """Return whether an object without bytes has a slash at the end of its name; it may take a request."""
+    if not key or key.endswith("/") or following.startswith(f"{key}/"):
+        return True
+    if key >= before:
+        return False
     try:
-        obstore.head(store, key)
+        _retried(storage, lambda: obstore.head(store, key))
     except (NotFoundError, FileNotFoundError):
         return True
     return False
+
+
+def _retried(storage: AnyStorage, work: Callable[[], Result]) -> Result:
+    """Return the result of a request of obstore's, with the storage's retries and pauses."""
+    assert not isinstance(storage, LocalStorage)  # noqa: S101 - folders take no requests
+    return retried(storage, lambda error: isinstance(error, ObstoreError) and may_pass(error), work)
 
 
 def _exact_pages(
     store: Client, storage: AnyStorage, prefix: str, after: str | None
 ) -> Iterator[Sequence["ObjectMeta"]]:
     """Yield obstore's pages; of S3, boto3 lists a page with a name that obstore refuses, in ten times the time."""
-    assert not isinstance(storage, LocalStorage)  # noqa: S101 - folders have no pages
     listing: Iterator[Sequence[ObjectMeta]] | None = None
 
     def following() -> Sequence["ObjectMeta"] | None:
@@ -163,7 +168,7 @@ def _exact_pages(
     number = 0  # of objects that obstore has listed
     while True:
         try:
-            page = retried(storage, lambda error: isinstance(error, ObstoreError) and may_pass(error), following)
+            page = _retried(storage, following)
         except InvalidPathError:
             if not isinstance(storage, S3Storage | R2Storage):
                 raise
@@ -209,7 +214,8 @@ def folders(store: Client, storage: AnyStorage, prefix: str) -> tuple[str, ...]:
     if isinstance(storage, S3Storage | R2Storage):
         names: Sequence[str] = s3.folders(storage, prefix)
     else:
-        names = obstore.list_with_delimiter(store, prefix=prefix or None)["common_prefixes"]
+        listed = _retried(storage, lambda: obstore.list_with_delimiter(store, prefix=prefix or None))
+        names = listed["common_prefixes"]
     return tuple(sorted(name for name in names if not is_odd(name)))
 
 

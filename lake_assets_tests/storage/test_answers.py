@@ -63,6 +63,19 @@ def test_an_object_in_an_archive_is_one_bad_object(odd: OddS3, local_world: Worl
     assert len(local_world.totals()) == rows + 1
 
 
+def test_an_object_that_is_refused_is_not_asked_for_again_to_be_registered(odd: OddS3, local_world: World) -> None:
+    local_world.options = {"mode": "index"}
+    others = {KEY.format(number): body(sales(number)) for number in range(3, 10)}
+    odd.objects |= others
+    odd.answers = lambda method, key: (403, answer("InvalidObjectState")) if method == "GET" and "a." in key else None
+
+    with pytest.raises(SourceError, match=r"a\.parquet is in an archive of"):
+        local_world.ingest(NW)
+
+    asked = [key for method, key, _ in odd.requests if method == "GET" and "a." in key]
+    assert len(asked) <= 8  # twice: with seven others, with ever fewer of them, and alone
+
+
 MOST = 2  # requests for a permanent answer: Arrow gets one that it does not pass on, and obstore asks again
 RETRIES = 2  # of the config
 REPEATED = {  # by the rules of Arrow, which no setting changes: for any 5xx, and to correct its time, in vain

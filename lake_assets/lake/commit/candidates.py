@@ -169,15 +169,19 @@ def _footers(
 
 
 def _read(
-    session: LakeSession, uris: Sequence[str], probe: Callable[[], object]
+    session: LakeSession, uris: Sequence[str], probe: Callable[[], object], *, once: bool = True
 ) -> tuple[list[Footer], dict[str, LakeAssetsError]]:
     """Return the footers of these files, and the errors of those that cannot be read, unless `probe` raises."""
     try:
         with session.engine.cursor() as cursor:
             cursor.execute("SET TimeZone = 'UTC'")
+            if once and uris[0].startswith(("s3://", "gs://")):
+                cursor.execute("SET http_retries = 0")  # DuckDB would repeat what is refused
             return open_footers(cursor, uris), {}
     except duckdb.Error as error:
         if isinstance(storage_failure(error, session.config.indexed), StorageUnreachableError):
+            if once:
+                return _read(session, uris, probe, once=False)
             probe()  # each of the others would take as long to fail
         if len(uris) > 1:
             half = len(uris) // 2
