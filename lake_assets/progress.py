@@ -6,10 +6,9 @@ nothing.
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Generic, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 Item = TypeVar("Item")
-Some = TypeVar("Some")
 
 
 class Count(Protocol):
@@ -38,28 +37,23 @@ UNWATCHED: Count = _Unwatched()
 """A count that nobody sees."""
 
 
-class Watched(Generic[Some]):
-    """What one watcher sees, of all threads of the process; nobody watches outside of `watching`."""
-
-    watcher: Some | None = None
-
-    @contextmanager
-    def watching(self, watcher: Some) -> Iterator[None]:
-        """Show all of it to the watcher, within the block."""
-        before, self.watcher = self.watcher, watcher
-        try:
-            yield
-        finally:
-            self.watcher = before
+_watcher: Watcher | None = None  # of all threads of the process
 
 
-_COUNTS: Watched[Watcher] = Watched()
-watching = _COUNTS.watching
+@contextmanager
+def watching(watcher: Watcher) -> Iterator[None]:
+    """Show all counts to the watcher, within the block."""
+    global _watcher  # noqa: PLW0603 - of all threads
+    before, _watcher = _watcher, watcher
+    try:
+        yield
+    finally:
+        _watcher = before
 
 
 def is_watched() -> bool:
     """Return whether counts are shown."""
-    return _COUNTS.watcher is not None
+    return _watcher is not None
 
 
 def counting(title: str, unit: str, total: int | None = None) -> AbstractContextManager[Count]:
@@ -70,8 +64,7 @@ def counting(title: str, unit: str, total: int | None = None) -> AbstractContext
         unit: what is counted, in the plural; `bytes` and `%` are shown as sizes and shares.
         total: how many there are; None if that is unknown.
     """
-    watcher = _COUNTS.watcher
-    return nullcontext(UNWATCHED) if watcher is None else watcher(title, unit, total)
+    return nullcontext(UNWATCHED) if _watcher is None else _watcher(title, unit, total)
 
 
 def counted(items: Iterable[Item], title: str, unit: str, total: int | None = None) -> Iterator[Item]:

@@ -32,7 +32,6 @@ from lake_assets.cli.report import metrics, report_
 from lake_assets.cli.startup import collect_seldom, without_pandas
 from lake_assets.cli.terminal import echo, is_plain
 from lake_assets.cli.verbosity import accept_verbosity, end_verbosity, quiet_option, set_verbosity, verbose_option
-from lake_assets.cli.waiting import silent_storages
 from lake_assets.exports import telemetry
 from lake_assets.logs import LogFormat
 
@@ -61,7 +60,7 @@ class Application(click.Group):
         collect_seldom()
         try:
             # Within the `try`, so that an error is printed when the bar has gone.
-            with progress_bar(is_off=ctx.params["log_format"] == "json"), silent_storages(), without_pandas():
+            with progress_bar(is_off=ctx.params["log_format"] == "json"), without_pandas():
                 return super().invoke(ctx)
         except (click.ClickException, click.Abort, click.exceptions.Exit):
             raise

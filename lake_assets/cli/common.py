@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from lake_assets.cli.completing import lakes, selections, streams
 from lake_assets.cli.output import Command
 from lake_assets.errors import ConfigError, LakeAssetsError, LayoutError, PartitionError
 from lake_assets.layout.texts import is_unicode, shown
@@ -25,10 +24,8 @@ if TYPE_CHECKING:
 
 NO_WILDCARDS = "A wildcard names no partition here: give --partition with the values of one."
 
-stream_argument = click.argument("stream", required=False, shell_complete=streams)
-lake_option = click.option(
-    "--lake", metavar="NAME", shell_complete=lakes, help="The lake; required if the config has several."
-)
+stream_argument = click.argument("stream", required=False)
+lake_option = click.option("--lake", metavar="NAME", help="The lake; required if the config has several.")
 dry_run_option = click.option("--dry-run", is_flag=True, help="Show what would be done; change nothing.")
 outside_option = click.option(
     "--outside", is_flag=True, help="Accept partitions outside the config: other values or other dates."
@@ -87,7 +84,6 @@ def partition_option(help: str, *, required: bool = False) -> Callable[[Command]
         required=required,
         metavar="COLUMN=VALUE,…",
         help=help,
-        shell_complete=selections,
     )
 
 

@@ -107,16 +107,15 @@ def _start(progress: "Progress") -> None:
 
 
 def _progress() -> "Progress":
-    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
-
-    from lake_assets.cli.progress_columns import Done, Pace
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
     return Progress(
         SpinnerColumn(),
         TextColumn("{task.description}", markup=False),
         BarColumn(),
-        Done(),
-        Pace(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[unit]}", markup=False),
+        TimeRemainingColumn(),
         console=console(stderr=True),
         transient=True,
         # Otherwise rich sends printed lines to the bar's own stream, and a pipe gets nothing.

@@ -72,7 +72,6 @@ def query(options: Options, sql: str, lake: str | None, form: Format | None) -> 
     from lake_assets.duckdb_engine import followed
     from lake_assets.lake.confined import RefusedQueryError, check_reads, open_confined
     from lake_assets.lake.failures import outer_error
-    from lake_assets.storage.retry_window import using
 
     if sql == "-":
         sql = _read_sql()
@@ -81,10 +80,9 @@ def query(options: Options, sql: str, lake: str | None, form: Format | None) -> 
         try:
             check_reads(sql, ducklake.config)
             follow = partial(followed, session.connection, "query")
-            with using(*ducklake.config.storages):
-                with follow():  # DuckDB executes some statements, such as SUMMARIZE, at once
-                    relation = session.connection.sql(sql)
-                write_relation(relation, output_format(form), follow)
+            with follow():  # DuckDB executes some statements, such as SUMMARIZE, at once
+                relation = session.connection.sql(sql)
+            write_relation(relation, output_format(form), follow)
         except RefusedQueryError as error:
             raise click.UsageError(str(error), click.get_current_context()) from error
         except duckdb.Error as error:

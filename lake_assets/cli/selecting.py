@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from lake_assets.cli.common import outside_option, the_only_partition, usage_error, usage_errors
-from lake_assets.cli.completing import selections
 from lake_assets.cli.terminal import echo, info
 from lake_assets.errors import LayoutError, OutsidePartitionError, PartitionError
 from lake_assets.ingest.options import IngestOptions
@@ -72,7 +71,6 @@ def selection_options(default: str) -> Callable[[Command], Command]:
             "texts",
             multiple=True,
             metavar="SELECTION",
-            shell_complete=selections,
             help="Such as region=NW,date=2026-02-11, 'region=NW|NE', 'region=*', date=2026-02, date=last:7 or "
             f"date=2026-02-01..2026-02-28; repeatable. Default: {default}.",
         ),

@@ -38,7 +38,6 @@ from lake_assets.lake.session import LakeSession
 from lake_assets.lake.vendor_errors import Meaning, matches
 from lake_assets.machine import can_write
 from lake_assets.retrying import Limit, pause_between, retry
-from lake_assets.storage.retry_window import using
 
 ATTACH_PATIENCE = 60.0  # seconds that another process or a user's connection may hold a DuckDB-file catalog
 _PAUSE = pause_between(0.02, 0.2)
@@ -74,10 +73,9 @@ class DuckLake:
             with reader.open(read_only=True) as session:
                 yield session
             return
-        servers = [self.config.catalog] if isinstance(self.config.catalog, PostgresCatalog) else []
         if read_only and not shared:
             self._shared(None, wait=False)  # the connection to close may be of this thread
-        with self._turn, self._held(create=create, read_only=read_only), using(*servers):
+        with self._turn, self._held(create=create, read_only=read_only):
             user = self._shared(attach_statement(self.config, read_only=True) if read_only and shared else None)
             session = LakeSession(self.config, user) if user else self._session(create=create, read_only=read_only)
             try:

@@ -23,7 +23,6 @@ from lake_assets.errors import (
 from lake_assets.lake import postgres
 from lake_assets.lake.attach import chained, data_path
 from lake_assets.lake.vendor_errors import Meaning, matches, texts
-from lake_assets.storage.retry_window import using
 from lake_assets.storage.storage_errors import Operation, no_credentials, storage_error
 from lake_assets.storage.vendor_errors import Meaning as StorageMeaning
 from lake_assets.storage.vendor_errors import meaning_of
@@ -110,8 +109,7 @@ def translated(config: Lake) -> Iterator[None]:
     Raises StorageError if the credential chain of a storage has no credentials.
     """
     try:
-        with using(*config.storages):
-            yield
+        yield
     except duckdb.Error as error:
         error.args = (without_statement(error),)
         mask_error(error, config.catalog, *config.storages)

@@ -13,7 +13,6 @@ from pyarrow import fs
 from lake_assets.config.secrets import masking
 from lake_assets.config.storages import AnyStorage, LakeStorage, LocalStorage, S3Storage, WebStorage
 from lake_assets.storage.clients import as_arrow, as_obstore
-from lake_assets.storage.retry_window import using
 from lake_assets.storage.store import Store
 
 _PART = 10 * 2**20  # bytes, up to which Arrow's client keeps an object of S3 in memory
@@ -38,7 +37,7 @@ class ArrowStore:
 
     def open(self, key: str) -> pa.NativeFile:
         """Return an object for random access. Arrow's own errors are OSError."""
-        with using(self.storage), masking(self.storage), _as_os_errors():
+        with masking(self.storage), _as_os_errors():
             if not isinstance(self._client, fs.FileSystem):
                 return Store(self.storage).open(key)
             return self._client.open_input_file(f"{self._folder}/{key}")
@@ -59,7 +58,7 @@ class ArrowStore:
 
     def stream(self, key: str) -> Any:  # noqa: ANN401 - a file of Arrow's, or of obstore's
         """Create an object as `create` does, by the client of the store; the object's folder exists."""
-        with using(self.storage), masking(self.storage), _as_os_errors():
+        with masking(self.storage), _as_os_errors():
             if not isinstance(self._client, fs.FileSystem):
                 return obstore.open_writer(self._client, key)
             return self._client.open_output_stream(f"{self._folder}/{key}", compression=None)

@@ -2,20 +2,9 @@
 
 import uuid
 from contextlib import suppress
-from pathlib import Path
 
-from lake_assets.config.storages import AnyStorage, LocalStorage
 from lake_assets.errors import SourceChangedError, StorageError
-from lake_assets.storage.retry_window import quick
 from lake_assets.storage.store import Store
-
-
-def is_alive(storage: AnyStorage, seconds: float) -> bool:
-    """Return whether a storage answers in so many seconds, also by a refusal; a folder of a lost share never does."""
-    if isinstance(storage, LocalStorage):
-        Path(storage.path).exists()
-        return True
-    return Store(quick(storage, seconds)).answers()
 
 
 def probe_reading(store: Store) -> bool:

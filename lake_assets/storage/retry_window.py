@@ -1,27 +1,13 @@
-"""For how long requests of a storage are tried again, with which pauses, and who watches them."""
+"""For how long requests of a storage are tried again, and with which pauses."""
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable
 from typing import TypeVar
 
 from lake_assets.config.bucket_requests import RequestedStorage, Requests
-from lake_assets.config.catalogs import PostgresCatalog
 from lake_assets.config.storages import AnyStorage, LocalStorage
-from lake_assets.progress import Watched
 from lake_assets.retrying import Limit, Result, pause_from, retry
 
 Remote = TypeVar("Remote", bound=RequestedStorage)
-Server = AnyStorage | PostgresCatalog
-Watcher = Callable[[Sequence[Server]], AbstractContextManager[None]]
-"""Gets the storages and servers of each use; its context is that of the use."""
-
-_USES: Watched[Watcher] = Watched()
-watching = _USES.watching
-
-
-def using(*servers: Server) -> AbstractContextManager[None]:
-    """Watch a block that sends requests to servers, by any client. Without a watcher it costs nothing."""
-    return nullcontext() if _USES.watcher is None else _USES.watcher(servers)
 
 
 def once(storage: Remote) -> Remote:

@@ -23,7 +23,7 @@ from lake_assets.retrying import Result
 from lake_assets.storage import local, s3, walk, web
 from lake_assets.storage.clients import Client, as_obstore
 from lake_assets.storage.manifest import LandedObject, digest_of, landed_object
-from lake_assets.storage.retry_window import once, retried, using
+from lake_assets.storage.retry_window import once, retried
 from lake_assets.storage.storage_errors import (
     Operation,
     access_fix,
@@ -402,8 +402,7 @@ class Store:
     def _errors(self, operation: Operation, key: str | None = None, folder: str = "") -> Iterator[None]:
         """Raise the store's errors as ours, with the object of the key or the folder."""
         try:
-            with using(self.storage):
-                yield
+            yield
         except (ObstoreError, OSError, ValueError) as error:
             mask_error(error, self.storage)
             if operation == "read" and key is not None and isinstance(error, _GONE):

@@ -50,10 +50,10 @@ class UnknownPartitions:
 
     @cached_property
     def _landed(self) -> frozenset[Partition]:
-        return frozenset(first_landed(self._stream))
+        return frozenset(_first_landed(self._stream))
 
 
-def first_landed(stream: OpenStream) -> Iterator[Partition]:
+def _first_landed(stream: OpenStream) -> Iterator[Partition]:
     """Return the partitions of the landing zone's first objects; none if it cannot be listed, as this is a hint."""
     if not stream.source.is_listable:
         return

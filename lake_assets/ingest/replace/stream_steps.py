@@ -29,7 +29,6 @@ from lake_assets.layout.partition import Partition
 from lake_assets.parquet.shares import WHOLE
 from lake_assets.spark.remote import kept
 from lake_assets.spark.session import Sessions
-from lake_assets.storage.retry_window import using
 from lake_assets.storage.store import Store
 from lake_assets.streams.stream import OpenStream
 
@@ -130,8 +129,7 @@ class StreamSteps:
             with shared(self.stream, self.options, None if self._has_session else "start", runs):
                 sessions()
             self._has_session = True
-            storages = (self.stream.config.source, *self.stream.lake_config.storages)
-            with shared(self.stream, self.options, "job", runs) as figures, using(*storages):
+            with shared(self.stream, self.options, "job", runs) as figures:
                 self.writer.write(sessions, runs)
                 figures.update(_written(runs))
         except LakeAssetsError as error:
