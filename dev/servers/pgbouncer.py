@@ -11,7 +11,7 @@ import pytest
 
 from dev.servers.absent import absent, started
 from dev.servers.postgres import PostgresServer
-from dev.servers.process import free_ports, retried, running
+from dev.servers.process import free_ports, listens, retried, running
 from dev.servers.system_user import SYSTEM_USER, needs_system_user
 from dev.servers.tls import Authority
 
@@ -20,7 +20,7 @@ _SETTINGS = """\
 [databases]
 * = host={server.host} port={server.port} user='{user}' password='{password}'
 [pgbouncer]
-listen_addr = 127.0.0.1
+listen_addr = 127.0.0.1, 127.0.0.2
 listen_port = {port}
 unix_socket_dir =
 auth_type = any
@@ -29,14 +29,17 @@ server_round_robin = 1
 ignore_startup_parameters = extra_float_digits
 """
 _ENCRYPTED = """\
-client_tls_sslmode = require
+client_tls_sslmode = {sslmode}
+client_tls_ca_file = {folder}/authority.pem
 client_tls_key_file = {folder}/server.pem
 client_tls_cert_file = {folder}/server.pem
 """
 
 
 @retried
-def _pgbouncer(server: PostgresServer, authority: Authority | None = None) -> Iterator[PostgresServer]:
+def _pgbouncer(
+    server: PostgresServer, authority: Authority | None = None, sslmode: str = "require"
+) -> Iterator[PostgresServer]:
     """PgBouncer on a free port of 127.0.0.1, which asks for no password; with an authority it demands encryption."""
     program = shutil.which("pgbouncer", path="/usr/sbin:/usr/local/bin:/usr/bin")
     if program is None:
@@ -48,14 +51,15 @@ def _pgbouncer(server: PostgresServer, authority: Authority | None = None) -> It
     file = folder / "pgbouncer.ini"
     own = _SETTINGS.format(server=server, user=user, password=password, port=port)
     if authority is not None:
-        (folder / "server.pem").write_bytes(authority.server.read_bytes())
-        own += _ENCRYPTED.format(folder=folder)
+        for pem in (authority.server, authority.file):
+            (folder / pem.name).write_bytes(pem.read_bytes())
+        own += _ENCRYPTED.format(folder=folder, sslmode=sslmode)
     file.write_text(own)
     pooled = replace(server, port=port)
     with running(
         [program, str(file)],
         folder=folder,
-        ready=lambda: _answers(pooled),
+        ready=lambda: _answers(pooled) if sslmode == "require" else listens(port),
         user=SYSTEM_USER if needs_system_user() else None,
     ):
         yield pooled
@@ -79,7 +83,9 @@ def pgbouncer(postgres: PostgresServer) -> Iterator[PostgresServer]:
 
 
 @contextmanager
-def encrypted_pgbouncer(server: PostgresServer, authority: Authority) -> Iterator[PostgresServer]:
-    """A PgBouncer that demands encryption, and has a certificate of this authority."""
-    with started("PgBouncer", _pgbouncer(server, authority)) as encrypted:
+def encrypted_pgbouncer(
+    server: PostgresServer, authority: Authority, sslmode: str = "require"
+) -> Iterator[PostgresServer]:
+    """A PgBouncer that demands encryption, and has a certificate of this authority; by `verify-ca` clients have one."""
+    with started("PgBouncer", _pgbouncer(server, authority, sslmode)) as encrypted:
         yield encrypted

@@ -37,13 +37,11 @@ class PostgresCatalog(Model):
     sslmode: SslMode | None = Field(
         None, description="Whether the connection is encrypted, and the server's certificate checked, as libpq has it."
     )
-    sslrootcert: str | None = Field(
-        None,
-        min_length=1,
-        description="File of the authority that the server's certificate is checked against; `system`.",
+    sslrootcert: Literal["system"] | FolderPath | None = Field(
+        None, description="File of the authority that the server's certificate is checked against; `system`."
     )
-    sslcert: str | None = Field(None, min_length=1, description="File of the client's certificate.")
-    sslkey: str | None = Field(None, min_length=1, description="File of the client's key.")
+    sslcert: FolderPath | None = Field(None, description="File of the client's certificate.")
+    sslkey: FolderPath | None = Field(None, description="File of the client's key.")
 
 
 class MotherDuckCatalog(Model):

@@ -13,9 +13,13 @@ if TYPE_CHECKING:
 
 # The failed statement may contain any text, such as the error of an earlier run.
 _STATEMENT = re.compile(r'(?:query|prepare query) ".*":\s', re.DOTALL)
-_BEFORE_REASON = re.compile(r"^.*(?:failed|FATAL|ERROR):\s+", re.DOTALL)
+_BEFORE_REASON = re.compile(r"^.*(?:failed|FATAL|ERROR|Postgres at \".*?\"):\s+", re.DOTALL)
 _REASON = 200  # characters
-TRUST_FIX = "correct sslmode and sslrootcert of the catalog, which has what the server demands and who vouches for it."
+TRUST_FIX = (
+    "correct sslmode and sslrootcert of the catalog (what the server demands, and who vouches for it), or sslcert and "
+    "sslkey (by which the server knows this client)."
+)
+SYSTEM_FIX = "set SSL_CERT_FILE to the file of the machine's authorities, or sslrootcert of the catalog to that file."
 REACH_FIX = "correct host and port, or run it again when the server runs and has connections to spare."
 
 # A server whose machine or network is gone is noticed within a minute: by a statement that is not acknowledged, and on
@@ -105,10 +109,11 @@ def connection_error(catalog: PostgresCatalog, error: Exception) -> CatalogError
 
 def refused(catalog: PostgresCatalog, error: Exception) -> CatalogError:
     """Return the error for a server that refuses the user."""
-    return CatalogError(
-        f"the catalog {location(catalog)} cannot be opened: {_reason(str(error))}:",
-        TRUST_FIX if matches(error, Meaning.UNTRUSTED) else "correct host, port, database, user or password.",
-    )
+    reason, fix = _reason(str(error)), "correct host, port, database, user or password."
+    if matches(reason, Meaning.UNTRUSTED):
+        # The wheel of psycopg looks for the machine's where no machine has them.
+        fix = SYSTEM_FIX if catalog.sslrootcert == "system" else TRUST_FIX
+    return CatalogError(f"the catalog {location(catalog)} cannot be opened: {reason}:", fix)
 
 
 def _reason(text: str) -> str:

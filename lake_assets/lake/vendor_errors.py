@@ -151,7 +151,7 @@ POSTGRES = (
     Text("too many clients already", Meaning.AWAY, "max_connections is reached"),
     Text("too many connections for", Meaning.AWAY, "the limit of the role or of the database is reached"),
     Text("remaining connection slots are reserved", Meaning.AWAY, "only superusers may still connect"),
-    Text("certificate|SSL error", Meaning.UNTRUSTED, "sslrootcert names nobody who has signed the server's", False),
+    Text("certificate|private key|SSL error|weak sslmode", Meaning.UNTRUSTED, "a side does not trust the other", False),
     Text("server does not support SSL", Meaning.UNTRUSTED, "sslmode demands what the server has not"),
     Text("no encryption|SSL required", Meaning.UNTRUSTED, "the server demands what sslmode forbids", False),
     Text("authentication failed", Meaning.REFUSED, "the password is wrong"),

@@ -66,16 +66,26 @@ def an_upload_gets_the_time_that_it_takes(local_world: World, postgres: Postgres
 
 
 @case
-def a_server_with_an_authority_of_its_own_is_trusted(
-    local_world: World, postgres: PostgresServer, tmp_path: Path
+def client_and_server_trust_each_other(
+    local_world: World, postgres: PostgresServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Steps:
     authority = authority_in(tmp_path)
-    with encrypted_pgbouncer(postgres, authority) as server:
-        local_world.catalog = database_on(server) | {"sslmode": "disable"}
+    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+    with encrypted_pgbouncer(postgres, authority, "verify-ca") as server:
+        right = database_on(postgres) | {"port": server.port, "sslmode": "verify-full"}
+        local_world.catalog = right | {"sslmode": "disable"}
         local_world.land(NW, sales(1))
-        yield "correct sslmode and sslrootcert of the catalog"
-        local_world.catalog |= {"sslmode": "verify-full", "sslrootcert": str(authority.file)}
+        yield "correct sslmode and sslrootcert of the catalog (what the server demands, and who vouches for it)"
+        local_world.catalog = right | {"sslrootcert": str(authority.file)}
+        yield "sslcert and sslkey (by which the server knows this client)"
+        right |= {"sslcert": str(authority.client), "sslkey": str(authority.client)}
+        local_world.catalog = right | {"sslrootcert": "system"}
+        yield "set SSL_CERT_FILE to the file of the machine's authorities | sslrootcert of the catalog to that file"
+        local_world.catalog = right | {"sslrootcert": str(authority.file)}
         local_world.ingest(NW)
+        monkeypatch.setenv("SSL_CERT_FILE", str(authority.file))
+        local_world.catalog = right | {"sslrootcert": "system"}
+        local_world.ingest(NW, force=True)
         assert local_world.totals() == [1]
     return None
 

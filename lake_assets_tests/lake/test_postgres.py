@@ -78,11 +78,10 @@ def locked(lake: DuckLake) -> None:
 def test_a_server_that_refuses_is_not_unreachable(
     local_world: World, postgres: PostgresServer, wrong: dict[str, str]
 ) -> None:
-    catalog = database_on(postgres) | wrong
+    catalog = database_on(postgres) | wrong | {"sslcert": "/of a certificate.pem"}  # which DuckDB's error has too
+    said = rf"(?:{next(iter(wrong.values()))}|password authentication failed).*: correct host"
     for reach in (opened, locked):
-        with pytest.raises(
-            CatalogError, match=rf"{next(iter(wrong.values()))}|password authentication failed"
-        ) as raised:
+        with pytest.raises(CatalogError, match=said) as raised:
             reach(lake_on(catalog, local_world))
         assert not isinstance(raised.value, CatalogUnreachableError)
 
@@ -234,7 +233,7 @@ def test_writers_that_get_no_connection_are_run_again_and_lose_nothing(local_wor
 @pytest.fixture(scope="module")
 def authorities(tmp_path_factory: pytest.TempPathFactory) -> tuple[Authority, Authority]:
     """That of the server, and another one; in folders whose names a connection string has to quote."""
-    one, other = (authority_in(tmp_path_factory.mktemp(name)) for name in ("it's", "other"))
+    one, other = (authority_in(tmp_path_factory.mktemp(name)) for name in ("it's a certificate", "other"))
     return one, other
 
 
@@ -254,9 +253,58 @@ def test_both_clients_check_the_certificate_of_a_server_that_demands_encryption(
     with connect_to(local_world.config) as connection:
         assert connection.execute("SELECT total FROM sales").fetchall() == [(2,)]
 
-    for options, said in ((other, "certificate verify failed|SSL error"), ({"sslmode": "disable"}, "SSL required")):
-        lake = lake_on(local_world.catalog | options, local_world)
-        for reach in (opened, locked):
-            with pytest.raises(CatalogError, match=f"(?:{said}).*: correct sslmode and sslrootcert") as raised:
-                reach(lake)
-            assert not isinstance(raised.value, CatalogUnreachableError)
+    for options, said in (
+        (other, "certificate verify failed|SSL error"),
+        ({"sslmode": "disable"}, "SSL required"),
+        ({"host": "127.0.0.2"}, "does not match host name"),
+        ({"sslmode": "require", "sslrootcert": "system"}, "weak sslmode"),
+    ):
+        _refused_by_both(local_world, options, said)
+
+
+def _refused_by_both(world: World, options: dict[str, str], said: str) -> None:
+    lake = lake_on(world.catalog | options, world)
+    for reach in (opened, locked):
+        with pytest.raises(CatalogError, match=f"(?:{said}).*: .*sslrootcert") as raised:
+            reach(lake)
+        assert not isinstance(raised.value, CatalogUnreachableError)
+
+
+@pytest.mark.more
+def test_both_clients_have_a_certificate_if_the_server_demands_one(
+    local_world: World, postgres: PostgresServer, authorities: tuple[Authority, Authority]
+) -> None:
+    ours, other = authorities
+    pair = {"sslcert": str(ours.client), "sslkey": str(ours.client)}
+    with encrypted_pgbouncer(postgres, ours, "verify-ca") as server:
+        without = database_on(postgres) | {"port": server.port, "sslmode": "verify-full", "sslrootcert": str(ours.file)}
+        local_world.catalog = without | pair
+        local_world.commit(NW, 1)
+        with connect_to(local_world.config) as connection:
+            assert connection.execute("SELECT total FROM sales").fetchall() == [(1,)]
+
+        local_world.catalog = without
+        theirs = {"sslcert": str(other.client), "sslkey": str(other.client)}
+        for options, said in (
+            ({}, "certificate required|SSL error"),
+            (theirs, "unknown ca|SSL error"),
+            (pair | {"sslkey": str(ours.file.with_name("none.pem"))}, "private key file"),
+        ):
+            _refused_by_both(local_world, options, said)
+
+
+@pytest.mark.more
+def test_both_clients_trust_the_machines_authorities(
+    local_world: World,
+    encrypted: PostgresServer,
+    authorities: tuple[Authority, Authority],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    local_world.catalog = database_on(encrypted) | {"sslrootcert": "system"}
+    monkeypatch.setenv("SSL_CERT_FILE", str(authorities[1].file))
+    _refused_by_both(local_world, {}, "certificate verify failed|SSL error")
+
+    monkeypatch.setenv("SSL_CERT_FILE", str(authorities[0].file))
+    local_world.commit(NW, 1)
+    with connect_to(local_world.config) as connection:
+        assert connection.execute("SELECT total FROM sales").fetchall() == [(1,)]
