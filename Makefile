@@ -32,7 +32,7 @@ ARGS :=
 # Where an environment forbids compiled files, as many containers do, each process compiles all that it imports.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help install demo ui stack stack-demo stack-status stack-stop docs test test-all test-cost test-newest soak lint lint-deploy image-test size format audit bench bench-peers bench-scale bench-tpch lock lock-peers clean
+.PHONY: help install demo ui stack stack-demo stack-status stack-stop kills docs test test-all test-cost test-newest soak lint lint-deploy image-test size format audit bench bench-peers bench-scale bench-tpch lock lock-peers clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -65,6 +65,9 @@ stack-status: $(STAMP)  ## whether each component of the stack runs and answers
 
 stack-stop: $(STAMP)  ## stop the stack
 	$(STACK) stop $(ARGS)
+
+kills: $(STAMP)  ## kill, stop and starve each process of a stack while data lands, and see the memory of 200 runs; an hour
+	$(PYTEST) -s -n0 -m soak $(addprefix lake_assets_tests/stack/test_,recovery.py kills.py memory.py) $(ARGS)
 
 test: $(STAMP)  ## every rule, guarantee and command once, and journeys through each door; minutes
 	$(SUITE) -m 'not (more or soak or installs)' $(ARGS)

@@ -4,7 +4,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -61,7 +61,7 @@ def up(names: tuple[str, ...], folder: Path, *, free_ports: bool, detach: bool) 
             bring_up(site, names, click.echo)
             if detach:
                 return
-            _show(site, names)
+            _show(site)
         except KeyboardInterrupt:
             # A second Ctrl-C would leave some of it running.
             signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -75,27 +75,16 @@ def _console() -> Console:
     return console if console.is_terminal else Console(width=_WIDTH)
 
 
-def _runs(site: Site, names: Sequence[str]) -> bool:
-    """Whether the stack runs; if its supervisor was killed, all of it is started again."""
-    supervisor = Supervisor(site)
-    if supervisor.is_up():
-        return True
-    if not supervisor.was_killed():
-        return False
-    bring_up(site, names, click.echo)
-    return True
-
-
-def _show(site: Site, names: Sequence[str]) -> None:
+def _show(site: Site) -> None:
     """The status page until Ctrl-C, or until the stack was stopped; without a terminal, one page."""
-    console = _console()
+    console, supervisor = _console(), Supervisor(site)
     if not console.is_terminal:
         console.print(status_table(read_status(site), site))
-        while _runs(site, names):
+        while supervisor.has_started():
             time.sleep(_REFRESH)
         return
     with Live(console=console, auto_refresh=False) as live:
-        while _runs(site, names):
+        while supervisor.has_started():
             live.update(status_table(read_status(site), site), refresh=True)
             time.sleep(_REFRESH)
 

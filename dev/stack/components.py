@@ -17,6 +17,7 @@ from dev.stack.supervised import Program
 
 _SCRIPTS = Path(sysconfig.get_path("scripts"))
 CODE_SERVER = "code-server"
+WATCH = "watch"  # of each stack, also of some components only
 # Of its JVM; Spark calls this server a daemon, and spark.driver.memory has no effect on it.
 _CONNECT_ENVIRONMENT = {"SPARK_DAEMON_MEMORY": "512m"}
 
@@ -49,6 +50,13 @@ def components(site: Site) -> Mapping[str, Component]:
     ports = site.ports
     found = [
         Component(
+            WATCH,
+            "",
+            [],
+            lambda: True,
+            lambda: Program(WATCH, [sys.executable, "-m", "dev.stack.watch", str(site.folder)]),
+        ),
+        Component(
             "postgres",
             f"{HOST}:{ports.postgres}",
             [ports.postgres],
@@ -80,14 +88,6 @@ def components(site: Site) -> Mapping[str, Component]:
             lambda: listens(ports.spark_connect) and probes.has_application(site) is not False,
             lambda: Program("spark-connect", _connect(ports), environment=_CONNECT_ENVIRONMENT),
             after=["spark-worker-1", "spark-worker-2"],
-        ),
-        Component(
-            "watch",
-            "",
-            [],
-            lambda: True,
-            lambda: Program("watch", [sys.executable, "-m", "dev.stack.watch", str(site.folder)]),
-            after=["spark-connect"],
         ),
         Component(
             CODE_SERVER,

@@ -7,15 +7,19 @@ import signal
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
 
 import psutil
+import psycopg
 
 from dev.stack.components import CODE_SERVER, components
 from dev.stack.site import HOST, Site
 from dev.stack.supervised import Supervisor
 
 SETTLE_SECONDS = 1.0  # for what a process had sent before it was stopped
+STOP_SECONDS = 60.0  # for which a component hangs
+TAKEN_SECONDS = 30.0  # for which nobody gets a connection, or a byte of a disk
 
 
 class Killer:
@@ -58,25 +62,92 @@ class Killer:
 
         The processes of its runs go on: the system kills none of them with their parent.
         """
-        self._kill_definitions()
+        self.kill_definitions()
         self.kill(CODE_SERVER)
 
     def kill_definitions(self) -> None:
-        """Kill only the process behind the code server that has loaded the definitions; returns when one answers."""
-        self._kill_definitions()
-        wait(CODE_SERVER, self.components[CODE_SERVER].answers, 240)
-
-    def _kill_definitions(self) -> None:
-        behind = [p for p in psutil.Process(self.pid(CODE_SERVER)).children() if "grpc" in p.cmdline()]
+        """Kill only the process behind the code server that has loaded the definitions."""
+        behind = self._below_code_server("grpc")
         assert behind
         for process in behind:
             process.kill()
 
+    def kill_run(self) -> None:
+        """Kill the process of a run, as soon as there is one."""
+        wait("a run", lambda: bool(self._below_code_server("execute_run")), pause=0.05)
+        for process in self._below_code_server("execute_run")[:1]:
+            _end(process)
+
+    def _below_code_server(self, word: str) -> list[psutil.Process]:
+        found = []
+        for process in psutil.Process(self.pid(CODE_SERVER)).children(recursive=True):
+            with suppress(psutil.Error):
+                if word in process.cmdline():
+                    found.append(process)
+        return found
+
     def kill_code_server_and_runs(self) -> None:
         """Kill the code server together with the processes of its runs, as a reboot or the lack of memory does."""
-        server = psutil.Process(self.pid(CODE_SERVER))
-        for process in [server, *server.children(recursive=True)]:
+        for process in self._tree(CODE_SERVER):
             _end(process)
+
+    def kill_python(self) -> None:
+        """Kill the Python daemons of an executor that has a task, which fork its workers, and nothing else."""
+        with self._at_work(1) as executor:
+            for process in executor.children():
+                _end(process)
+
+    def end(self, *names: str) -> None:
+        """Kill components at once, and do not wait for them."""
+        for pid in [self.pid(name) for name in names]:
+            os.kill(pid, signal.SIGKILL)
+
+    def kill_supervisor(self) -> None:
+        """Kill what starts components again."""
+        os.kill(int((self.site.folder / "supervisord.pid").read_text()), signal.SIGKILL)
+
+    def stop(self, name: str, seconds: float = STOP_SECONDS) -> None:
+        """Stop all processes of a component for a while, as a machine that hangs."""
+        stopped = self._tree(name)
+        for process in stopped:
+            with suppress(psutil.NoSuchProcess):
+                process.suspend()
+        time.sleep(seconds)
+        for process in stopped:
+            with suppress(psutil.NoSuchProcess):  # what has not answered was started again
+                process.resume()
+
+    def take_connections(self, seconds: float = TAKEN_SECONDS) -> None:
+        """Take all connections of PostgreSQL that are free for a while."""
+        settings = self.site.settings
+        with ExitStack() as taken:
+            while True:
+                try:
+                    taken.enter_context(
+                        psycopg.connect(
+                            host=HOST,
+                            port=self.site.ports.postgres,
+                            dbname="lake",
+                            user="lake",
+                            password=settings.lake_password,
+                        )
+                    )
+                except psycopg.OperationalError:
+                    break
+            time.sleep(seconds)
+
+    def fill_disk(self, folder: Path, seconds: float = TAKEN_SECONDS) -> None:
+        """Fill the disk of a folder for a while."""
+        filler = folder / "filler"
+        with suppress(OSError), filler.open("ab", buffering=0) as file:
+            while True:
+                file.write(bytes(2**12))
+        time.sleep(seconds)
+        filler.unlink()
+
+    def _tree(self, name: str) -> list[psutil.Process]:
+        root = psutil.Process(self.pid(name))
+        return [root, *root.children(recursive=True)]
 
     @contextmanager
     def _at_work(self, worker: int) -> Iterator[psutil.Process]:

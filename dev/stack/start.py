@@ -4,13 +4,14 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 
 from dev.servers.process import listens
-from dev.stack.components import Component, components
+from dev.stack.components import WATCH, Component, components
 from dev.stack.configs import write_configs
 from dev.stack.site import Site, StackError
 from dev.stack.supervised import Supervisor, end_leftovers
 
 SECONDS = 180  # for all of it
 _PAUSE = 0.3
+_STARTED = "started"  # the file of the components that run
 
 
 def bring_up(site: Site, names: Iterable[str], tell: Callable[[str], None], seconds: float = SECONDS) -> None:
@@ -26,8 +27,10 @@ def bring_up(site: Site, names: Iterable[str], tell: Callable[[str], None], seco
         StackError: a port is taken, or a component does not answer in time.
     """
     known = components(site)
-    wanted = _with_needed(names, known) or list(known)
+    wanted = _with_needed(names, known)
     supervisor = Supervisor(site)
+    running = started(site) if supervisor.is_up() else []
+    (site.folder / _STARTED).write_text("\n".join(dict.fromkeys([*running, *wanted])), "utf-8")
     if not supervisor.is_up():
         supervisor.stop()  # it may be about to end
         if left := end_leftovers(site):
@@ -51,10 +54,15 @@ def bring_up(site: Site, names: Iterable[str], tell: Callable[[str], None], seco
         time.sleep(_PAUSE)
 
 
+def started(site: Site) -> list[str]:
+    """The names of the components that the present supervisor, or a killed one, has to run."""
+    return (site.folder / _STARTED).read_text("utf-8").split()
+
+
 def _with_needed(names: Iterable[str], known: Mapping[str, Component]) -> list[str]:
-    """The names with those that they need, in the order in which they start."""
+    """The names with those that they need and the watch, in the order in which they start; all if there are none."""
     wanted: set[str] = set()
-    todo = list(names)
+    todo = [*(list(names) or known), WATCH]
     while todo:
         name = todo.pop()
         if name not in known:

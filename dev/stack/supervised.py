@@ -71,6 +71,7 @@ class Supervisor:
         self.socket = site.folder / "supervisor.sock"
         self.config = site.folder / "supervisord.conf"
         self.log = site.logs / "supervisord.log"
+        self._pid_file = site.folder / "supervisord.pid"
 
     def start(self, programs: Sequence[Program]) -> None:
         """Start the supervisor, which does not start the programs yet.
@@ -99,7 +100,7 @@ class Supervisor:
         config["unix_http_server"] = {"file": str(self.socket), "chmod": "0600"}
         config["supervisord"] = {
             "logfile": str(self.log),
-            "pidfile": str(self.site.folder / "supervisord.pid"),
+            "pidfile": str(self._pid_file),
             "minfds": "1024",
             **({"user": "root"} if os.geteuid() == 0 else {}),
         }
@@ -168,11 +169,15 @@ class Supervisor:
 
     def was_killed(self) -> bool:
         """Whether the supervisor has ended without stopping its processes."""
-        return (self.site.folder / "supervisord.pid").exists() and not self._runs()
+        return self.has_started() and not self._runs()
+
+    def has_started(self) -> bool:
+        """Whether the supervisor was started, and not stopped since; it may have been killed."""
+        return self._pid_file.exists()
 
     def _runs(self) -> bool:
         with suppress(OSError, ValueError, psutil.Error):
-            pid = int((self.site.folder / "supervisord.pid").read_text())
+            pid = int(self._pid_file.read_text())
             return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
         return False
 

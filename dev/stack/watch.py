@@ -1,5 +1,7 @@
 """Starts a stack's components again whose processes run and do not answer for a minute.
 
+If the supervisor is killed, all of them are started again with another one. Each looks after the other.
+
 A code server whose second process was killed is one of them, and a Spark Connect server whose application the master
 has forgotten, which would never get executors. It is asked only while all answer that the component needs.
 """
@@ -13,7 +15,8 @@ from pathlib import Path
 from xmlrpc.client import Fault
 
 from dev.stack.components import CODE_SERVER, Component, components
-from dev.stack.site import Site
+from dev.stack.site import Site, StackError
+from dev.stack.start import bring_up, started
 from dev.stack.supervised import RUNNING, Process, Supervisor
 from lake_assets.code_server import repaired
 
@@ -39,10 +42,9 @@ def silent(
 
 
 def watch(site: Site) -> None:
-    """Look after the components until this process is ended."""
+    """Look after the components until this process is ended, and after the supervisor, which then has another watch."""
     supervisor, known, since = Supervisor(site), components(site), dict[str, float]()
-    while True:
-        time.sleep(PAUSE_SECONDS)
+    while not supervisor.was_killed():
         for name in silent(known, supervisor.processes(), since, time.time()):
             logging.warning("%s does not answer, and is started again", name)
             del since[name]
@@ -52,6 +54,15 @@ def watch(site: Site) -> None:
                 supervisor.kill_process(name)
             except Fault as fault:  # it has just ended
                 logging.warning("%s", fault)
+        time.sleep(PAUSE_SECONDS)
+    while supervisor.has_started():
+        try:
+            bring_up(site, started(site), logging.warning)
+        except StackError as error:
+            logging.warning("%s", error)
+            time.sleep(PAUSE_SECONDS)
+        else:
+            break
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from dev.plain_client import plain_client
 from dev.servers.browser import chromium
 from dev.servers.dagster import DagsterServer
 from dev.stack.command import started_stack
+from dev.stack.components import CODE_SERVER
 from dev.stack.killer import Killer, wait
 from dev.stack.shown import check_visible, loaded_at, troubles
 from dev.stack.site import Site
@@ -113,6 +114,7 @@ def test_a_backfill_is_right_and_dagster_says_what_happened_although_each_compon
         until(lambda files=files: live_files(site) >= files, f"{files} partitions", 240)  # type: ignore[misc]
         at.append(time.time())
         kill()
+        wait(CODE_SERVER, killer.components[CODE_SERVER].answers, 240)
     wait("webserver", lambda: answers(dagster))
     status = dagster.wait(launched, 400)
 

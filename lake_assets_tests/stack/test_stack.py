@@ -16,7 +16,9 @@ import psutil
 import pytest
 
 from dev.plain_client import plain_client
+from dev.stack import probes
 from dev.stack.command import stack, stack_folder
+from dev.stack.components import WATCH
 from dev.stack.probes import server_of
 from dev.stack.site import Ports, Site
 from dev.stack.supervised import Process, Supervisor, left_processes
@@ -83,18 +85,33 @@ def test_what_is_killed_comes_back_and_what_is_stopped_starts_again_with_its_dat
 
 @pytest.mark.soak
 @pytest.mark.kill
-def test_what_a_killed_supervisor_left_behind_is_ended_by_the_next_start(folder: Path) -> None:
+def test_a_killed_supervisor_is_started_again_by_the_watch_and_without_one_by_the_next_start(folder: Path) -> None:
     assert stack("up", "postgres", "--free-ports", "--detach", folder=folder).returncode == 0
-    supervisor = psutil.Process(int((folder / "supervisord.pid").read_text()))
-    (left,) = supervisor.children()
-    supervisor.kill()
-    supervisor.wait(60)
+    supervisor = Supervisor(Site.existing(folder))
 
-    again = stack("up", "postgres", "--detach", folder=folder)
+    def kill(*more: psutil.Process) -> list[psutil.Process]:
+        pid = int((folder / "supervisord.pid").read_text())
+        killed = [psutil.Process(pid), *more]
+        left = psutil.Process(pid).children()
+        for process in killed:
+            process.kill()
+        psutil.wait_procs(killed, timeout=60)
+        return [process for process in left if process not in more]
 
-    assert again.returncode == 0, again.stdout + again.stderr
-    assert "processes that a killed supervisor left behind" in again.stdout
-    assert not left.is_running()
+    # What a user runs on the stack, such as the demonstration, is not of the stack.
+    command = [sys.executable, "-m", "dev.stack", "run", "--folder", str(folder), "cat"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE) as of_user:  # it ends with its input
+        left = kill()
+        until(lambda: not any(process.is_running() for process in left), "the old processes are ended", 240)
+        until(lambda: supervisor.is_up() and probes.postgres(supervisor.site), "PostgreSQL answers", 240)
+
+        left = kill(psutil.Process(supervisor.processes()[WATCH].pid))
+        again = stack("up", "postgres", "--detach", folder=folder)
+
+        assert again.returncode == 0, again.stdout + again.stderr
+        assert "processes that a killed supervisor left behind" in again.stdout
+        assert not any(process.is_running() for process in left)
+        assert of_user.poll() is None
 
 
 @pytest.mark.more
@@ -114,7 +131,7 @@ def test_a_port_that_another_program_has_is_named_with_its_component(folder: Pat
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        (("up", "kafka", "--free-ports"), "the stack has no kafka: it has postgres, s3, spark-master, "),
+        (("up", "kafka", "--free-ports"), "the stack has no kafka: it has watch, postgres, s3, "),
         (("status",), "no stack was started in "),
     ],
 )

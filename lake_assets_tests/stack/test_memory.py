@@ -1,0 +1,73 @@
+"""Runs on a Spark Connect server, each with a session of its own: the memory of the cluster does not grow with them."""
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+
+import psutil
+import pyarrow as pa
+import pytest
+
+from dev.stack.command import started_stack
+from dev.stack.site import Site
+from dev.stack.supervised import Supervisor
+from lake_assets.api.stream import open_stream
+from lake_assets.ingest.api import ingest_all
+from lake_assets.ingest.options import IngestOptions
+from lake_assets.spark.session import own_session
+from lake_assets_tests.stack.sites import put
+
+pytestmark = [pytest.mark.servers, pytest.mark.soak, pytest.mark.timeout(14_400)]
+
+RUNS = int(os.environ.get("LAKE_ASSETS_RUNS", "200"))
+WARM = RUNS // 5  # runs until each JVM has the heap that it needs
+GROWTH = 1.25  # of the rest of the runs, over the most of the warm ones
+MB = 2**20
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    """A stack without Dagster."""
+    with started_stack(lambda *_: None, "postgres", "s3", "spark-connect") as result:
+        yield result
+
+
+def memory(site: Site) -> tuple[int, int, int]:
+    """The number of the executors' Python daemons, and the megabytes of all their Python, and of the cluster's JVMs."""
+    daemons, python, java = 0, 0, 0
+    for name, process in Supervisor(site).processes().items():
+        if name.startswith("spark-"):
+            found = psutil.Process(process.pid)
+            for one in (found, *found.children(recursive=True)):
+                with suppress(psutil.NoSuchProcess):  # it has just ended
+                    size = one.memory_full_info().pss // MB
+                    if "java" in one.name():
+                        java += size
+                    else:
+                        python += size
+                        parent = one.parent()
+                        daemons += parent is not None and "java" in parent.name()
+    return daemons, python, java
+
+
+def test_memory_does_not_grow_with_the_number_of_runs(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in site.environment.items():
+        monkeypatch.setenv(name, value)
+    stream = open_stream(site.lake_config, "transactions")
+    partition = stream.config.partition("region=NW,date=2026-01-01")
+    seen, begun = [], time.monotonic()
+    for number in range(1, RUNS + 1):
+        put(site, "NW", "2026-01-01", pa.table({"id": pa.array(range(number), pa.int64())}))
+        with own_session(stream.spark.settings, transforms=False) as session:
+            (outcome,) = ingest_all(stream, [partition], session, IngestOptions())
+        assert (outcome.status, outcome.row.row_count) == ("committed", number)
+        seen.append(memory(site))
+        if number % 10 == 0:  # for the table of docs/how-to/run-the-stack.md
+            shown = " ".join(str(max(figures)) for figures in zip(*seen[-10:], strict=True))
+            sys.stdout.write(f"{number} runs, {time.monotonic() - begun:.0f} s: {shown}\n")
+            sys.stdout.flush()
+
+    for figures in zip(*seen, strict=True):
+        assert max(figures[WARM:]) <= max(figures[:WARM]) * GROWTH
