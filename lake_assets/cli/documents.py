@@ -41,7 +41,7 @@ from lake_assets.maintenance.compaction import CompactedPartition
 from lake_assets.maintenance.rebuild import LostPartition
 from lake_assets.report.metrics import Value
 from lake_assets.report.objects import FileEntry
-from lake_assets.report.state import State, StreamState
+from lake_assets.report.state import Retry, State, StreamState
 from lake_assets.report.summary import Summary
 from lake_assets.streams.left_out import UnmatchedFolder
 from lake_assets.streams.stream import OpenStream, open_streams
@@ -286,6 +286,10 @@ class ReportPartition(Document):
     """Its time, with a time zone."""
     error: str | None
     """Of the newest run, if it failed."""
+    retry: Retry | None
+    """Of a failed partition, by sensor or schedule: `later`, or when its objects have `changed`; null if by nobody."""
+    next_try: dt.datetime | None
+    """From when on it is tried again, if `retry` is `later`."""
     outside: Annotated[str | None, BeforeValidator(lambda error: error and str(error))]
     """Why the config does not have the partition."""
     quarantined: Annotated[int | None, BeforeValidator(lambda objects: len(objects) or None)]

@@ -49,6 +49,7 @@ _NUMBERS = {
     "bytes",
     "snapshot",
 }
+_SELDOM = {"outside", "quarantined", "held", "held_by", "edited", "dead_letters", "retry", "next_try"}
 FEW = 5  # folders and partitions that a table names
 
 
@@ -137,37 +138,32 @@ def _write_page(file: Path, streams: "Sequence[OpenStream]", states: "Sequence[S
 
 
 def _print_ignored(states: "Sequence[StreamState]", *, err: bool) -> None:
-    """Print what no refresh changes: objects in no partition, partitions outside or held, edits, bad objects."""
+    """Print what no refresh changes now: objects in no partition, partitions that failed or are held, bad objects."""
     from lake_assets.report.state import held_text
 
     for state in states:
         print_left_out(state.stream, state.left_out, err=err)
-        if state.outside:
-            echo(f"{state.stream}: {count(len(state.outside), 'partition')} outside the config:", err=err)
-            _print_first([_outside(partition) for partition in state.outside], err=err)
-        if held := [partition for partition in state.partitions if partition.holder is not None]:
-            echo(f"{state.stream}: {count(len(held), 'held partition')}:", err=err)
-            _print_first([held_text(partition) for partition in held], err=err)
-        if state.edited:
-            echo(f"{state.stream}: {count(len(state.edited), 'partition')} with rows of another client:", err=err)
-            _print_first(state.edited, err=err)
-        if state.quarantined:
-            echo(f"{state.stream}: {count(len(state.quarantined), 'quarantined object')}:", err=err)
-            _print_first(list(state.quarantined.values()), err=err)
-        if state.dead_letters:
-            rows = sum(letter.rows for letter in state.dead_letters)
-            echo(f"{state.stream}: {count(rows, 'dead letter')}:", err=err)
-            _print_first(list(map(str, state.dead_letters)), err=err)
+        retried = [partition for partition in state.partitions if partition.retry is not None]
+        letters = count(sum(letter.rows for letter in state.dead_letters), "dead letter")
+        for what, lines in (
+            (count(len(retried), "failed partition"), [f"{p.partition} is {p.retry_text}" for p in retried]),
+            (f"{count(len(state.outside), 'partition')} outside the config", [_outside(p) for p in state.outside]),
+            (count(len(state.held), "held partition"), [held_text(p) for p in state.held]),
+            (f"{count(len(state.edited), 'partition')} with rows of another client", state.edited),
+            (count(len(state.quarantined), "quarantined object"), list(state.quarantined.values())),
+            (letters, list(map(str, state.dead_letters))),
+        ):
+            if lines:
+                echo(f"{state.stream}: {what}:", err=err)
+                shown = first_lines(
+                    [f"  {line}" for line in lines], FEW, "  and {more:,} more; --format json names all"
+                )
+                echo("\n".join(shown), err=err)
 
 
 def _outside(state: "PartitionState") -> str:
     rows = "none of its rows are in the lake" if state.rows is None else f"{count(state.rows, 'row')} in the lake"
     return f"{state.partition} ({count(state.objects, 'object')} landed, {rows}): {state.outside}"
-
-
-def _print_first(lines: Sequence[str], *, err: bool) -> None:
-    shown = first_lines([f"  {line}" for line in lines], FEW, "  and {more:,} more; --format json names all")
-    echo("\n".join(shown), err=err)
 
 
 def _print_rows(kind: "type[Summary | ReportPartition]", rows: "Sequence[Documented]", form: Format) -> None:
@@ -176,7 +172,7 @@ def _print_rows(kind: "type[Summary | ReportPartition]", rows: "Sequence[Documen
         return
     columns = columns_of(kind)
     values = [[getattr(row, name) for name in columns] for row in rows]
-    for seldom in {"outside", "quarantined", "held", "held_by", "edited", "dead_letters"}.intersection(columns):
+    for seldom in _SELDOM.intersection(columns):
         at = columns.index(seldom)
         if not any(row[at] for row in values):
             columns, values = columns[:at] + columns[at + 1 :], [row[:at] + row[at + 1 :] for row in values]

@@ -6,8 +6,11 @@ from collections.abc import Iterable
 
 from lake_assets.detection.requests import pause_after
 from lake_assets.errors import may_pass
+from lake_assets.lake.ledger.lookup import LastRuns
 from lake_assets.lake.ledger.read import last_runs, read_ledger
+from lake_assets.lake.session import LakeSession
 from lake_assets.layout.partition import Partition
+from lake_assets.storage.manifest import Manifest
 from lake_assets.streams.calendar import Calendar
 from lake_assets.streams.landing_zone import list_scope
 from lake_assets.streams.pending import pending_in
@@ -22,34 +25,41 @@ def failed_for_good(stream: OpenStream, partitions: Iterable[Partition]) -> dict
     listed, _ = list_scope(stream, partitions)
     with stream.lake.open_if_exists() as lake:
         runs = {} if lake is None else last_runs(lake, stream.table, list(listed))
-    found = {}
-    for partition, manifest in pending_in(stream, listed, runs).items():
-        newest = runs[partition.path].newest if partition.path in runs else None
-        is_of_run = newest is not None and newest.status == "failed" and not may_pass(newest.error or "")
-        found[partition] = bool(newest and is_of_run and stream.has_read(manifest, newest.source_fingerprint))
-    return found
+    pending = pending_in(stream, listed, runs)
+    return {p: is_of_objects(stream, manifest, runs.get(p.path)) for p, manifest in pending.items()}
 
 
-def due_again(stream: OpenStream, now: dt.datetime) -> list[Partition]:
-    """Return the pending partitions that failed by what passes, and whose next try is due by now.
+def is_of_objects(stream: OpenStream, manifest: Manifest, last: LastRuns | None) -> bool:
+    """Return whether the newest run of a partition failed by the objects that are there now."""
+    if last is None or last.status != "failed" or may_pass(last.newest.error or ""):
+        return False
+    return stream.has_read(manifest, last.newest.source_fingerprint)
+
+
+def next_tries(stream: OpenStream, lake: LakeSession, now: dt.datetime) -> dict[Partition, dt.datetime]:
+    """Return the partitions whose newest run failed, and when the next one is due, which may be past.
 
     The pause before it is as of `pause_after`, for the runs that failed since the partition's last success.
     """
+    failed = defaultdict(list)
+    for row in read_ledger(lake, stream.name, None, _ROWS, ("failed",), since=now - _SINCE):
+        failed[row.load_partition].append(row)
+    of_partitions = stream.config.by_partition(failed)
+    runs = last_runs(lake, stream.table, list(of_partitions)) if of_partitions else {}
+    tries = {}
+    for partition, rows in of_partitions.items():
+        last = runs.get(partition.path)
+        if last is not None and last.status == "failed":
+            since = None if last.source is None else last.source.moment
+            number = len({row.run_id for row in rows if since is None or row.moment > since})
+            tries[partition] = last.newest.moment + dt.timedelta(seconds=pause_after(number))
+    return tries
+
+
+def due_again(stream: OpenStream, now: dt.datetime) -> list[Partition]:
+    """Return the pending partitions that failed by what passes, and whose next try is due by now."""
     calendar = Calendar(stream.config, now)
     with stream.lake.open_if_exists() as lake:
-        rows = [] if lake is None else read_ledger(lake, stream.name, None, _ROWS, ("failed",), since=now - _SINCE)
-        failed = defaultdict(list)
-        for row in rows:
-            failed[row.load_partition].append(row)
-        partitions = [p for p in stream.config.by_partition(failed) if calendar.outside(p) is None]
-        runs = last_runs(lake, stream.table, partitions) if lake is not None and partitions else {}
-    due = []
-    for partition in partitions:
-        last = runs.get(partition.path)
-        if last is None or last.status != "failed":
-            continue
-        since = None if last.source is None else last.source.moment
-        tries = len({row.run_id for row in failed[partition.path] if since is None or row.moment > since})
-        if last.newest.moment + dt.timedelta(seconds=pause_after(tries)) <= now:
-            due.append(partition)
+        tries = {} if lake is None else next_tries(stream, lake, now)
+    due = [partition for partition, at in tries.items() if at <= now and calendar.outside(partition) is None]
     return [partition for partition, for_good in failed_for_good(stream, due).items() if not for_good] if due else []

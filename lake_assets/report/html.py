@@ -87,11 +87,6 @@ class Section:
     heat_map: HeatMap
     lines: Sequence[Line] = ()
 
-    @property
-    def held(self) -> list[PartitionState]:
-        """The partitions that a restore keeps refreshes off."""
-        return [partition for partition in self.state.partitions if partition.holder is not None]
-
 
 def section(stream: OpenStream, state: StreamState) -> Section:
     """Return the page's part for a stream."""

@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
+from lake_assets.detection.failures import is_of_objects, next_tries
 from lake_assets.errors import OutsidePartitionError
 from lake_assets.ingest.plan import edited_text
 from lake_assets.lake.catalog.past import LIVE, key_of, live_rows, past_table
@@ -36,6 +37,8 @@ from lake_assets.streams.stream import OpenStream
 
 State = Literal["committed", "held", "stale", "failed", "missing", "absent", "outside"]
 STATES: tuple[State, ...] = get_args(State)
+Retry = Literal["later", "changed"]
+"""A failed partition is tried again later, since its cause may pass, or when its objects have changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,8 @@ class PartitionState:
     snapshot: int | None = None
     finished_at: dt.datetime | None = None  # the end of the newest run, with any result
     error: str | None = None  # why the newest run failed, if it did
+    retry: Retry | None = None  # if it did, and a sensor or schedule tries again
+    next_try: dt.datetime | None = None  # of a retry that is due later
     is_pending: bool = False  # a refresh would change it
     outside: OutsidePartitionError | None = None  # the reason why the config does not have it
     quarantined: Mapping[str, str] = field(default_factory=dict)  # why its newest commit left objects out, by URI
@@ -64,6 +69,13 @@ class PartitionState:
     def is_waiting(self) -> bool:
         """Whether the landed objects are not those in the lake, also if all of them have vanished."""
         return self.is_pending or self.state == "stale"
+
+    @property
+    def retry_text(self) -> str:
+        """When a failed partition is tried again, a clause; empty if it is not, or has not failed."""
+        if self.next_try is not None:
+            return f"tried again from {self.next_try.astimezone(dt.UTC):%Y-%m-%d %H:%M:%S} UTC"
+        return "not tried again until its objects change" if self.retry else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +98,11 @@ class StreamState:
     def outside(self) -> list[PartitionState]:
         """The partitions in landing zone or ledger that the config does not have."""
         return self.in_state("outside")
+
+    @property
+    def held(self) -> list[PartitionState]:
+        """The partitions that a restore keeps refreshes off."""
+        return [partition for partition in self.partitions if partition.holder is not None]
 
     @property
     def edited(self) -> list[str]:
@@ -124,8 +141,19 @@ def read_state(stream: OpenStream, now: dt.datetime | None = None) -> StreamStat
         ledger = stream.config.by_partition({} if lake is None else last_runs(lake, stream.table))
         left_out, letters = stream.quarantined(lake), stream.dead_letters(lake)
         rows = {} if lake is None else _live_rows(stream, lake, ledger)
+        has_failed = any(last.status == "failed" for last in ledger.values())
+        tries = {} if lake is None or not has_failed else next_tries(stream, lake, now)
     landed, others_landed = list_landed(stream, ledger, now)
     state = state_by(stream, ledger, landed, others_landed, now)
+    is_refreshed = any(one.config.sensor or one.config.schedule for one in (stream, *stream.companions))
+
+    def with_retry(state: PartitionState) -> PartitionState:
+        partition = state.partition
+        if not (state.state == "failed" and state.is_pending and is_refreshed):
+            return state
+        if is_of_objects(stream, landed.get(partition, Manifest(())), ledger[partition]):
+            return replace(state, retry="changed")
+        return replace(state, retry="later", next_try=tries[partition]) if partition in tries else state
 
     def with_lake(before: PartitionState) -> PartitionState:
         partition, now = before.partition, rows.get(before.partition, before.rows)
@@ -141,7 +169,7 @@ def read_state(stream: OpenStream, now: dt.datetime | None = None) -> StreamStat
             dead_letters=letters.get(partition, ()),
         )
 
-    return replace(state, partitions=tuple(map(with_lake, state.partitions)))
+    return replace(state, partitions=tuple(with_lake(with_retry(p)) for p in state.partitions))
 
 
 def _live_rows(stream: OpenStream, lake: LakeSession, ledger: Mapping[Partition, LastRuns]) -> Mapping[Partition, int]:

@@ -78,6 +78,7 @@ def test_long_lists_are_cut_and_say_so() -> None:
 
 
 def test_each_partition_has_its_state_rows_age_error_and_first_rows(local_world: World) -> None:
+    local_world.options = {"sensor": {"type": "objects"}}
     commit_one_and_fail_one(local_world)
     local_world.land("region=NE,date=2026-02-11", sales(3))
     two_hours_later = dt.datetime.now(dt.UTC) + dt.timedelta(hours=2, minutes=1)
@@ -94,6 +95,7 @@ def test_each_partition_has_its_state_rows_age_error_and_first_rows(local_world:
     text = page([part], "Partitions of sales", MADE)
     assert "<details open>\n<summary>Partitions: 3" in text
     assert "first 2 rows" in text
+    assert "not tried again until its objects change" in text
     assert "Newest runs" in text
 
 

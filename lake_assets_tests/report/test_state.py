@@ -4,10 +4,13 @@ import datetime as dt
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from lake_assets.errors import SourceError
+from lake_assets.detection.failures import due_again
+from lake_assets.detection.requests import pause_after
+from lake_assets.errors import LakeAssetsError, SourceError, StorageUnreachableError
 from lake_assets.lake.ledger.lookup import LastRuns
 from lake_assets.lake.ledger.read import ledger_figures
 from lake_assets.lake.ledger.tables import Hold, LedgerRow, Status
@@ -16,6 +19,7 @@ from lake_assets.selection.select import Wanted, select
 from lake_assets.storage.manifest import LandedObject, Manifest
 from lake_assets.streams.calendar import Calendar
 from lake_assets.streams.pending import lag_by
+from lake_assets_tests.orchestration.in_process import failing_once
 from lake_assets_tests.world import NW, SW, World, sales
 
 THEN = dt.datetime(2026, 2, 11, tzinfo=dt.UTC)
@@ -140,6 +144,39 @@ def test_every_state_is_read_from_landing_zone_and_ledger(world: World) -> None:
     assert figures is not None
     assert (figures.rows, figures.committed, figures.skipped, figures.failed) == (5, 3, 1, 1)
     assert figures.snapshot == max(newest.values())
+
+
+@pytest.mark.parametrize(
+    "config",
+    [{"sensor": {"type": "objects"}}, {"schedule": {"cron": "0 * * * *"}}, {}],
+    ids=["sensor", "schedule", "neither"],
+)
+def test_a_failed_partition_says_when_a_sensor_or_schedule_tries_it_again(
+    local_world: World, config: dict[str, Any]
+) -> None:
+    local_world.options = config
+    for text, rows in ((NW, b"no Parquet"), (SW, sales(1))):
+        local_world.land(text, rows)
+    with pytest.MonkeyPatch.context() as patch:
+        failing_once(StorageUnreachableError("the storage is away:", "wait for it."), patch, times=9)
+        for text in (NW, SW, SW):
+            with pytest.raises(LakeAssetsError):
+                local_world.ingest(text)
+
+    nw, sw = states(local_world)[region("NW")], states(local_world)[region("SW")]
+
+    assert (nw.state, sw.state) == ("failed", "failed")
+    if not config:
+        assert (nw.retry_text, sw.retry_text) == ("", "")
+        return
+    assert (nw.retry, nw.next_try, nw.retry_text) == ("changed", None, "not tried again until its objects change")
+    assert sw.finished_at is not None
+    at = sw.finished_at + dt.timedelta(seconds=pause_after(2))
+    assert (sw.retry, sw.next_try, sw.retry_text) == ("later", at, f"tried again from {at:%Y-%m-%d %H:%M:%S} UTC")
+    assert due_again(local_world.stream, at - dt.timedelta(seconds=1)) == []
+    assert due_again(local_world.stream, at) == [local_world.partition(SW)]
+    local_world.land(NW, b"another one")
+    assert states(local_world)[region("NW")].retry == "later"
 
 
 def test_a_partition_that_only_failed_or_is_outside_the_config_does_not_make_its_region_one(local_world: World) -> None:

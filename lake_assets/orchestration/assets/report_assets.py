@@ -84,10 +84,10 @@ def report_metadata(state: StreamState) -> Metadata:
     metadata |= unmatched_metadata(state.left_out)
     lists = {
         "outside_the_config": [f"{p.partition} ({p.rows or 0:,} rows in the lake): {p.outside}" for p in state.outside],
-        "held": [held_text(partition) for partition in state.partitions if partition.holder is not None],
+        "held": [held_text(partition) for partition in state.held],
         "edited": state.edited,
         "quarantined": list(state.quarantined.values()),
-        "failed": [f"{partition.partition}: {partition.error or ''}" for partition in state.in_state("failed")],
+        "failed": [f"{p.partition}: {p.error or ''} {p.retry_text}".rstrip() for p in state.in_state("failed")],
     }
     return metadata | {name: markdown_list(texts) for name, texts in lists.items() if texts}
 
