@@ -63,7 +63,7 @@ def not_committed(row: LedgerRow) -> str:
     """Return why a run did not commit a partition, without the name of the error's class."""
     if row.status == "cancelled":
         return "the run was cancelled before the commit. Refresh it again."
-    return re.sub(r"^\w+: ", "", row.error or "the ledger has no error of its last run. Refresh it again.")
+    return _without_class(row.error) or "the ledger has no error of its last run. Refresh it again."
 
 
 def landing_zone(facts: Facts) -> PreparedCheck:
@@ -86,7 +86,8 @@ def landing_zone(facts: Facts) -> PreparedCheck:
 def _of_states(scope: Scope, states: Sequence[PartitionState], listed: LeftOut | None) -> CheckResult:
     listed = listed or LeftOut()
     unmatched = len(listed.unmatched)
-    pending = [f"{s.partition}: {s.state}" for s in states if s.is_waiting]
+    waiting = [s for s in states if s.is_waiting]
+    pending = [f"{s.partition}: {_without_class(s.error) or s.state}" for s in waiting]
     held = [f"{s.partition}: held by {s.holder}" for s in states if s.holder is not None]
     quarantined = sum(len(s.quarantined) for s in states)
     outside = [f"{s.partition}: {s.outside}" for s in states if s.is_left_out][:FEW]
@@ -95,7 +96,7 @@ def _of_states(scope: Scope, states: Sequence[PartitionState], listed: LeftOut |
     # In a run, a partition outside the config counts too, if the lake has it.
     inside = len(states) - left_out if scope.tried is not None else sum(s.state != "outside" for s in states)
     sentences = [
-        f"Objects of {len(pending):,} of {count(inside, 'partition')} are not in the lake. Refresh these."
+        f"Objects of {len(pending):,} of {count(inside, 'partition')} are not in the lake. {_what_to_do(waiting)}"
         if pending
         else f"All landed objects of {count(inside - len(held), 'partition')} are in the lake{_but(quarantined)}."
     ]
@@ -124,6 +125,19 @@ def _of_states(scope: Scope, states: Sequence[PartitionState], listed: LeftOut |
     )
 
 
+def _what_to_do(waiting: Sequence[PartitionState]) -> str:
+    failed = sum(s.error is not None for s in waiting)
+    if not failed:
+        return "Refresh these."
+    others = "" if failed == len(waiting) else " Refresh the others."
+    return f"The last run of {count(failed, 'partition')} failed: correct what its error names.{others}"
+
+
+def _without_class(error: str | None) -> str:
+    """Return the text of an error in the ledger."""
+    return re.sub(r"^\w+: ", "", error or "")
+
+
 def _but(quarantined: int) -> str:
     if not quarantined:
         return ""
@@ -134,6 +148,10 @@ def _of_partition(state: PartitionState) -> CheckResult:
     description = f"All landed objects of the partition are in the lake{_but(len(state.quarantined))}."
     if state.holder is not None:
         description = f"No refresh changes the partition: {held_text(state)}."
+    elif state.is_waiting and state.error is not None:
+        description = (
+            f"The partition has objects that are not in the lake, as its last run failed: {_without_class(state.error)}"
+        )
     elif state.is_waiting:
         description = f"The partition is {state.state}: it has objects that are not in the lake. Refresh it."
     elif state.is_left_out:

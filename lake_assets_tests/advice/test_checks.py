@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from lake_assets.errors import CatalogError
+from lake_assets.errors import CatalogError, SourceError
 from lake_assets_tests.advice.cases import Case, Cases, Steps, command, follow
 from lake_assets_tests.checks.checked import check
 from lake_assets_tests.world import NW, SW, World, sales
@@ -82,6 +82,22 @@ def landed_objects_that_are_not_in_the_lake_are_refreshed(local_world: World) ->
     local_world.commit(SW, 5)
     local_world.land(NW, sales(1))
     yield partial(checked, local_world, "landing_zone"), "are not in the lake. Refresh these"
+    command(local_world, "ingest", "sales", "--waiting")
+    checked(local_world, "landing_zone")
+    return [1, 5]
+
+
+@case
+def an_object_that_no_run_can_read_is_corrected(local_world: World) -> Steps:
+    local_world.commit(SW, 5)
+    local_world.land(NW, b"no Parquet", name="a.parquet")
+    with pytest.raises(SourceError):
+        local_world.ingest(NW)
+    yield (
+        partial(checked, local_world, "landing_zone"),
+        "The last run of 1 partition failed: correct what its error names",
+    )
+    local_world.land(NW, sales(1), name="a.parquet")
     command(local_world, "ingest", "sales", "--waiting")
     checked(local_world, "landing_zone")
     return [1, 5]

@@ -175,11 +175,12 @@ def test_a_failed_run_fails_until_a_later_one_succeeds_or_its_objects_are_gone(f
     for scope in (Scope(), Scope(None, (nw, sw)), scope_of_run(filled.stream, "third")):
         last, landing = (check(filled, name, scope) for name in ("last_run", "landing_zone"))
         assert (last.passed, last.named) == (False, [f"{sw}: {raised.value}"])
-        assert landing.named == [f"{OF_SW}: failed"]
+        assert landing.named == [f"{OF_SW}: {raised.value}"]
+    assert by_partition(filled, "landing_zone", Scope()) == {nw: True, sw: False}
     assert by_partition(filled, "last_run", Scope()) == {sw: False}
     assert by_partition(filled, "last_run", Scope(None, (nw, sw))) == {nw: True, sw: False}
     filled.land(SW, sales(5), "bad.parquet")
-    assert check(filled, "landing_zone").named == [f"{OF_SW}: failed"]
+    assert check(filled, "landing_zone").named == [f"{OF_SW}: {raised.value}"]
     filled.unland(SW, "bad.parquet")  # what is in the lake is there again
     assert check(filled, "landing_zone").passed
     filled.ingest(SW)
