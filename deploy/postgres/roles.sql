@@ -4,16 +4,18 @@
 --   lake_writer  ingests into tables that exist
 --   lake_reader  queries the lake
 --
--- Create the three roles, let lake_owner ingest each stream once, then execute this file as lake_owner in the lake's
--- database. Execute it again after an upgrade of lake_assets. Give each role to the users that need it:
+-- An administrator creates the three roles, and gives each to the users that need it:
+--   CREATE ROLE lake_owner LOGIN PASSWORD '…';
+--   CREATE ROLE lake_reader;
+--   CREATE ROLE lake_writer IN ROLE lake_reader;
+--   ALTER DATABASE lake OWNER TO lake_owner;
 --   CREATE ROLE nightly LOGIN PASSWORD '…' IN ROLE lake_writer;
+-- lake_owner ingests each stream once, then executes this file in the lake's database, and again after an upgrade of lake_assets.
 -- For a catalog in another schema than public (`metadata_schema`), set search_path first, and grant USAGE on that schema.
 
 -- DuckLake reads most of its tables for any query, and creates tables for inlined rows as the lake grows.
 GRANT SELECT ON ALL TABLES IN SCHEMA public TO lake_reader;
 ALTER DEFAULT PRIVILEGES IN SCHEMA public GRANT SELECT ON TABLES TO lake_reader;
-
-GRANT lake_reader TO lake_writer;
 
 -- A commit: the end of the old files, the new files with their statistics, and the snapshot.
 GRANT INSERT ON ducklake_snapshot TO lake_writer;

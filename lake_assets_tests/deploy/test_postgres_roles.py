@@ -1,5 +1,6 @@
 """The roles of `deploy/postgres/roles.sql`: each suffices for its work, and every right in it is needed."""
 
+import dataclasses
 import itertools
 import re
 import uuid
@@ -82,13 +83,19 @@ def roles(
     local_world.options = dict(getattr(request, "param", {}))
     if "deltas" in local_world.options:
         local_world.options["deltas"] = {"to": str(tmp_path / "deltas")}
-    owner = local_world.catalog = database_on(postgres)
+    catalog = database_on(postgres)
+    names = {name: f"{name}_{uuid.uuid4().hex}" for name in ("lake_owner", "lake_reader", "lake_writer")}
+    script = re.sub("lake_(?:owner|reader|writer)", lambda match: names[match[0]], SQL.read_text(encoding="utf-8"))
+    with postgres.connect(catalog["database"]) as connection:
+        for role, name in names.items():
+            reads = f"IN ROLE {names['lake_reader']}" if role == "lake_writer" else ""
+            connection.execute(f"CREATE ROLE {name} LOGIN PASSWORD '{PASSWORD}' {reads}".encode())
+        connection.execute(f"GRANT {names['lake_owner']} TO CURRENT_USER".encode())
+        connection.execute(f"ALTER DATABASE {catalog['database']} OWNER TO {names['lake_owner']}".encode())
+    owner = local_world.catalog = catalog | {"user": names["lake_owner"], "password": PASSWORD}
     local_world.commit(NW, 1)
-    names = {name: f"{name}_{uuid.uuid4().hex}" for name in ("lake_reader", "lake_writer")}
-    script = re.sub("lake_(?:reader|writer)", lambda match: names[match[0]], SQL.read_text(encoding="utf-8"))
-    with postgres.connect(owner["database"]) as connection:
-        for name in names.values():
-            connection.execute(f"CREATE ROLE {name} LOGIN PASSWORD '{PASSWORD}'".encode())
+    by_owner = dataclasses.replace(postgres, user=names["lake_owner"], password=PASSWORD)
+    with by_owner.connect(catalog["database"]) as connection:
         connection.execute(script.encode())
         yield Roles(local_world, owner, names, connection)
 
