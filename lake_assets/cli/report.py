@@ -36,19 +36,6 @@ if TYPE_CHECKING:
     from lake_assets.streams.stream import OpenStream
 
 _file = click.Path(dir_okay=False, path_type=Path)
-_NUMBERS = {
-    "committed",
-    "held",
-    "stale",
-    "failed",
-    "missing",
-    "absent",
-    "outside",
-    "rows",
-    "objects",
-    "bytes",
-    "snapshot",
-}
 _SELDOM = {"outside", "quarantined", "held", "held_by", "edited", "dead_letters", "retry", "next_try"}
 FEW = 5  # folders and partitions that a table names
 
@@ -143,11 +130,12 @@ def _print_ignored(states: "Sequence[StreamState]", *, err: bool) -> None:
 
     for state in states:
         print_left_out(state.stream, state.left_out, err=err)
+        outside = state.in_state("outside")
         retried = [partition for partition in state.partitions if partition.retry is not None]
         letters = count(sum(letter.rows for letter in state.dead_letters), "dead letter")
         for what, lines in (
             (count(len(retried), "failed partition"), [f"{p.partition} is {p.retry_text}" for p in retried]),
-            (f"{count(len(state.outside), 'partition')} outside the config", [_outside(p) for p in state.outside]),
+            (f"{count(len(outside), 'partition')} outside the config", [_outside(p) for p in outside]),
             (count(len(state.held), "held partition"), [held_text(p) for p in state.held]),
             (f"{count(len(state.edited), 'partition')} with rows of another client", state.edited),
             (count(len(state.quarantined), "quarantined object"), list(state.quarantined.values())),
@@ -177,8 +165,9 @@ def _print_rows(kind: "type[Summary | ReportPartition]", rows: "Sequence[Documen
         if not any(row[at] for row in values):
             columns, values = columns[:at] + columns[at + 1 :], [row[:at] + row[at + 1 :] for row in values]
     texts = [[_text(value) for value in row] for row in values]
+    numbers = {name for at, name in enumerate(columns) if any(isinstance(row[at], int) for row in values)}
     least = ("bytes", "objects", "snapshot", "held", "outside", "newest_commit", "committed_at")
-    print_table(table_of(columns, texts, right=_NUMBERS), least)
+    print_table(table_of(columns, texts, right=numbers), least)
 
 
 def _text(value: object) -> str:

@@ -5,6 +5,7 @@ A partition is here a cell of the stream (`Cells`), because runs are those of Da
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial, reduce
 from math import prod
 
 from lake_assets.detection.digests import FolderDigest, hash_of
@@ -166,7 +167,7 @@ def grouped(
     # Times first: a group of days for each region, then a group of the regions that have the same days. Or the other
     # way round, if these are fewer: the regions of each day.
     axes = sorted(range(len(columns)), key=lambda axis: columns[axis].type not in TIME_TYPES)
-    ways = [_joined_by(boxes, order, most) for order in (axes, axes[::-1])]
+    ways = [reduce(partial(_joined, most=most), order, boxes) for order in (axes, axes[::-1])]
     return tuple(_joint(box.members) for box in min(ways, key=len))
 
 
@@ -201,14 +202,7 @@ def _box(target: RunTarget, columns: Sequence[PartitionColumn], position: Positi
     return _Box(tuple(spans), (target,))
 
 
-def _joined_by(boxes: Sequence[_Box], axes: Iterable[int], most: int) -> Sequence[_Box]:
-    """Return the boxes, with neighbours joined on one axis after the other."""
-    for axis in axes:
-        boxes = _joined(boxes, axis, most)
-    return boxes
-
-
-def _joined(boxes: Iterable[_Box], axis: int, most: int) -> list[_Box]:
+def _joined(boxes: Iterable[_Box], axis: int, *, most: int) -> list[_Box]:
     """Return the boxes, with neighbours on one axis joined."""
     joined: list[_Box] = []
     for box in sorted(boxes, key=lambda box: (box.others(axis), box.spans[axis])):

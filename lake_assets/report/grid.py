@@ -45,15 +45,7 @@ DEPTHS = (
     *("#3181bd", "#1d6cb1", "#0e58a2", "#084488", "#08306b"),
 )
 
-_WORST: Mapping[State, int] = {
-    "absent": 0,
-    "outside": 0,
-    "committed": 1,
-    "held": 2,
-    "missing": 3,
-    "stale": 4,
-    "failed": 5,
-}
+_WORST: Sequence[State] = ("absent", "committed", "held", "missing", "stale", "failed")  # the last one
 
 
 @dataclass(frozen=True, slots=True)
@@ -406,7 +398,7 @@ def _merged(placed: Placed) -> Placed:
     for value, time, cell in placed:
         other = by_position.get((value, time))
         if other is not None:
-            state = max(cell.state, other.state, key=_WORST.__getitem__)
+            state = max(cell.state, other.state, key=_WORST.index)
             rows = None if cell.rows is None and other.rows is None else (cell.rows or 0) + (other.rows or 0)
             by_position[value, time] = Cell(state, rows)
         else:

@@ -95,11 +95,6 @@ class StreamState:
         return counts_of(self.partitions)
 
     @property
-    def outside(self) -> list[PartitionState]:
-        """The partitions in landing zone or ledger that the config does not have."""
-        return self.in_state("outside")
-
-    @property
     def held(self) -> list[PartitionState]:
         """The partitions that a restore keeps refreshes off."""
         return [partition for partition in self.partitions if partition.holder is not None]

@@ -83,7 +83,9 @@ def report_metadata(state: StreamState) -> Metadata:
     metadata["summary"] = dg.MetadataValue.md(_summary(state))
     metadata |= unmatched_metadata(state.left_out)
     lists = {
-        "outside_the_config": [f"{p.partition} ({p.rows or 0:,} rows in the lake): {p.outside}" for p in state.outside],
+        "outside_the_config": [
+            f"{p.partition} ({p.rows or 0:,} rows in the lake): {p.outside}" for p in state.in_state("outside")
+        ],
         "held": [held_text(partition) for partition in state.held],
         "edited": state.edited,
         "quarantined": list(state.quarantined.values()),
