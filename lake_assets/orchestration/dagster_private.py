@@ -37,13 +37,10 @@ from dagster._core.storage.event_log.sqlite.sqlite_event_log import SqliteEventL
 from dagster._core.storage.runs import SqlRunStorage
 from dagster._core.storage.runs.schema import KeyValueStoreTable
 from dagster._core.storage.tags import GRPC_INFO_TAG
-from dagster._utils.alert import EMAIL_MESSAGE, send_email_via_ssl, send_email_via_starttls
 from dagster_pyspark import LazyPySparkResource
 from dagster_shared.error import SerializableErrorInfo
 from dagster_shared.record import replace
 from dagster_spark.utils import flatten_dict
-
-from lake_assets.config.alerts import Email
 
 __all__ = ["DATA_VERSION_TAG", "AssetJob", "Target"]
 
@@ -91,23 +88,6 @@ def delete_texts(instance: dg.DagsterInstance, pattern: str, before: str) -> Non
     if isinstance(storage, SqlRunStorage):
         with storage.connect() as connection:
             connection.execute(KeyValueStoreTable.delete().where(key.like(pattern), key < before))
-
-
-# Mails
-
-
-def send_mail(email: Email, subject: str, body: str) -> None:
-    """Send a mail of HTML as Dagster's own sensor of failed runs does."""
-    message = EMAIL_MESSAGE.format(
-        email_from=email.sender,
-        email_to=",".join(email.to),
-        email_subject=subject,
-        email_body=body,
-        randomness=datetime.now(UTC),
-    )
-    send, port = (send_email_via_ssl, 465) if email.security == "ssl" else (send_email_via_starttls, 587)
-    password, user = email.password.get_secret_value(), email.user or email.sender
-    send(email.sender, password, list(email.to), message, email.host, email.port or port, user)
 
 
 # Definitions

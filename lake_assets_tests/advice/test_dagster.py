@@ -1,7 +1,7 @@
 """Advice of errors in Dagster: definitions, partition keys, assets downstream, queues and syncs."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -9,17 +9,15 @@ from typing import Any
 import dagster as dg
 import pyarrow as pa
 import pytest
-from slack_sdk.web.base_client import BaseClient
 
 from dev.servers.inbox import Inbox, inbox
-from dev.servers.mail import running_mail_server
 from dev.servers.moto import KEYS, Moto, moto
 from lake_assets import LakeIOManager, LakeResource, build_definitions, partitions_def
 from lake_assets.config.alerts import Alerts
 from lake_assets.config.sections import SqsSensor
 from lake_assets.errors import LakeAssetsError
 from lake_assets.orchestration.partition_keys import keys_of
-from lake_assets.orchestration.sensors.alert_receivers import Alert, receivers
+from lake_assets.orchestration.sensors.alert_sensors import alert_sensors
 from lake_assets.orchestration.sensors.sqs_queue import Queue
 from lake_assets.orchestration.sensors.sync import sync_lock
 from lake_assets.orchestration.translator import LakeAssetsTranslator, LakeAssetsTranslatorData
@@ -27,7 +25,6 @@ from lake_assets_tests.advice.cases import Case, Cases, Steps, Verb, follow
 from lake_assets_tests.history.test_restore import ingested
 from lake_assets_tests.orchestration.in_process import REGIONS, failure_of
 from lake_assets_tests.orchestration.instances import in_memory
-from lake_assets_tests.orchestration.sensors.test_alert_sensors import mail
 from lake_assets_tests.orchestration.test_restore_job import run as run_restore
 from lake_assets_tests.world import NW, SW, World
 
@@ -333,46 +330,32 @@ def a_queue_gives_its_messages_to_a_user_with_the_rights(moto: Moto) -> Steps:
 # Alerts.
 
 
-def sent(**alerts: Any) -> None:
-    """Send an alert to the receiver of a config."""
-    for send in receivers(Alerts.model_validate(alerts)).values():
-        send(Alert(kind="stale", title="sales is stale", text="nothing has landed"))
-
-
 @in_seconds
 def a_web_server_that_gets_alerts_answers(inbox: Inbox) -> Steps:
+    def sent(**webhook: str) -> None:
+        alerts = Alerts.model_validate({"webhook": webhook})
+        _, sensor = alert_sensors(alerts, [])
+        with dg.DagsterInstance.ephemeral() as instance:
+            result = fails.execute_in_process(instance=instance, raise_on_error=False)
+            event, run = result.get_run_failure_event(), result.dagster_run
+            sensor(dg.build_run_status_sensor_context("alerts", event, instance, run).for_run_failure())
+
     inbox.statuses = [401]
-    yield partial(sent, webhook={"url": inbox.url}), "correct url or authorization of alerts.webhook"
-    yield partial(sent, webhook={"url": "http://127.0.0.1:9"}), "start its server"
-    sent(webhook={"url": inbox.url, "authorization": "Bearer x"})
+    yield partial(sent, url=inbox.url), "correct url or authorization of alerts.webhook"
+    yield partial(sent, url="http://127.0.0.1:9"), "start its server"
+    sent(url=inbox.url, authorization="Bearer x")
     assert [letter.headers.get("authorization") for letter in inbox.letters] == [None, "Bearer x"]
     return None
 
 
-@in_seconds
-def a_channel_of_slack_that_gets_alerts_exists(inbox: Inbox, monkeypatch: pytest.MonkeyPatch) -> Steps:
-    begin: Callable[..., None] = BaseClient.__init__
-    here = {"base_url": f"{inbox.url}/api/"}
-    monkeypatch.setattr(BaseClient, "__init__", lambda self, token=None, **o: begin(self, token, **o | here))
-    inbox.answer = b'{"ok": false, "error": "channel_not_found"}'
-    yield partial(sent, slack={"channel": "#lak", "token": "xoxb-t"}), "correct token or channel of alerts.slack"
-    inbox.answer = b'{"ok": true}'
-    sent(slack={"channel": "#lake", "token": "xoxb-t"})
-    assert len(inbox.letters) == 2
-    return None
+@dg.op
+def fail() -> None:
+    raise dg.Failure("it failed")
 
 
-@in_seconds
-def a_mail_server_that_sends_alerts_is_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Steps:
-    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "localhost.pem"))
-    with running_mail_server(tmp_path, "ssl") as server:
-        right = mail(server)
-        yield partial(sent, email=right | {"password": "wrong"}), "correct alerts.email"
-    yield partial(sent, email=right), "start the mail server"
-    with running_mail_server(tmp_path, "ssl") as server:
-        sent(email=mail(server))
-        assert len(server.mails) == 1
-    return None
+@dg.job
+def fails() -> None:
+    fail()
 
 
 @pytest.mark.parametrize("steps", [*case, *in_seconds])

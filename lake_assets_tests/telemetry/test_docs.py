@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import get_args
 
 from docs.hooks.figures import metrics_table
-from lake_assets.orchestration.sensors.alert_receivers import Kind
+from lake_assets.orchestration.sensors.alert_sensors import Kind
 from lake_assets.report.metrics import INSTRUMENTS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "operate.md").read_text("utf-8")

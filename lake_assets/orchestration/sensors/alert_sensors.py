@@ -1,74 +1,187 @@
-"""Dagster's sensors of alerts: one for each receiver sends failed runs, and one finds stale streams."""
+"""Dagster's sensors of alerts: each receiver gets failed runs, and a stale stream lets a run fail.
+
+Mails and messages to Slack are sent by Dagster's own sensors of failed runs. Only the POST request is ours.
+"""
 
 import datetime as dt
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+import html
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import dagster as dg
+import requests
 
-from lake_assets.config.alerts import Alerts
+from lake_assets.config.alerts import Alerts, Email, Slack, Webhook
+from lake_assets.config.secrets import masked
 from lake_assets.detection.packing import packed, time_of, unpacked
-from lake_assets.errors import LakeAssetsError
-from lake_assets.escapes import visible_name
+from lake_assets.errors import LakeAssetsError, MissingExtraError, install
+from lake_assets.escapes import visible, visible_name
 from lake_assets.layout.texts import count, several
 from lake_assets.orchestration.assets.landing_asset import recent_partitions
 from lake_assets.orchestration.dagster_private import OWN_JOB, PARTITION, RANGE_END, RANGE_START
-from lake_assets.orchestration.sensors.alert_receivers import Alert, NotSentError, receivers
 from lake_assets.streams.pending import Lag, lag_of
 from lake_assets.streams.stream import OpenStream
 
+Kind = Literal["run_failed", "stale", "not_refreshed", "unreadable"]
+Context = dg.RunFailureSensorContext
+
 FAILURE_TEXT = 2_000  # characters of a run's errors
 NAMED = 5  # stale partitions in a text
+_STREAM, _KIND = "lake_assets/stream", "lake_assets/alert"  # tags of a run that fails for a stream
+_OP = "alert"
 
-Send = Callable[[Alert], None]
-"""Sends an alert to one receiver, or raises `NotSentError`."""
+
+class NotSentError(LakeAssetsError):
+    """An alert was not sent; the text has no secret."""
 
 
 def alert_sensors(alerts: Alerts | None, streams: Sequence[OpenStream]) -> list[dg.SensorDefinition]:
     """Return the sensors of the config; none without `alerts`."""
     if alerts is None:
         return []
-    senders = receivers(alerts)
-    of_runs = senders.items() if alerts.failed_runs else ()
-    return [*(_failure_sensor(alerts, name, send) for name, send in of_runs), _stale_sensor(alerts, senders, streams)]
+    sensors = [_stale_sensor(alerts, streams)]
+    if not alerts.failed_runs:
+        return sensors
+    if alerts.slack is not None:
+        sensors.append(_to_slack(alerts, alerts.slack))
+    if alerts.email is not None:
+        sensors.append(_to_mail(alerts, alerts.email))
+    if alerts.webhook is not None:
+        sensors.append(_to_webhook(alerts, alerts.webhook))
+    return sensors
 
 
-def _failure_sensor(alerts: Alerts, receiver: str, send: Send) -> dg.SensorDefinition:
-    places = {"slack": "channel", "email": "addresses", "webhook": "web server"}
+# Failed runs
 
-    @dg.run_failure_sensor(
-        name=f"{alerts.name}_failed_runs_to_{receiver}",
-        description=f"Sends failed runs to the {places[receiver]} of `alerts.{receiver}`.",
-        default_status=dg.DefaultSensorStatus(alerts.status.upper()),
+
+def _common(alerts: Alerts, receiver: str) -> dict[str, Any]:
+    return {
+        "name": f"{alerts.name}_failed_runs_to_{receiver}",
+        "default_status": dg.DefaultSensorStatus(alerts.status.upper()),
+    }
+
+
+def _to_slack(alerts: Alerts, slack: Slack) -> dg.SensorDefinition:
+    try:
+        from dagster_slack import make_slack_on_run_failure_sensor  # noqa: PLC0415 - an extra
+    except ImportError as error:
+        raise MissingExtraError("alerts.slack needs dagster-slack:", f"{install('slack')}.") from error
+
+    def text(context: Context) -> str:
+        failed = FailedRun.of(context)
+        return f"*{_for_slack(visible_name(failed.title))}*\n{_for_slack(visible(failed.text))}"
+
+    sensor: dg.SensorDefinition = make_slack_on_run_failure_sensor(
+        slack.channel,
+        slack.token.get_secret_value(),
+        text_fn=text,
+        blocks_fn=lambda context: [{"type": "section", "text": {"type": "mrkdwn", "text": text(context)}}],
+        webserver_base_url=_base(alerts),
+        **_common(alerts, "slack"),
     )
-    def failed_runs(context: dg.RunFailureSensorContext) -> None:
-        try:
-            send(_failed_run(alerts, context))
-        except NotSentError as error:
-            raise error.with_traceback(None) from None
-
-    sensor: dg.SensorDefinition = failed_runs
     return sensor
 
 
-def _failed_run(alerts: Alerts, context: dg.RunFailureSensorContext) -> Alert:
-    run = context.dagster_run
-    assets = tuple(sorted("/".join(key.path) for key in run.asset_selection or ()))
-    first, last = run.tags.get(RANGE_START), run.tags.get(RANGE_END)
-    partition = run.tags.get(PARTITION) or (f"{first}...{last}" if first else None)
-    what = several(assets) if assets else f"the job {run.job_name}"
-    texts = [_step_text(event) for event in context.get_step_failure_events()] or [context.failure_event.message or ""]
-    shown = "\n".join(dict.fromkeys(texts))
-    return Alert(
-        kind="run_failed",
-        title=f"A run of {what} failed{f' for {partition}' if partition else ''}",
-        text=shown if len(shown) <= FAILURE_TEXT else f"{shown[:FAILURE_TEXT]}…",
-        job=None if run.job_name == OWN_JOB else run.job_name,
-        run=run.run_id,
-        assets=assets,
-        partition=partition,
-        url=None if alerts.ui_url is None else f"{alerts.ui_url.rstrip('/')}/runs/{run.run_id}",
+def _for_slack(text: str) -> str:
+    """Return a text without marks of mentions and links, so that no text of others notifies a channel."""
+    return html.escape(text, quote=False)
+
+
+def _to_mail(alerts: Alerts, email: Email) -> dg.SensorDefinition:
+    return dg.make_email_on_run_failure_sensor(
+        email_from=email.sender,
+        email_password=email.password.get_secret_value(),
+        email_to=email.to,
+        email_body_fn=lambda context: _mail_body(FailedRun.of(context)),
+        email_subject_fn=lambda context: _mail_subject(FailedRun.of(context)),
+        smtp_host=email.host,
+        smtp_type=email.security.upper(),
+        smtp_port=email.port,
+        smtp_user=email.user,
+        webserver_base_url=_base(alerts),
+        **_common(alerts, "email"),
     )
+
+
+def _mail_subject(failed: "FailedRun") -> str:
+    """Return the subject: one line of ASCII."""
+    return visible_name(failed.title).encode("ascii", "backslashreplace").decode()
+
+
+def _mail_body(failed: "FailedRun") -> str:
+    """Return the body as HTML: ASCII, with references for all other characters."""
+    shown = f"<p>{html.escape(visible_name(failed.title))}</p><pre>{html.escape(visible(failed.text))}</pre>"
+    return shown.encode("ascii", "xmlcharrefreplace").decode()
+
+
+def _to_webhook(alerts: Alerts, webhook: Webhook) -> dg.SensorDefinition:
+    def failed_runs(context: Context) -> None:
+        url = _base(alerts)
+        linked = {"url": f"{url}/runs/{context.dagster_run.run_id}"} if url else {}
+        headers = {"Authorization": webhook.authorization.get_secret_value()} if webhook.authorization else {}
+        try:
+            # A redirected POST would become a GET, or send the header elsewhere.
+            answer = requests.post(
+                webhook.url.get_secret_value(),
+                json={**FailedRun.of(context).fields, **linked},
+                headers=headers,
+                timeout=webhook.timeout,
+                allow_redirects=False,
+            )
+            reason = None if 200 <= answer.status_code < 300 else f"the server answered {answer.status_code}"
+        except requests.RequestException as error:  # its text has the URL
+            reason = masked(type(error).__name__, webhook)
+        if reason is not None:
+            raise NotSentError(
+                f"the alert was not sent to alerts.webhook: {reason}:",
+                "correct url or authorization of alerts.webhook, or start its server.",
+            )
+
+    sensor: dg.SensorDefinition = dg.run_failure_sensor(**_common(alerts, "webhook"))(failed_runs)
+    return sensor
+
+
+def _base(alerts: Alerts) -> str | None:
+    return None if alerts.ui_url is None else alerts.ui_url.rstrip("/")
+
+
+@dataclass(frozen=True, slots=True)
+class FailedRun:
+    """What an alert says of a failed run: a line, what is wrong and what to do, and fields for programs."""
+
+    title: str
+    text: str
+    fields: dict[str, Any]
+
+    @classmethod
+    def of(cls, context: Context) -> "FailedRun":
+        """Return it for the run of a sensor of failed runs."""
+        run = context.dagster_run
+        texts = [_step_text(event) for event in context.get_step_failure_events()] or [
+            context.failure_event.message or ""
+        ]
+        text = "\n".join(dict.fromkeys(texts))
+        text = text if len(text) <= FAILURE_TEXT else f"{text[:FAILURE_TEXT]}…"
+        first, last = run.tags.get(RANGE_START), run.tags.get(RANGE_END)
+        partition = run.tags.get(PARTITION) or (f"{first}...{last}" if first else None)
+        assets = sorted("/".join(key.path) for key in run.asset_selection or ())
+        what = several(assets) if assets else f"the job {run.job_name}"
+        title = f"A run of {what} failed{f' for {partition}' if partition else ''}"
+        if _KIND in run.tags:
+            title, _, text = text.partition("\n")
+        fields: dict[str, object | None] = {
+            "source": "lake-assets",
+            "kind": run.tags.get(_KIND, "run_failed"),
+            "title": title,
+            "text": text,
+            "stream": run.tags.get(_STREAM),
+            "run": run.run_id,
+            "job": None if run.job_name == OWN_JOB else run.job_name,
+            "assets": assets,
+            "partition": partition,
+        }
+        return cls(title, text, {name: value for name, value in fields.items() if value})
 
 
 def _step_text(event: dg.DagsterEvent) -> str:
@@ -79,52 +192,73 @@ def _step_text(event: dg.DagsterEvent) -> str:
     return data.error.message.strip() if data.error is not None else event.message or ""
 
 
-def _stale_sensor(alerts: Alerts, senders: Mapping[str, Send], streams: Sequence[OpenStream]) -> dg.SensorDefinition:
-    """Return the sensor `<name>_stale_streams`: each receiver gets one alert of a stale stream, and one of its end.
+# Stale streams
 
-    Its cursor has what each receiver got. A receiver that cannot be reached is tried again at the next tick.
+
+@dg.op(name=_OP, config_schema={"text": str})
+def _alert_op(context: dg.OpExecutionContext) -> None:
+    raise dg.Failure(context.op_config["text"], allow_retries=False)
+
+
+def _stale_sensor(alerts: Alerts, streams: Sequence[OpenStream]) -> dg.SensorDefinition:
+    """Return the sensor `<name>_stale_streams`, whose job of that name fails once when a stream begins to be stale.
+
+    So all receivers of failed runs get it. The cursor has what is wrong with each stream.
     """
+    name = f"{alerts.name}_stale_streams"
+
+    @dg.job(name=name, description="Fails for a stream that is stale, so that the receivers of failed runs get it.")
+    def job() -> None:
+        _alert_op()
 
     @dg.sensor(
-        name=f"{alerts.name}_stale_streams",
+        name=name,
+        job=job,
         minimum_interval_seconds=alerts.interval,
         default_status=dg.DefaultSensorStatus(alerts.status.upper()),
         description="Sends an alert when landed objects, or refreshes, are older than the config allows.",
     )
     def stale(context: dg.SensorEvaluationContext) -> dg.SensorResult:
-        cursor = _Cursor.of(context.cursor)
-        by_stream = {stream.name: _alert(alerts, stream, context.instance, cursor) for stream in streams}
-        problems = _send(senders, by_stream, cursor)
-        for problem in problems:
-            context.log.error(problem)
-        wrong = [f"{name}: {alert.kind}" for name, alert in by_stream.items() if alert.kind != "recovered"]
-        reason = f"{count(len(streams), 'stream')}; {', '.join(wrong) or 'all are on time'}"
-        return dg.SensorResult(skip_reason="\n".join([reason, *problems]), cursor=cursor.text)
+        cursor, runs = _Cursor.of(context.cursor), list[dg.RunRequest]()
+        wrong: dict[str, str] = {}
+        for stream in streams:
+            if (problem := _problem(alerts, stream, context.instance, cursor)) is None:
+                continue
+            kind, text = problem
+            wrong[stream.name] = kind
+            if cursor.wrong.get(stream.name) != kind:
+                tags = {_STREAM: stream.name, _KIND: kind, "dagster/max_retries": "0"}
+                config: dict[str, object] = {"ops": {_OP: {"config": {"text": text}}}}
+                runs.append(dg.RunRequest(run_config=config, tags=tags))
+        listed = ", ".join(f"{stream}: {kind}" for stream, kind in wrong.items())
+        context.log.info(reason := f"{count(len(streams), 'stream')}; {listed or 'all are on time'}")
+        cursor.wrong = wrong
+        return dg.SensorResult(run_requests=runs, skip_reason=None if runs else reason, cursor=cursor.text)
 
     return stale
 
 
 class _Cursor:
-    """What was sent to each receiver of each stream, and since when streams have pending partitions of unknown age."""
+    """What is wrong with each stream, and since when streams have pending partitions of unknown age."""
 
-    def __init__(self, sent: dict[str, dict[str, str]], undated: dict[str, str]) -> None:
-        self.sent = sent
+    def __init__(self, wrong: dict[str, str], undated: dict[str, str]) -> None:
+        self.wrong = wrong
         self.undated = undated
 
     @classmethod
     def of(cls, text: str | None) -> "_Cursor":
-        """Return the cursor of a text; a new one if it cannot be read, so that each receiver gets its alerts again."""
+        """Return the cursor of a text; a new one if it cannot be read, so that each alert is sent again."""
         return unpacked(text, cls._read) or cls({}, {})
 
     @classmethod
     def _read(cls, state: Mapping[str, Any]) -> "_Cursor":
-        # "told" is the name in the cursors of earlier versions.
-        sent = {receiver: dict(kinds) for receiver, kinds in state["told"].items()}
-        return cls(sent, {stream: first for stream, first in state["undated"].items() if time_of(first)})
+        return cls(
+            dict(state["wrong"]), {stream: first for stream, first in state["undated"].items() if time_of(first)}
+        )
 
     @property
     def text(self) -> str:
-        return packed({"told": self.sent, "undated": self.undated})
+        return packed({"wrong": self.wrong, "undated": self.undated})
 
     def since(self, lag: Lag) -> dt.datetime | None:
         """Since when the stream lags; of pending partitions without a date, since they were first seen."""
@@ -135,51 +269,32 @@ class _Cursor:
         return first if lag.since is None else min(first, lag.since)
 
 
-def _alert(alerts: Alerts, stream: OpenStream, instance: dg.DagsterInstance, cursor: _Cursor) -> Alert:
-    """Return what is wrong with a stream; `recovered` if nothing is."""
+def _problem(
+    alerts: Alerts, stream: OpenStream, instance: dg.DagsterInstance, cursor: _Cursor
+) -> tuple[Kind, str] | None:
+    """Return what is wrong with a stream, with a text whose first line is a title; None if nothing is."""
     name = stream.name
     try:
         lag = lag_of(stream, recent_partitions(stream, instance, alerts.lookback))
     except LakeAssetsError as error:
-        title = f"The landing zone or the lake of {name} cannot be read"
-        return Alert(kind="unreadable", title=title, text=str(error), stream=name)
+        return "unreadable", f"The landing zone or the lake of {name} cannot be read\n{error}"
     since = cursor.since(lag)
     hours = 0.0 if since is None else (lag.read_at - since).total_seconds() / 3600
     if hours > alerts.stale_hours:
         partitions = several([visible_name(str(partition)) for partition in lag.pending], NAMED)
-        text = (
+        return "stale", (
+            f"{name} is stale: landed objects have not been in the lake for {hours:.1f} hours\n"
             f"{count(len(lag.pending), 'partition')} of {name} with landed objects that are not in the lake, the "
             f"oldest for {hours:.1f} hours: {partitions}.\n"
             f"Look at the runs of {name} and its schedule or sensor, or run `lake-assets report {name}`."
         )
-        title = f"{name} is stale: landed objects have not been in the lake for {hours:.1f} hours"
-        return Alert(kind="stale", title=title, text=text, stream=name)
     freshness, newest = stream.config.freshness, lag.newest_commit
     limit = None if freshness is None else freshness.fail_hours
     age = 0.0 if newest is None else (lag.read_at - newest).total_seconds() / 3600
     if limit is not None and age > limit:
-        text = (
+        return "not_refreshed", (
+            f"{name} has had nothing new for {age:.1f} hours\n"
             f"The newest commit of {name} is {age:.1f} hours old, and freshness.fail_hours is "
             f"{limit:g}. All that has landed is in the lake: look at what writes the landing zone."
         )
-        title = f"{name} has had nothing new for {age:.1f} hours"
-        return Alert(kind="not_refreshed", title=title, text=text, stream=name)
-    return Alert(kind="recovered", title=f"{name} is on time again", text="There is nothing to do.", stream=name)
-
-
-def _send(senders: Mapping[str, Send], by_stream: Mapping[str, Alert], cursor: _Cursor) -> list[str]:
-    """Send each alert that a receiver did not get yet; returns the errors."""
-    problems: dict[str, str] = {}
-    for receiver, send in senders.items():
-        sent = cursor.sent.setdefault(receiver, {})
-        for stream, alert in by_stream.items():
-            kind = "" if alert.kind == "recovered" else alert.kind
-            if sent.get(stream, "") == kind or receiver in problems:
-                continue
-            try:
-                send(alert)
-            except NotSentError as error:
-                problems[receiver] = str(error)
-            else:
-                sent[stream] = kind
-    return list(problems.values())
+    return None

@@ -1,8 +1,9 @@
-"""Alerts: what each receiver gets of failed runs and of stale streams, by real servers."""
+"""Alerts: what each receiver gets of failed runs, also of those that fail for stale streams, by real servers."""
 
 import datetime as dt
 import json
 import os
+import smtplib
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import dagster as dg
 import pytest
 import slack_sdk.web.base_client
+from slack_sdk.errors import SlackApiError
 from slack_sdk.web.base_client import BaseClient
 
 from dev.servers.inbox import Inbox, inbox
@@ -21,8 +23,7 @@ from lake_assets.errors import MissingExtraError
 from lake_assets.orchestration.assets.stream_asset import stream_asset
 from lake_assets.orchestration.build import build_definitions
 from lake_assets.orchestration.resources import pyspark_resource
-from lake_assets.orchestration.sensors.alert_receivers import Alert, mail_body, mail_subject, slack_text
-from lake_assets.orchestration.sensors.alert_sensors import alert_sensors
+from lake_assets.orchestration.sensors.alert_sensors import NotSentError, alert_sensors
 from lake_assets.orchestration.translator import specs_of
 from lake_assets.streams.pending import lag_of
 from lake_assets.streams.stream import open_streams
@@ -97,12 +98,17 @@ def tell_failure(world: World, instance: dg.DagsterInstance, config: LakeConfig,
         raise_on_error=False,
     )
     assert not result.success
+    tell(result, instance, config, *names)
+    return result.run_id
+
+
+def tell(result: dg.ExecuteInProcessResult, instance: dg.DagsterInstance, config: LakeConfig, *names: str) -> None:
+    """Tell a failed run by sensors."""
     for name in names:
         context = dg.build_run_status_sensor_context(
             name, result.get_run_failure_event(), instance, result.dagster_run
         ).for_run_failure()
         sensor_of(config, name)(context)
-    return result.run_id
 
 
 def land(world: World, hours_ago: float, name: str = "a.parquet") -> None:
@@ -119,16 +125,28 @@ class Looks:
         self.cursor: str | None = None
 
     def tick(self) -> str:
+        """What is wrong, and a run for each alert, whose failure is sent to the web server."""
+        config = self.config()
+        sensor = sensor_of(config, "alerts_stale_streams")
         with dg.build_sensor_context(self.instance, cursor=self.cursor) as context:
-            data = sensor_of(self.config(), "alerts_stale_streams").evaluate_tick(context)
+            data = sensor.evaluate_tick(context)
         self.cursor = data.cursor
-        assert data.skip_message
-        return data.skip_message
+        for request in data.run_requests or ():
+            assert isinstance(sensor.job, dg.JobDefinition)
+            result = sensor.job.execute_in_process(
+                request.run_config, self.instance, tags=dict(request.tags), raise_on_error=False
+            )
+            tell(result, self.instance, config, "alerts_failed_runs_to_webhook")
+        return (
+            ", ".join(request.tags["lake_assets/alert"] for request in data.run_requests or ())
+            or data.skip_message
+            or ""
+        )
 
 
 @pytest.fixture
 def looks(local_world: World, instance: dg.DagsterInstance, inbox: Inbox) -> Looks:
-    """Notifications that a web server gets about a stream that is stale after two hours."""
+    """Alerts that a web server gets about a stream that is stale after two hours."""
     return Looks(lambda: configured(local_world, webhook=webhook(inbox), stale_hours=2), instance)
 
 
@@ -166,22 +184,19 @@ def test_a_failed_run_is_posted_to_a_webhook_a_message_in_slack_and_a_mail(
 # Stale streams
 
 
-def test_a_receiver_is_told_once_that_a_stream_is_stale_and_once_that_it_is_over(
-    local_world: World, looks: Looks, inbox: Inbox
-) -> None:
+def test_a_receiver_is_told_once_that_a_stream_is_stale(local_world: World, looks: Looks, inbox: Inbox) -> None:
     land(local_world, 1)
     assert looks.tick() == "1 stream; all are on time"
     land(local_world, 3, "b.parquet")
 
-    assert [looks.tick(), looks.tick()] == ["1 stream; sales: stale"] * 2
+    assert [looks.tick(), looks.tick()] == ["stale", "1 stream; sales: stale"]
     local_world.ingest(NW)
     assert [looks.tick(), looks.tick()] == ["1 stream; all are on time"] * 2
 
-    stale, over = (letter.json for letter in inbox.letters)
+    (stale,) = (letter.json for letter in inbox.letters)
     assert (stale["kind"], stale["stream"]) == ("stale", "sales")
     assert stale["title"].startswith("sales is stale: landed objects have not been in the lake for 3.")
     assert "region=NW/date=2026-02-11" in stale["text"]
-    assert (over["kind"], over["stream"]) == ("recovered", "sales")
 
 
 def test_objects_without_a_date_are_stale_from_when_they_were_first_seen(
@@ -196,7 +211,7 @@ def test_objects_without_a_date_are_stale_from_when_they_were_first_seen(
     earlier = dt.datetime.fromisoformat(state["undated"]["sales"]) - dt.timedelta(hours=3)
     looks.cursor = packed(state | {"undated": {"sales": earlier.isoformat()}})
 
-    assert looks.tick() == "1 stream; sales: stale"
+    assert looks.tick() == "stale"
     assert [letter.json["kind"] for letter in inbox.letters] == ["stale"]
 
 
@@ -206,12 +221,12 @@ def test_a_damaged_cursor_starts_again(local_world: World, looks: Looks) -> None
     local_world.ingest(NW)
     land(local_world, 3, "kept-its-time.parquet")
     states: list[dict[str, Any]] = [
-        {"told": []},
-        {"told": [], "undated": {}},
-        {"told": {}, "undated": {"sales": "soon"}},
-        {"told": {}, "undated": {"sales": "2026-02-11T00:00:00"}},
+        {"wrong": []},
+        {"wrong": [1], "undated": {}},
+        {"wrong": {}, "undated": {"sales": "soon"}},
+        {"wrong": {}, "undated": {"sales": "2026-02-11T00:00:00"}},
     ]
-    for cursor in ("no JSON", '{"told": {}', *map(packed, states)):
+    for cursor in ("no JSON", '{"wrong": {}', *map(packed, states)):
         looks.cursor = cursor
         assert looks.tick() == "1 stream; all are on time"
         assert looks.cursor != cursor
@@ -230,7 +245,7 @@ def test_a_stream_that_gets_nothing_new_is_told_by_its_freshness(
         "lake_assets.orchestration.sensors.alert_sensors.lag_of",
         lambda stream, partitions: lag_of(stream, partitions, later),
     )
-    assert looks.tick() == "1 stream; sales: not_refreshed"
+    assert looks.tick() == "not_refreshed"
 
     (letter,) = inbox.letters
     assert letter.json["title"].startswith("sales has had nothing new for 25.")
@@ -240,80 +255,67 @@ def test_a_landing_zone_that_cannot_be_read_is_told(local_world: World, looks: L
     local_world.source = {"type": "s3", "bucket": "nowhere", "endpoint": "http://127.0.0.1:9", "anonymous": True}
     local_world.source["requests"] = {"retries": 0, "connect_timeout": 1, "timeout": 1}
 
-    assert looks.tick() == "1 stream; sales: unreadable"
+    assert looks.tick() == "unreadable"
 
     (letter,) = inbox.letters
     assert letter.json["kind"] == "unreadable"
 
 
-def test_each_receiver_gets_it_and_one_that_is_away_later(
-    local_world: World, instance: dg.DagsterInstance, inbox: Inbox, mail_server: MailServer
-) -> None:
-    land(local_world, 9)
-    away = mail(mail_server, port=9)
-    config = configured(local_world, webhook=webhook(inbox), slack=slack(), email=away)
-    looks = Looks(lambda: config, instance)
-
-    first = looks.tick()
-    config = configured(local_world, webhook=webhook(inbox), slack=slack(), email=mail(mail_server))
-    assert looks.tick() == "1 stream; sales: stale"
-
-    assert "the alert was not sent to alerts.email: ConnectionRefusedError" in first
-    assert [letter.path for letter in inbox.letters] == ["/api/chat.postMessage", "/hooks/secret-of-the-url"]
-    ((_, message),) = mail_server.mails
-    assert message["Subject"].startswith("sales is stale: ")
-
-
 # Errors and escapes
 
 
-@pytest.mark.more
-def test_a_server_that_fails_is_tried_again_and_a_refusal_or_a_redirect_is_not(
-    local_world: World, looks: Looks, inbox: Inbox
+def test_a_refusal_or_a_redirect_of_a_web_server_is_an_error_without_its_secrets(
+    local_world: World, instance: dg.DagsterInstance, inbox: Inbox
 ) -> None:
-    land(local_world, 9)
+    inbox.statuses = [403, 302]
+    config = configured(local_world, webhook=webhook(inbox))
     for status in (403, 302):
-        inbox.letters.clear()
-        inbox.statuses = [status]
-        refused = looks.tick()
-        assert f"alerts.webhook: the server answered {status}" in refused
-        assert "secret-of" not in refused
-        assert len(inbox.letters) == 1
-    inbox.statuses = [503, 429]
-
-    assert looks.tick() == "1 stream; sales: stale"
-    assert len(inbox.letters) == 4
+        with pytest.raises(NotSentError, match=f"alerts.webhook: the server answered {status}") as refused:
+            tell_failure(local_world, instance, config, "alerts_failed_runs_to_webhook")
+        assert "secret-of" not in str(refused.value)
+    assert len(inbox.letters) == 2
 
 
 def test_a_refusal_of_slack_or_the_mail_server_names_no_secret(
     local_world: World, instance: dg.DagsterInstance, inbox: Inbox, mail_server: MailServer
 ) -> None:
-    land(local_world, 9)
     inbox.answer = b'{"ok": false, "error": "channel_not_found"}'
-    wrong = mail(mail_server, password="wrong-password")
+    config = configured(local_world, slack=slack(), email=mail(mail_server, password="wrong-password"))
 
-    text = Looks(lambda: configured(local_world, slack=slack(), email=wrong), instance).tick()
-
-    assert "alerts.slack" in text
-    assert "channel_not_found" in text
-    assert "alerts.email: SMTPAuthenticationError" in text
-    assert TOKEN not in text
-    assert "wrong-password" not in text
+    for name, error in (("slack", SlackApiError), ("email", smtplib.SMTPAuthenticationError)):
+        with pytest.raises(error) as refused:
+            tell_failure(local_world, instance, config, f"alerts_failed_runs_to_{name}")
+        assert TOKEN not in str(refused.value)
+        assert "wrong-password" not in str(refused.value)
 
 
-def test_texts_of_others_are_texts_for_each_receiver() -> None:
-    alert = Alert(kind="stale", title=HOSTILE, text=HOSTILE)
+@dg.op
+def fail() -> None:
+    raise dg.Failure(HOSTILE)
 
-    assert "<" not in slack_text(alert)
-    assert "&lt;!channel&gt; &amp; &lt;script&gt;" in slack_text(alert)
-    subject = mail_subject(alert)
-    assert subject.isascii()
-    assert subject.isprintable()
-    body = mail_body(alert)
-    assert body.isascii()
-    assert "<script>" not in body
-    assert "&#233;" in body
-    assert len(slack_text(Alert(kind="stale", title="t", text="x" * 10_000))) < 3_000
+
+@dg.job
+def fails() -> None:
+    fail()
+
+
+def test_texts_of_others_are_texts_for_each_receiver(
+    local_world: World, instance: dg.DagsterInstance, inbox: Inbox, mail_server: MailServer
+) -> None:
+    config = configured(local_world, slack=slack(), email=mail(mail_server))
+    tags = {"dagster/partition": HOSTILE}
+    result = fails.execute_in_process(instance=instance, tags=tags, raise_on_error=False)
+
+    tell(result, instance, config, "alerts_failed_runs_to_slack", "alerts_failed_runs_to_email")
+
+    (sent,) = inbox.letters
+    ((_, message),) = mail_server.mails
+    assert "<" not in json.dumps(sent.json)
+    assert "&lt;!channel&gt; &amp; &lt;script&gt;" in sent.json["text"]
+    assert message["Bcc"] is None
+    assert message["Subject"].isascii()
+    assert "<script>" not in message.get_payload()
+    assert "&#233;" in message.get_payload()
 
 
 def test_without_alerts_there_is_no_sensor_and_with_them_their_names_are_their_own(local_world: World) -> None:
