@@ -228,6 +228,11 @@ class Lake(Model):
         schema = self.attach_options.get(METADATA_SCHEMA)
         return None if schema is None else str(schema)
 
+    @property
+    def catalog_schema(self) -> str:
+        """The schema of DuckLake's tables, by name: the given one, or the one that DuckLake takes by default."""
+        return self.metadata_schema or ("public" if isinstance(self.catalog, PostgresCatalog) else "main")
+
     @model_validator(mode="after")
     def _two_tables(self) -> Self:
         if len(self.own_tables) < (3 if self.is_managed else 2):

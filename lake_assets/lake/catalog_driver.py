@@ -178,8 +178,10 @@ class Driver:
                 if lock is not None:
                     acquired = lock.ask(connection, TIMEOUT)
                     lock.give_to_transaction(connection)
-                if (schema := self._lake.metadata_schema) is not None:
-                    connection.execute("SELECT set_config('search_path', %s, true)", [identifier(schema)])
+                # A role, a database or PGOPTIONS may have another one, and a pooler keeps no session for ours.
+                connection.execute(
+                    "SELECT set_config('search_path', %s, true)", [identifier(self._lake.catalog_schema)]
+                )
                 yield
                 end(connection, "COMMIT", is_last=is_last)
         except BaseException as error:

@@ -25,6 +25,7 @@ REACH_FIX = "correct host and port, or run it again when the server runs and has
 # A server whose machine or network is gone is noticed within a minute: by a statement that is not acknowledged, and on
 # an idle connection by probes. Without these the operating system takes two hours.
 _LIVENESS = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3, "tcp_user_timeout": 60_000}
+_TEXTS = {"client_encoding": "UTF8"}  # DuckDB reads no other; a role, a database or PGCLIENTENCODING may have one
 
 
 def location(catalog: PostgresCatalog) -> str:
@@ -33,9 +34,9 @@ def location(catalog: PostgresCatalog) -> str:
 
 
 def client_options(catalog: PostgresCatalog) -> dict[str, Any]:
-    """Return the options of libpq for both clients: of encryption, and the time for which a connection may hang."""
+    """Return the options of libpq for both clients: of encryption, texts, and how long a connection may hang."""
     tls = catalog.model_dump(include={"sslmode", "sslrootcert", "sslcert", "sslkey"}, exclude_none=True)
-    return {"connect_timeout": catalog.connect_timeout, **_LIVENESS, **tls}
+    return {"connect_timeout": catalog.connect_timeout, **_LIVENESS, **_TEXTS, **tls}
 
 
 def connect(catalog: PostgresCatalog, *, autocommit: bool = False) -> "psycopg.Connection[tuple[Any, ...]]":
@@ -47,7 +48,7 @@ def connect(catalog: PostgresCatalog, *, autocommit: bool = False) -> "psycopg.C
     import psycopg  # noqa: PLC0415 - an extra that only lakes on PostgreSQL need
 
     try:
-        return psycopg.connect(
+        connection = psycopg.connect(
             host=catalog.host,
             port=catalog.port,
             dbname=catalog.database,
@@ -57,8 +58,11 @@ def connect(catalog: PostgresCatalog, *, autocommit: bool = False) -> "psycopg.C
             prepare_threshold=None,  # a pooler may give the next transaction a session that has not prepared it
             **client_options(catalog),
         )
+        if not (connection.info.parameter_status("DateStyle") or "ISO").startswith("ISO"):
+            connection.execute("SET DateStyle TO ISO")  # psycopg reads times of no other
     except psycopg.OperationalError as error:
         raise (unreachable(catalog, error) or refused(catalog, error)) from error
+    return connection
 
 
 def unreachable(catalog: PostgresCatalog, error: Exception) -> CatalogUnreachableError | None:

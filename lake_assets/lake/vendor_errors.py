@@ -124,6 +124,18 @@ POSTGRES = (
         "a statement takes longer than statement_timeout",
         advice="raise it for the catalog's user: ALTER ROLE … IN DATABASE … SET statement_timeout = '10min'.",
     ),
+    Text(
+        r"cannot execute [A-Z ]+ (?:in a read-only transaction|during recovery)",
+        Meaning.REJECTED,
+        "the server is a replica, or default_transaction_read_only is on",
+        advice="connect to the primary server, with a user that has no default_transaction_read_only.",
+    ),
+    Text(
+        r'character with byte sequence .* has no equivalent in encoding "\w+"',
+        Meaning.REJECTED,
+        "the catalog's database cannot hold the text",
+        advice="create another database with TEMPLATE template0 ENCODING 'UTF8' for the catalog.",
+    ),
     # texts of the client
     Text("Connection refused", Meaning.AWAY, "nothing listens on the port"),
     Text("Is the server running", Meaning.AWAY, "nothing listens on the port"),

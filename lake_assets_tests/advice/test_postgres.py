@@ -52,6 +52,37 @@ def a_statement_gets_the_time_that_it_takes(local_world: World, postgres: Postgr
 
 
 @case
+def a_server_that_takes_no_writes_is_replaced_by_the_primary(local_world: World, postgres: PostgresServer) -> Steps:
+    local_world.catalog = database_on(postgres)
+    local_world.commit(SW, 5)
+    local_world.land(NW, sales(1))
+    limit(local_world, postgres, "default_transaction_read_only", "on")
+    yield "connect to the primary server, with a user that has no default_transaction_read_only"
+    limit(local_world, postgres, "default_transaction_read_only", "off")
+    return [1, 5]
+
+
+@case
+def a_database_that_cannot_hold_a_name_is_replaced_by_one_in_utf_8(
+    local_world: World, postgres: PostgresServer
+) -> Steps:
+    def database(name: str, encoding: str) -> dict[str, object]:
+        with postgres.connect() as connection:
+            made = f"CREATE DATABASE {name} TEMPLATE template0 ENCODING '{encoding}' LC_COLLATE 'C' LC_CTYPE 'C'"
+            connection.execute(made.encode())
+        return database_on(postgres) | {"database": name}
+
+    local_world.lake_options = {"commit_retries": 9}  # no copy of another lake
+    local_world.catalog = database("narrow", "LATIN1")
+    text = "region=東京,date=2026-02-11"
+    yield partial(local_world.commit, text, 1), "create another database with TEMPLATE template0 ENCODING 'UTF8'"
+    local_world.catalog = database("wide", "UTF8")
+    local_world.commit(text, 1)
+    local_world.commit(NW, 2)
+    return [1, 2]
+
+
+@case
 def an_upload_gets_the_time_that_it_takes(local_world: World, postgres: PostgresServer, s3_proxy: S3Proxy) -> Steps:
     local_world.catalog, local_world.storage = database_on(postgres), bucket_on(s3_proxy.s3)
     local_world.lake_options = {"attach_options": {"encrypted": True}}

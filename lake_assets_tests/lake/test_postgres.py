@@ -60,6 +60,23 @@ def test_an_unreachable_server_is_recognized_by_its_text(text: str) -> None:
     assert (error and error.problem) == (problem if why else None)
 
 
+def test_settings_of_a_database_are_not_those_of_a_catalogs_sessions(
+    local_world: World, postgres: PostgresServer
+) -> None:
+    settings = {"DateStyle": "SQL, DMY", "TimeZone": "Asia/Kolkata", "client_encoding": "LATIN1", "search_path": "x"}
+    local_world.catalog = database_on(postgres)
+    local_world.lake_options = {"commit_retries": 9}  # no copy of another lake
+    database = local_world.catalog["database"]
+    with postgres.connect() as connection:
+        for name, value in settings.items():
+            connection.execute(f"ALTER DATABASE {database} SET {name} = {value!r}".encode())
+    text = "region=São,date=2026-02-11"
+    for total in (1, 2):
+        assert local_world.commit(text, total).status == "committed"
+        with connect_to(local_world.config) as reader:
+            assert reader.execute("SELECT region, total FROM sales").fetchall() == [("São", total)]
+
+
 def lake_on(catalog: dict[str, Any], world: World) -> DuckLake:
     return DuckLake(Lake.model_validate({"catalog": catalog, "storage": world.storage}))
 
@@ -191,7 +208,8 @@ def test_connections_notice_within_a_minute_that_the_server_is_gone(
         options = {parameter.keyword: parameter.val for parameter in connection.pgconn.info}
         bounds = client_options(lake.config.catalog)
 
-    assert {name.decode(): int(value or 0) for name, value in options.items() if name.decode() in bounds} == bounds
+    given = {name.decode(): (value or b"").decode() for name, value in options.items()}
+    assert {name: given[name] for name in bounds} == {name: str(value) for name, value in bounds.items()}
     assert bounds["keepalives_idle"] + bounds["keepalives_interval"] * bounds["keepalives_count"] == 60
     assert bounds["tcp_user_timeout"] == 60_000
     for name, value in bounds.items():

@@ -126,6 +126,12 @@ class Provoker:
             thread.join()
         return "\n".join(said)
 
+    def latin(self) -> str:
+        with self.connect() as one:
+            one.execute("CREATE DATABASE latin TEMPLATE template0 ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C'")
+        with self.connect(dbname="latin", client_encoding="UTF8") as one:
+            return refused(lambda: one.execute("SELECT '東京'"))
+
     def not_connected(self, **options: Any) -> str:
         return refused(lambda: self.connect(**options))
 
@@ -267,6 +273,10 @@ PROVOKED: dict[str, dict[str, Callable[[Provoker], str]]] = {
         "canceling statement due to statement timeout": lambda by: by.postgres(
             (ONE, "SET LOCAL statement_timeout = '50ms'"), (ONE, "SELECT pg_sleep(60)")
         ),
+        r"cannot execute [A-Z ]+ (?:in a read-only transaction|during recovery)": lambda by: by.postgres(
+            (ONE, "SET TRANSACTION READ ONLY"), (ONE, TABLE)
+        ),
+        r'character with byte sequence .* has no equivalent in encoding "\w+"': Provoker.latin,
         "Connection refused": lambda by: by.not_connected(port=9),
         "Is the server running": lambda by: by.not_connected(port=9),
         "timeout expired": Provoker.silent,

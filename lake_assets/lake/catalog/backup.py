@@ -251,18 +251,14 @@ _NAMES = (
 )
 
 
-def _schema(lake: Lake) -> str:
-    return lake.metadata_schema or ("public" if isinstance(lake.catalog, PostgresCatalog) else "main")
-
-
 def _at(lake: Lake, table: str) -> str:
-    return f"catalog.{identifier(_schema(lake))}.{identifier(table)}"
+    return f"catalog.{identifier(lake.catalog_schema)}.{identifier(table)}"
 
 
 def _tables(engine: duckdb.DuckDBPyConnection, lake: Lake) -> list[str]:
     """Return the names of DuckLake's tables in the catalog's database."""
     in_schema = _NAMES.replace(" ORDER BY", " AND schema_name = ? ORDER BY")
-    return [table for (table,) in engine.execute(in_schema, ["catalog", _schema(lake)]).fetchall()]
+    return [table for (table,) in engine.execute(in_schema, ["catalog", lake.catalog_schema]).fetchall()]
 
 
 def _refuse_mixed(engine: duckdb.DuckDBPyConnection, tables: Sequence[str]) -> None:
