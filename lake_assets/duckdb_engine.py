@@ -7,6 +7,7 @@ by DuckDB, from its repository, where it is missing.
 
 import importlib.util
 import math
+import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -27,6 +28,9 @@ _REPOSITORY = ""  # `FROM …` of INSTALL; empty: the repository of DuckDB's cor
 _verified: set[tuple[Path, int, int, int]] = set()
 _LOADERS = {"motherduck"}  # extensions that load another one, which is verified each time
 _HINTS = {"motherduck": "Allow access to api.motherduck.com: the extension is fetched from there when it loads."}
+_NO_PROGRAMS = (
+    "Mount the disk of this file without `noexec`, or pip install duckdb-extension-{name}, whose files are Python's."
+)
 _LOOKS = 0.2  # seconds between two looks at how far a statement is
 _WHOLE = 100  # percent
 
@@ -156,7 +160,8 @@ def open_engine(
         try:
             connection.execute(f"LOAD {literal(str(file))}")
         except duckdb.Error as error:
-            raise CatalogError(f"DuckDB's extension {name} does not load: {error}.", _HINTS.get(name, "")) from error
+            fix = _NO_PROGRAMS if os.statvfs(file).f_flag & getattr(os, "ST_NOEXEC", 0) else _HINTS.get(name, "")
+            raise CatalogError(f"DuckDB's extension {name} does not load: {error}.", fix.format(name=name)) from error
     if known:
         connection.execute("SET allow_unsigned_extensions = false")  # DuckDB lets nobody turn it on again
     _verified.update(_identity(file) for name, file in files.items() if name not in _LOADERS)

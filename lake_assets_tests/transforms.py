@@ -61,9 +61,10 @@ def _ending(frame: DataFrame, end: Callable[[], object]) -> DataFrame:
 
 
 def of_much_memory(frame: DataFrame) -> DataFrame:
-    """Rows whose task kills the JVM of its driver, executor or server if the settings give it no gigabyte."""
+    """Rows whose task kills the JVM of its driver, executor or server without a gigabyte, if it is not alone there."""
     session: Any = frame.sparkSession
     is_small = "1g" not in {session.conf.get(f"spark.{name}.memory", "") for name in ("driver", "executor")}
+    is_small &= not session.conf.get("spark.master", "").startswith("local[1")
     if is_client(session):
         session.client.set_retry_policies([])  # it would try for minutes
 

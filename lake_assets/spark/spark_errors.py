@@ -34,6 +34,10 @@ _FUNCTION = "correct the function. --debug shows where it failed."
 _FEWER = (
     "let fewer tasks run side by side (spark.master: local[1]), and on a cluster raise spark.executor.memoryOverhead."
 )
+_MORE = (
+    "raise spark.driver.memory, on a cluster spark.executor.memory; let fewer tasks run side by side (spark.master: "
+    "local[1]) on a machine that has no more."
+)
 
 _MOST_TEXT = 600  # characters of an error of Spark or of the user's code
 
@@ -149,10 +153,7 @@ def _lost(text: str) -> LakeAssetsError | None:
             f"most likely the machine had too little memory: {_FEWER} Code of a transform must not end its process.",
         )
     if find(text, Meaning.JVM_MEMORY):
-        return TaskLostError(
-            "Spark's JVM had too little memory:",
-            "raise spark.driver.memory, on a cluster spark.executor.memory.",
-        )
+        return TaskLostError("Spark's JVM had too little memory:", _MORE)
     if find(text, Meaning.EXECUTOR_LOST):
         return TaskLostError(
             "an executor of Spark was lost while it ran a task, at each try:",
@@ -194,8 +195,7 @@ def _gone(error: BaseException | None = None) -> SparkUnavailableError:
             "often it lacked memory: start it again, with more of spark.driver.memory. Then run it again.",
         )
     return SparkUnavailableError(
-        "Spark's JVM ended, or was lost, while it was at work:",
-        "often it lacked memory: raise spark.driver.memory, and run it again.",
+        "Spark's JVM ended, or was lost, while it was at work:", f"often it lacked memory: {_MORE}"
     )
 
 

@@ -1,8 +1,10 @@
 """Advice of errors of Spark: its Java, its session, transforms, memory, and the workers and drivers of a run."""
 
 import json
+import os
 import shutil
 import socket
+import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +19,7 @@ import pytest
 from botocore.stub import Stubber
 
 import lake_assets
+from dev.servers.absent import absent
 from dev.servers.connect import connect_server
 from dev.servers.moto import Moto, moto
 from dev.servers.process import free_ports, running
@@ -25,6 +28,7 @@ from lake_assets import doctor, machine
 from lake_assets.config.load import load_config
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.runs import SparkSubmit
+from lake_assets.duckdb_engine import find_extension
 from lake_assets.errors import ConfigError, LakeAssetsError, SparkUnavailableError
 from lake_assets.ingest.options import IngestOptions
 from lake_assets.ingest.outcome import Outcome
@@ -51,6 +55,7 @@ from lake_assets_tests.spark.stranger import older, stranger
 from lake_assets_tests.spark.test_executors import end_of_job, master, master_at
 from lake_assets_tests.spark.test_java import fake_java
 from lake_assets_tests.spark.test_workers import run as run_on_worker
+from lake_assets_tests.test_machine import NO_PROGRAMS
 from lake_assets_tests.world import NW, World, sales
 
 __all__ = ["master", "moto"]
@@ -181,6 +186,28 @@ def names_of_files_are_read_as_utf_8(local_world: World, tmp_path: Path) -> Step
 
     yield partial(load, ascii_only), "set the variable PYTHONUTF8=1"
     load(ascii_only | {"PYTHONUTF8": "1"})
+    return None
+
+
+@case
+def an_extension_on_a_disk_that_runs_no_programs_is_moved(tmp_path: Path) -> Steps:
+    wheel = find_extension("ducklake").file
+    copied = shutil.copy(wheel, tmp_path)
+    script = "import sys; from lake_assets import duckdb_engine as e; e._wheel_file = lambda _: e.Path(sys.argv[1])\n"
+    command = (sys.executable, "-c", f"{script}e.open_engine(['ducklake'])")
+
+    def load(*words: object) -> None:
+        run = subprocess.run(list(map(str, words)), capture_output=True, text=True, check=False, env=environment)
+        if run.returncode:
+            raise LakeAssetsError("", run.stderr)
+
+    environment = os.environ | {"HERE": str(tmp_path)}
+    if subprocess.run([*NO_PROGRAMS, "true"], env=environment, capture_output=True, check=False).returncode:
+        absent("no namespaces: `unshare --mount` fails")
+    refused = partial(load, *NO_PROGRAMS, *command, copied)
+    yield refused, "Mount the disk of this file without `noexec` | pip install duckdb-extension-"
+    load(*command, copied)
+    load(*NO_PROGRAMS, *command, wheel)
     return None
 
 
@@ -551,10 +578,13 @@ def a_jvm_that_lacks_memory_gets_more(local_world: World, tmp_path: Path) -> Ste
 def a_jvm_that_was_killed_gets_more_memory(local_world: World, tmp_path: Path) -> Steps:
     local_world.options = {"transform": {"function": "lake_assets_tests.transforms:of_much_memory"}}
     local_world.land(NW, sales(1))
-    killed = partial(ingested, local_world, tmp_path)
-    yield killed, "often it lacked memory: raise spark.driver.memory"
-    ingested(local_world, tmp_path, driver_memory="1g")
-    assert local_world.totals() == [1]
+    killed = partial(ingested, local_world, tmp_path, master="local[2]")
+    yield killed, "often it lacked memory: raise spark.driver.memory, on a cluster spark.executor.memory"
+    ingested(local_world, tmp_path, master="local[2]", driver_memory="1g")
+    local_world.land(NW, sales(2))
+    yield killed, "let fewer tasks run side by side (spark.master: local[1]) on a machine that has no more"
+    ingested(local_world, tmp_path, master="local[1]")
+    assert local_world.totals() == [2]
     return None
 
 
