@@ -1,6 +1,6 @@
 """A dataclass that a command prints as JSON: the text after each field is its description in the JSON Schema.
 
-A key is never removed, renamed or given another type within a major version; new ones may be added.
+From 1.0 on, a key is never removed, renamed or given another type within a major version; new ones may be added.
 """
 
 from typing import ClassVar

@@ -7,8 +7,6 @@ from typing import Any
 
 Schema = Mapping[str, Any]
 
-_LINK = re.compile(r"\[([^\]]+)\]\([^)]*\)")
-
 _REF = re.compile(r'"#/\$defs/(\w+)"')
 
 _INTRODUCTION = """# JSON reference
@@ -20,9 +18,9 @@ The documents that commands print with `--format json`. A document is alone on s
 standard error, and the exit codes are those of the text. If a command fails before it has a document, as with a config
 that is not valid, standard output is empty. `lake-assets schema COMMAND` prints the JSON Schema of a document.
 
-Within a major version, fields are added, and never removed, renamed or given another type. So read the fields that you
-need, and ignore others. Every field of this page is always there; one without a value is null. A time is ISO 8601 with
-a zone.
+From version 1.0 on, fields are added, and never removed, renamed or given another type within a major version; before,
+the changelog names such a change. So read the fields that you need, and ignore others. Every field of
+this page is always there; one without a value is null. A time is ISO 8601 with a zone.
 """
 
 
@@ -59,15 +57,6 @@ def _parts(schema: Schema) -> list[str]:
     for name in found:  # which grows
         found += [other for other in _REF.findall(json.dumps(schema["$defs"][name])) if other not in found]
     return list(dict.fromkeys(found))
-
-
-def fields(schemas: Mapping[str, Schema]) -> Iterator[str]:
-    """A line for each field: its command, its part of the document, its name and its type."""
-    for command, schema in schemas.items():
-        for part in (schema, *schema.get("$defs", {}).values()):
-            for name, field in part.get("properties", {}).items():
-                text = _LINK.sub(r"\1", _type(field))
-                yield f"{command} {part['title']}.{name}: {text}"
 
 
 def _table(schema: Schema) -> Iterator[str]:

@@ -8,8 +8,6 @@ from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AliasPath, BeforeValidator, ConfigDict, Field, TypeAdapter
-from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
-from pydantic_core import core_schema
 
 from lake_assets.checks.result import CheckResult
 from lake_assets.cli.run_documents import (
@@ -173,23 +171,23 @@ class RestoredPartition(Document):
     """As a path, such as `region=NW/date=2026-02-11`."""
     snapshot: int | None
     """The number of the snapshot whose rows are restored; null with `--release`."""
-    dry_run: bool
+    dry_run: bool = False
     """Whether nothing was changed, and the rest is what would be done."""
     rows: int | None = None
     """The snapshot's rows of the partition; null with `--release`, or if the partition failed."""
     rows_before: int | None = None
     """The number of rows that they replace; null where `rows` is."""
-    files_copied: int | None = None
+    files_copied: int | None = Field(None, validation_alias="files")
     """Copied data files; null if DuckLake writes the rows instead."""
     differences: list[str] = Field(default_factory=list)
     """How the table's columns differ from those of the snapshot, each in one clause."""
-    unchanged: bool = False
+    unchanged: bool = Field(default=False, validation_alias="is_unchanged")
     """Whether the partition has these rows already, so nothing was done."""
-    held: bool = False
+    held: bool = Field(default=False, validation_alias="is_held")
     """Whether refreshes skip the partition from now on."""
     released: bool = False
     """Whether `--release` ended a hold."""
-    commit: int | None = None
+    commit: int | None = Field(None, validation_alias=AliasPath("row", "snapshot_id"))
     """The number of the new snapshot; null if nothing was committed."""
     next: str | None = None
     """What the next refresh does with the partition; null with `--release`, or if the partition failed."""
@@ -199,24 +197,12 @@ class RestoredPartition(Document):
     @classmethod
     def of(cls, restored: Restored, *, dry_run: bool) -> "RestoredPartition":
         """Return a restored partition."""
-        return cls(
-            partition=restored.partition,
-            snapshot=restored.snapshot,
-            dry_run=dry_run,
-            rows=restored.rows,
-            rows_before=restored.rows_before,
-            files_copied=restored.files,
-            differences=list(restored.differences),
-            unchanged=restored.is_unchanged,
-            held=restored.is_held,
-            commit=restored.row.snapshot_id if restored.row else None,
-            next=restored.next,
-        )
+        return cls.model_validate(restored).model_copy(update={"dry_run": dry_run})
 
     @classmethod
     def of_release(cls, row: LedgerRow) -> "RestoredPartition":
         """Return a partition whose hold has ended, by the ledger's row of that."""
-        return cls(partition=row.load_partition, snapshot=None, dry_run=False, released=True, commit=row.snapshot_id)
+        return cls(partition=row.load_partition, snapshot=None, released=True, commit=row.snapshot_id)
 
     @classmethod
     def of_error(
@@ -343,43 +329,9 @@ class QueryRow(Documented):
     __pydantic_config__: ClassVar[ConfigDict] = _ANY_COLUMNS
 
 
-# The names of the product's classes in the schemas.
-_NAMES: Mapping[str, str] = MappingProxyType(
-    {
-        "ChangedColumn": "DiffColumn",
-        "DeltaFile": "ExportedFile",
-        "Difference": "DiffDocument",
-        "Finding": "DoctorFinding",
-        "Findings": "DoctorDocument",
-        "Forgotten": "ForgottenPartition",
-        "HistoryEntry": "HistorySnapshot",
-        "KeptObject": "KeptFile",
-        "LedgerRow": "LedgerRun",
-        "LetterFile": "DeadLetters",
-        "NotRegistered": "IndexOutside",
-        "SampledRow": "DiffRow",
-        "Summary": "ReportCounts",
-        "Synced": "SyncedStream",
-        "UnmatchedFolder": "ReportFolder",
-        "Value": "MetricValue",
-    }
-)
-
-
-class _Schemas(GenerateJsonSchema):
-    """Gives the product's classes the names that they have in JSON."""
-
-    def normalize_name(self, name: str) -> str:
-        return super().normalize_name(_NAMES.get(name, name))
-
-    def dataclass_schema(self, schema: core_schema.DataclassSchema) -> JsonSchemaValue:
-        found = super().dataclass_schema(schema)
-        return found | {"title": _NAMES.get(found["title"], found["title"])}
-
-
 def output_schema(command: str) -> dict[str, Any]:
     """Return the JSON Schema of a command's `--format json`, draft 2020-12."""
-    schema = TypeAdapter(_output(command)).json_schema(mode="serialization", schema_generator=_Schemas)
+    schema = TypeAdapter(_output(command)).json_schema(mode="serialization")
     return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | schema
 
 
