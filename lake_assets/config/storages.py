@@ -180,7 +180,7 @@ class S3Storage(S3ProtocolStorage):
     addressing: Literal["path", "virtual"] | None = Field(
         None,
         description="Whether the bucket is in the path or in the host of a URL; when absent, in the path at an "
-        "`endpoint`, and in the host at AWS.",
+        "`endpoint` and of a bucket with dots, and else in the host at AWS.",
     )
 
     role_arn: str | None = Field(
@@ -237,7 +237,8 @@ class S3Storage(S3ProtocolStorage):
     @property
     def access(self) -> S3Access:
         """Server and keys; it has secrets."""
-        is_virtual = self.endpoint is None if self.addressing is None else self.addressing == "virtual"
+        is_of_aws = self.endpoint is None and "." not in self.bucket  # whose certificate is of names without dots
+        is_virtual = is_of_aws if self.addressing is None else self.addressing == "virtual"
         return S3Access(
             self.endpoint, self.region, self.anonymous, is_virtual, self.requester_pays, *self.keys, self._role
         )

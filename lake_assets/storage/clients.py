@@ -344,8 +344,9 @@ def as_duckdb_secret(storage: AnyStorage) -> dict[str, str]:
         options |= {
             "ENDPOINT": _quoted(endpoint.netloc),
             "USE_SSL": str(endpoint.scheme == "https").lower(),
-            "URL_STYLE": _quoted("vhost" if access.is_virtual else "path"),
         }
+    if access.endpoint is not None or not access.is_virtual:
+        options["URL_STYLE"] = _quoted("vhost" if access.is_virtual else "path")
     return options | ({"REQUESTER_PAYS": "true"} if access.is_paid else {})
 
 

@@ -14,13 +14,16 @@ if TYPE_CHECKING:
     from obstore import ObjectMeta
 
 
+TIME = "time-"  # before what is in the place of an ETag
+
+
 @dataclass(frozen=True, slots=True)
 class LandedObject:
     """An object of a landing zone as in one listing."""
 
     uri: str
     key: str  # below the storage's root
-    etag: str  # without quotes; of a local file: inode, time and size; of a server without ETags: time
+    etag: str  # see `etag_of`; of a local file: inode, time and size
     size: int  # bytes
     last_modified: dt.datetime  # with time zone
     digest: str = field(default="", compare=False)  # of its content, if that is known; see `Store.digest`
@@ -49,7 +52,13 @@ def version_of(uri: str, etag: str) -> str:
 def landed_object(root: str, meta: "ObjectMeta") -> LandedObject:
     """Return an object of the client's listing below a storage's root."""
     key = meta["path"]
-    return LandedObject(f"{root}/{key}", key, (meta["e_tag"] or "").strip('"'), meta["size"], meta["last_modified"])
+    return LandedObject(f"{root}/{key}", key, etag_of(meta), meta["size"], meta["last_modified"])
+
+
+def etag_of(meta: "ObjectMeta", *, is_time: bool = False) -> str:
+    """Return an object's ETag without quotes and the `W/` of a proxy; of a store that lists none, its time."""
+    etag = (meta["e_tag"] or "").removeprefix("W/").strip('"')
+    return f"{TIME}{meta['last_modified']:%Y%m%dT%H%M%S}" if is_time or not etag else etag
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ def probe_reading(store: Store) -> bool:
     if found is None:
         return False
     try:
+        store.find(found.key)
         if found.size:
             with suppress(SourceChangedError):  # it was replaced or removed meanwhile, and not refused
                 store.get_range(found.key, found.etag, 0, 1)

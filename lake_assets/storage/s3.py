@@ -21,7 +21,7 @@ from lake_assets.retrying import Result
 from lake_assets.storage import retry_window
 from lake_assets.storage.clients import as_boto
 from lake_assets.storage.manifest import Original
-from lake_assets.storage.storage_errors import changed_object, no_answer
+from lake_assets.storage.storage_errors import changed_object, location, no_answer
 from lake_assets.storage.vendor_errors import DELETION, answer_of, may_pass
 
 if TYPE_CHECKING:
@@ -98,7 +98,13 @@ def _listing(storage: S3Storage | R2Storage, prefix: str, **request: str) -> Map
     below = _whole_key(storage, f"{prefix.rstrip('/')}/" if prefix else "")
     ask = partial(_client(storage).list_objects_v2, Bucket=storage.bucket, Prefix=below, **request)
     with _as_os_errors():
-        return retried(storage, ask)
+        answer: Mapping[str, Any] = retried(storage, ask)
+    if "IsTruncated" not in answer:
+        raise StorageError(
+            f"{location(storage)} does not list objects as S3 does, but answers with a page:",
+            "correct `endpoint` to the address of its API.",
+        )
+    return answer
 
 
 def _abort(storage: S3Storage | R2Storage, beginning: str) -> None:

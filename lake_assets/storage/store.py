@@ -22,18 +22,19 @@ from lake_assets.layout.names import is_data
 from lake_assets.retrying import Result
 from lake_assets.storage import local, s3, walk, web
 from lake_assets.storage.clients import Client, as_obstore
-from lake_assets.storage.manifest import LandedObject, digest_of, landed_object
+from lake_assets.storage.manifest import TIME, LandedObject, etag_of, landed_object
 from lake_assets.storage.retry_window import once, retried
 from lake_assets.storage.storage_errors import (
     Operation,
     access_fix,
     changed_object,
     location,
+    no_answer,
     odd_name,
     reason,
     storage_error,
 )
-from lake_assets.storage.vendor_errors import may_pass
+from lake_assets.storage.vendor_errors import Meaning, may_pass, meaning_of
 
 if TYPE_CHECKING:
     from obstore import Attributes, GetOptions, ObjectMeta
@@ -145,25 +146,27 @@ class Store:
 
     def get(self, key: str, etag: str) -> obstore.Bytes:
         """Return the bytes of a whole object, by one request; SourceChangedError if it is gone, or has another ETag."""
-
-        def got(client: Client) -> obstore.Bytes:
-            if not isinstance(client, HTTPStore):
-                return obstore.get(client, key, options={"if_match": f'"{etag}"'}).bytes()
-            answer = obstore.get(client, key)
-            body = answer.bytes()
-            if web.version(client, answer.meta).strip('"') != etag:  # `If-Match` never matches a weak one
-                raise self.changed(key)
-            return body
-
-        return self._asked("read", got, key)
+        return self._asked("read", lambda client: self._answer(client, key, etag).bytes(), key)
 
     def get_range(self, key: str, etag: str, start: int, end: int) -> obstore.Bytes:
         """Return the bytes of an object from `start` up to `end`, by one request; not of a web server.
 
         Raises SourceChangedError as `get`.
         """
-        options: GetOptions = {"if_match": f'"{etag}"', "range": (start, end)}
-        return self._asked("read", lambda client: obstore.get(client, key, options=options).bytes(), key)
+        return self._asked("read", lambda client: self._answer(client, key, etag, (start, end)).bytes(), key)
+
+    def _answer(self, client: Client, key: str, etag: str, span: tuple[int, int] | None = None) -> "obstore.GetResult":
+        """Get an object under its ETag, which is compared afterwards where it is a time, or weak as a web server's."""
+        options: GetOptions = {} if span is None else {"range": span}
+        is_time = etag.startswith(TIME)
+        if not (is_time or isinstance(client, HTTPStore)):
+            options["if_match"] = f'"{etag}"'
+        answer = obstore.get(client, key, options=options)
+        if is_time and etag_of(answer.meta, is_time=True) != etag:
+            raise self.changed(key)
+        if isinstance(client, HTTPStore) and web.etag(client, answer.meta) != etag:
+            raise self.changed(key)
+        return answer
 
     def open(self, key: str) -> pa.NativeFile:
         """Return an object for random access: by ranges, or from a temporary copy if the server has no ranges."""
@@ -194,12 +197,10 @@ class Store:
                 with Path(self.root, key).open("rb") as file:
                     return hashlib.file_digest(file, "sha256").hexdigest()
             digest = hashlib.sha256()
-            for piece in obstore.get(client, key, options={"if_match": f'"{etag}"'}):
+            for piece in self._answer(client, key, etag):
                 digest.update(piece)
             return digest.hexdigest()
 
-        if isinstance(self.storage, WebStorage):
-            return digest_of(self.get(key, etag))
         digest = self._asked("read", digested, key)
         if isinstance(self.storage, LocalStorage) and ((found := self.find(key)) is None or found.etag != etag):
             raise self.changed(key)
@@ -210,7 +211,7 @@ class Store:
         return s3.checksum(self.storage, key, etag) if isinstance(self.storage, S3Storage | R2Storage) else ""
 
     def refusal(self, key: str) -> LakeAssetsError | None:
-        """Return why S3 does not give an object, which no HEAD and no error of Arrow says; None if it does."""
+        """Return why S3 does not give an object, which no HEAD and no error of Arrow says; None if it does by both."""
         if not isinstance(self.storage, S3Storage | R2Storage):
             return None
         try:
@@ -218,6 +219,14 @@ class Store:
                 obstore.get(self._open(), key, options={"range": (0, 1)}).bytes()
         except LakeAssetsError as error:
             return error
+        try:
+            obstore.head(self._open(), key)
+        except ObstoreError as error:
+            if meaning_of(error) in (Meaning.REFUSED, Meaning.WRONG_REQUEST):
+                return StorageError(
+                    f"{location(self.storage)} gives {self.uri(key)} by GET, and refuses its HEAD:",
+                    "let the proxy before it permit requests of HEAD as of GET.",
+                )
         return None
 
     def changed(self, key: str) -> SourceError:
@@ -238,10 +247,13 @@ class Store:
         def created(client: Client) -> bool:
             if isinstance(self.storage, LocalStorage):
                 return local.create(Path(self.root, key), body)
-            with suppress(AlreadyExistsError):
+            try:
                 obstore.put(client, key, body, mode="create", use_multipart=False)
-                return True
-            return False
+            except AlreadyExistsError as error:
+                if self._size(key) is None:  # a refusal while another request is at work on the key, which may pass
+                    raise no_answer(error, self.storage, f"{self.uri(key)} was not written") from error
+                return False
+            return True
 
         requests = None if isinstance(self.storage, LocalStorage) else self.storage.requests
         part = multipart_above or (requests and requests.multipart_threshold) or _PART
@@ -290,7 +302,7 @@ class Store:
             except (NotFoundError, FileNotFoundError):
                 return None
             if isinstance(client, HTTPStore):
-                meta = {**meta, "e_tag": web.version(client, meta)}
+                meta = {**meta, "e_tag": web.etag(client, meta)}
             return landed_object(self.root, meta)
 
         return self._asked("read", looked, key)

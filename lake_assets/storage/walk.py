@@ -109,7 +109,8 @@ def _bucket_pages(
     """Yield the objects of a bucket in the store's order, none of them twice, and without markers of folders.
 
     Some stores begin a page with the key that ended the last one. A marker has no bytes and a name that ends in a
-    slash, which obstore takes away: it is out of order then, or before the objects of its folder; else see `_is_marker`.
+    slash, which obstore takes away: it is out of order then, or before the objects of its folder; else see
+    `_is_marker`.
     """
     last, noted, number, times = "", "", 0, 1
     for page in _exact_pages(store, storage, prefix, after):
@@ -177,8 +178,10 @@ def _exact_pages(
                 yield page
                 after, number = page[-1]["path"], number + len(page)
                 continue
-            # Some stores, as older ones of Ceph, say that more follows without the token by which obstore asks for it.
-            if not (number and number % _PAGE == 0 and isinstance(storage, S3Storage | R2Storage)):
+            # Some stores, as older ones of Ceph, say that more follows without the token by which obstore asks for it,
+            # and it takes the page of a proxy or console for a listing without objects.
+            is_ended = number % _PAGE or not (number or after is None)
+            if is_ended or not isinstance(storage, S3Storage | R2Storage):
                 return
         listing, number, is_more, is_next_odd = None, 0, True, True
         while is_more and is_next_odd:

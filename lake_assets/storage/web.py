@@ -8,6 +8,7 @@ from typing import IO, TYPE_CHECKING
 from obstore.store import HTTPStore
 
 from lake_assets.errors import StorageError
+from lake_assets.storage.manifest import etag_of
 
 if TYPE_CHECKING:
     from obstore import GetResult, ObjectMeta
@@ -57,13 +58,13 @@ class RangeFile(io.RawIOBase):
         return answer[start - begin : end - begin]
 
 
-def version(store: HTTPStore, meta: "ObjectMeta") -> str:
-    """Return the version of an object: its ETag, or its Last-Modified if the server has no ETags.
+def etag(store: HTTPStore, meta: "ObjectMeta") -> str:
+    """Return the ETag of an object, or its Last-Modified if the server has no ETags.
 
     Raises StorageError without either.
     """
     if meta["e_tag"]:
-        return meta["e_tag"]
+        return etag_of(meta)
     changed = meta["last_modified"].timestamp()
     if changed <= 0:  # the client's value for a missing header
         raise StorageError(

@@ -25,6 +25,7 @@ from dev.servers.web import plain_web_server
 from lake_assets.api.stream import open_stream
 from lake_assets.config.storages import GcsStorage
 from lake_assets.storage.arrow import ArrowStore
+from lake_assets.storage.probes import probe_reading
 from lake_assets.storage.store import Store
 from lake_assets_tests.advice.cases import Case, Cases, Steps, command, follow
 from lake_assets_tests.faults.outage import noise, small_disk
@@ -225,6 +226,27 @@ def a_bucket_whose_requester_pays_is_told_who_pays(local_world: World, odd: OddS
     odd.answers = answers
     yield "set `requester_pays: true`"
     local_world.source = odd.source | {"requester_pays": True}
+    return [1]
+
+
+@case
+def an_endpoint_of_a_console_is_corrected(local_world: World, odd: OddS3) -> Steps:
+    with odd_s3() as console:
+        console.answers = lambda *_: (200, b"<html></html>")
+        local_world.source = console.source
+        yield "correct `endpoint` to the address of its API"
+    local_world.source = odd.source
+    return [1]
+
+
+@case
+def a_proxy_that_refuses_head_permits_it(local_world: World, odd: OddS3) -> Steps:
+    odd.answers = lambda method, _: (405, b"") if method == "HEAD" else None
+    yield "permit requests of HEAD as of GET"
+    yield partial(probe_reading, local_world.stream.source), "permit requests of HEAD as of GET"
+    odd.answers = lambda *_: None
+    assert probe_reading(local_world.stream.source)
+    local_world.ingest(NW)
     return [1]
 
 

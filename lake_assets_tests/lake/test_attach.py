@@ -31,6 +31,7 @@ def lake(storage: Any, catalog: Any = SQLITE, **options: Any) -> Lake:
 # its S3 form), "Google Cloud Storage Import", "Azure Extension".
 GIVEN = "KEY_ID 'AKIA1', SECRET 'it''s'"
 CHAIN = "PROVIDER credential_chain, REFRESH auto"
+ON_PATH = "REGION 'us-east-1', URL_STYLE 'path'"
 ON_R2 = "REGION 'auto', ENDPOINT 'abc123.r2.cloudflarestorage.com', USE_SSL true, URL_STYLE 'path'"
 ACCOUNT = "CONNECTION_STRING 'DefaultEndpointsProtocol=https;AccountName=retail;"
 BLOBS = "BlobEndpoint=https://retail.blob.core.windows.net"
@@ -40,6 +41,7 @@ SECRETS: list[tuple[Any, str, str]] = [
         "s3, SCOPE 's3://retail-lake'",
         f"{GIVEN}, REGION 'eu-central-1'",
     ),
+    ({"type": "s3", "bucket": "retail.lake", **KEYS}, "s3, SCOPE 's3://retail.lake'", f"{GIVEN}, {ON_PATH}"),
     (
         {"type": "s3", "bucket": "retail-lake", "endpoint": "http://127.0.0.1:8333", **KEYS, "session_token": "t"},
         "s3, SCOPE 's3://retail-lake'",

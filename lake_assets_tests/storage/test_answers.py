@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dev.servers.odd_s3 import OddS3, odd_s3
+from lake_assets.config.storages import S3Storage
 from lake_assets.errors import (
     AbsentStorageError,
     LakeAssetsError,
@@ -17,6 +18,7 @@ from lake_assets.errors import (
     StorageUnreachableError,
     WholeStorageError,
 )
+from lake_assets.storage.store import Store
 from lake_assets_tests.faults.without_spark import sessions
 from lake_assets_tests.storage.each_client import BODY, METHODS, Clients, Verb
 from lake_assets_tests.tiers import more
@@ -74,6 +76,14 @@ def test_an_object_that_is_refused_is_not_asked_for_again_to_be_registered(odd: 
 
     asked = [key for method, key, _ in odd.requests if method == "GET" and "a." in key]
     assert len(asked) <= 8  # twice: with seven others, with ever fewer of them, and alone
+
+
+def test_a_conflict_of_writers_of_a_key_that_nobody_has_is_tried_again(odd: OddS3) -> None:
+    odd.answers = lambda *_: (409, answer("ConditionalRequestConflict")) if len(odd.requests) == 1 else None
+    requests = {"retries": 1, "first_wait": 0.01}
+
+    assert Store(S3Storage.model_validate(odd.source | {"requests": requests})).put_new("new", b"x")
+    assert odd.objects["new"] == b"x"
 
 
 MOST = 2  # requests for a permanent answer: Arrow gets one that it does not pass on, and obstore asks again

@@ -158,6 +158,17 @@ def test_r2_is_s3_at_the_accounts_endpoint() -> None:
         )
 
 
+def test_a_bucket_with_dots_is_in_the_path_of_its_url() -> None:
+    """A certificate of AWS is of one name below its host."""
+    storage = S3Storage.model_validate({"bucket": "retail.lake", "region": "eu-west-1", **KEYS})
+
+    obstores: Any = as_obstore(storage)
+
+    assert obstores.config["endpoint"] == "https://s3.eu-west-1.amazonaws.com"
+    assert as_arrow(storage) == fs.S3FileSystem(region="eu-west-1", **ARROWS)
+    assert as_boto(storage).meta.config.s3["addressing_style"] == "path"
+
+
 def test_no_client_takes_an_endpoint_from_the_environment_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     """A worker may have other variables than the driver, which has read the config."""
     storage = S3Storage.model_validate({"bucket": "retail", "region": "eu-west-1", "endpoint": "", **KEYS})

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from dev.servers.odd_s3 import OddS3, odd_s3
 from lake_assets.cli.app import main
 from lake_assets.config.storages import AnyStorage, S3Storage
-from lake_assets.errors import SourceError, StorageError
+from lake_assets.errors import SourceChangedError, SourceError, StorageError
 from lake_assets.storage.store import Store
 from lake_assets.streams.landing_zone import list_landed
 from lake_assets_tests.faults.without_spark import sessions
@@ -66,15 +66,15 @@ def test_a_key_that_is_listed_twice_is_one_object(odd: OddS3, page: int) -> None
     assert keys(odd) == names
 
 
-def answers(server: OddS3, token: bytes) -> None:
-    """Let pages that others follow have another token, or none."""
+def changed(server: OddS3, pattern: bytes, text: bytes) -> None:
+    """Let listings have a text in the place of another."""
     listing = server.listing
-    server.listing = lambda query: re.sub(b"<Next.*Token>", token, listing(query))  # type: ignore[method-assign]
+    server.listing = lambda query: re.sub(pattern, text, listing(query))  # type: ignore[method-assign]
 
 
 def test_what_follows_a_page_without_a_token_is_listed(odd: OddS3) -> None:
     odd.objects = {f"date={number:04}/a.parquet": b"x" for number in range(2001)}
-    answers(odd, b"")
+    changed(odd, b"<Next.*Token>", b"")
 
     assert keys(odd) == [*odd.objects]
     assert len(Store(S3Storage.model_validate(odd.source)).folders()) == len(odd.objects)
@@ -82,12 +82,40 @@ def test_what_follows_a_page_without_a_token_is_listed(odd: OddS3) -> None:
 
 def test_a_listing_that_goes_in_a_circle_is_an_error(odd: OddS3) -> None:
     odd.objects = {f"date={number:04}/a.parquet": b"x" for number in range(1001)}
-    answers(odd, b"<NextContinuationToken>a</NextContinuationToken>")
+    changed(odd, b"<Next.*Token>", b"<NextContinuationToken>a</NextContinuationToken>")
 
     store = Store(S3Storage.model_validate(odd.source))
     for listed in (lambda: store.all(hides=lambda _: False), store.folders):
         with pytest.raises(StorageError, match=r"lists date=\d+.* again and again"):
             listed()
+
+
+def test_a_page_of_a_console_is_no_listing_without_objects(odd: OddS3) -> None:
+    odd.answers = lambda *_: (200, b"<html><title>Console</title></html>")
+
+    store = Store(S3Storage.model_validate(odd.source))
+    for listed in (store.list, lambda: list(store.pages()), store.folders):
+        with pytest.raises(StorageError, match="does not list objects as S3 does"):
+            listed()
+
+
+@pytest.mark.parametrize(("pattern", "text"), [(b"<ETag>.*?</ETag>", b""), *more([(b'<ETag>"', b'<ETag>W/"')])])
+def test_an_object_is_read_without_a_strong_etag_in_its_listing(
+    odd: OddS3, local_world: World, pattern: bytes, text: bytes
+) -> None:
+    local_world.source = {"type": "local", "path": str(Path(local_world.storage["path"]).parent / "landing")}
+    body = Path(local_world.land(NW, sales(1))).read_bytes()
+    local_world.source, odd.objects = odd.source, {GOOD[0]: body}
+    changed(odd, pattern, text)
+
+    local_world.ingest(NW)
+
+    assert local_world.totals() == [1]
+    assert local_world.ingest(NW).row.status == "skipped"
+    (landed,) = local_world.stream.source.list("region=NW/")
+    assert local_world.stream.source.get(landed.key, landed.etag) == body
+    with pytest.raises(SourceChangedError):
+        local_world.stream.source.get(landed.key, "time-20250101T000000")
 
 
 def test_objects_with_odd_names_are_left_out_and_the_others_are_read(
