@@ -31,8 +31,7 @@ from lake_assets.streams.left_out import LeftOutClass, class_of, left_out_text
 from lake_assets.streams.locator import PartitionLocator
 
 MOST_SEEN = 1000  # events in the cursor, to recognize repeated deliveries
-MOST_REMEMBERED = 1000  # reported unmatched keys in the cursor; as many as pending folders
-MOST_WAITING = 500  # folders that are deferred because of too many runs; above that no message is received
+MOST_REMEMBERED = 1000  # reported unmatched keys in the cursor
 MOST_FUTURE = 500  # folders of future partitions in the cursor; the messages of others stay in the queue
 
 
@@ -63,8 +62,7 @@ class QueueCursor:
     stream: str  # see `identity`
     receipts: list[str] = field(default_factory=list)  # of messages that can be deleted once this cursor is stored
     seen: list[int] = field(default_factory=list)  # hashes of the last events, oldest first
-    waiting: list[tuple[str, int]] = field(default_factory=list)  # key and event's hash of each folder deferred by runs
-    future: list[tuple[str, int]] = field(default_factory=list)  # the same of each folder of a future partition
+    future: list[tuple[str, int]] = field(default_factory=list)  # key and event's hash of each folder of a future one
     reported: list[int] = field(default_factory=list)  # hashes of the last reported unmatched keys, oldest first
 
     @classmethod
@@ -77,9 +75,8 @@ class QueueCursor:
     def _of(cls, name: str, state: Mapping[str, Any]) -> "QueueCursor":
         if state["stream"] != name:
             return cls(name)
-        # "told" is the name in the cursors of earlier versions.
-        waiting, future = ([(key, number) for key, number in state[of]] for of in ("waiting", "future"))
-        return cls(name, list(state["receipts"]), list(state["seen"]), waiting, future, list(state["told"]))
+        future = [(key, number) for key, number in state["future"]]
+        return cls(name, list(state["receipts"]), list(state["seen"]), future, list(state["reported"]))
 
     def dump(self) -> str:
         """Return the cursor as a text, for `load`."""
@@ -88,9 +85,8 @@ class QueueCursor:
                 "stream": self.stream,
                 "receipts": self.receipts,
                 "seen": self.seen[-MOST_SEEN:],
-                "waiting": self.waiting,
                 "future": self.future,
-                "told": self.reported[-MOST_REMEMBERED:],
+                "reported": self.reported[-MOST_REMEMBERED:],
             }
         )
 
@@ -106,8 +102,8 @@ def classify(
     """Find the changed partitions in the messages. The order and the repetition of messages make no difference.
 
     When all events of a message are handled, its receipt is added to the cursor, and the next tick deletes the message.
-    A message with a deferred event stays in the queue, which delivers it again, so that the event is not lost with the
-    cursor. A message stays too if it is not a notification, or is of another bucket or prefix.
+    A message with a deferred event stays in the queue, which delivers it again: one of a future partition, and one for
+    which `Requests` has no room. A message stays too if it is not a notification, or is of another bucket or prefix.
 
     The cursor is that of the tick before, without the receipts that were used. `most` is as of `RunPlan`.
     """
@@ -128,26 +124,29 @@ class _Sorting:
         self.seen = set(cursor.seen)
         self.unmatched: list[UnmatchedKey] = []
         self.left_out: dict[str, LeftOutClass] = {}
+        self.left: set[int] = set()  # hashes of the events for which there is no room
         # One event of each folder is enough, because the whole folder is ingested.
-        self.waiting: dict[str, tuple[str, int]] = {}
         self.future: dict[str, tuple[str, int]] = {}
 
     def run(self, messages: Sequence[Message]) -> ScanResult:
         cursor = self.cursor
-        for key, number in [*cursor.waiting, *cursor.future]:
+        for key, number in cursor.future:
             self._add(key, number)
             self._mark_seen(number)
+            if number in self.left:  # its date has begun, and there is no room yet
+                self.left.remove(number)
+                self.future[self._folder(key)] = key, number
         known = 0
         delivered = {message: events for message in messages if (events := self._events(message)) is not None}
         for event in chain.from_iterable(delivered.values()):
             known += event.hash in self.seen
             self._handle(event)
         cursor.receipts += [m.receipt for m, events in delivered.items() if not any(map(self._is_deferred, events))]
-        cursor.waiting, cursor.future = list(self.waiting.values()), list(self.future.values())[:MOST_FUTURE]
+        cursor.future = list(self.future.values())[:MOST_FUTURE]
         # The hashes of the events make the state of a target unique.
         targets = self.run_plan.targets(0)
         unmatched = tuple(self._new(self.unmatched))
-        later = len(self.waiting) + len(self.future)
+        later = len(self.left) + len(self.future)
         summary = (
             f"{self.run_plan.changed}{f', {later:,} deferred' if later else ''} "
             f"({count(len(messages), 'message')} received, {known:,} of their events again)."
@@ -186,7 +185,7 @@ class _Sorting:
         if event.is_removal and self.time_prefix.active_from is not None and not self.time_prefix.is_active(folder):
             return  # old objects expire, and the lake keeps their rows
         self._add(key, event.hash, event.size)
-        if len(self.future) <= MOST_FUTURE or not self._is_deferred(event):
+        if event.hash not in self.left and (len(self.future) <= MOST_FUTURE or not self._is_deferred(event)):
             self._mark_seen(event.hash)
 
     def _mark_seen(self, number: int) -> None:
@@ -195,8 +194,7 @@ class _Sorting:
             self.cursor.seen.append(number)
 
     def _is_deferred(self, event: Event) -> bool:
-        folder = self._folder(event.key.removeprefix(self._start))
-        return folder in self.waiting or folder in self.future
+        return event.hash in self.left or self._folder(event.key.removeprefix(self._start)) in self.future
 
     def _folder(self, key: str) -> str:
         """Return the folder of a key, or its stem; all objects there are ingested together."""
@@ -207,7 +205,7 @@ class _Sorting:
         where = self.locator.find(key)
         if isinstance(where, Partition):
             if not self.run_plan.take([ChangedFolder(key, FolderDigest(number, 1), (self.cells.of(where),), size)]):
-                self.waiting[self._folder(key)] = key, number
+                self.left.add(number)
         elif isinstance(where, FuturePartitionError):
             if number not in self.seen:
                 self.unmatched.append(UnmatchedKey(key, str(deferred(where))))

@@ -1,5 +1,6 @@
 """Notifications of S3, and the state of their sensor; `orchestration/sensors/test_sqs.py` has its ticks."""
 
+import datetime as dt
 import json
 from typing import Any
 
@@ -90,7 +91,7 @@ def test_a_message_that_is_not_a_notification_is_refused_with_a_hint() -> None:
 def test_a_cursor_without_a_field_of_this_version_starts_again() -> None:
     stream = stream_of()
     empty = QueueCursor.load(None, stream)
-    for field in ("stream", "receipts", "seen", "waiting", "future", "told"):
+    for field in ("stream", "receipts", "seen", "future", "reported"):
         state = unpacked(QueueCursor(empty.stream, receipts=["receipt"], seen=[1]).dump(), dict) or {}
         del state[field]
         assert QueueCursor.load(packed(state), stream) == empty, field
@@ -125,3 +126,22 @@ def test_keys_of_one_flat_folder_are_of_the_partitions_in_their_names() -> None:
     removals = [message(f"{day}_NW_0", "ObjectRemoved:Delete") for day in ("2025-02-11", "2026-02-10")]
     after = classify(stream, removals, QueueCursor.load(result.cursor, stream), now=NOW)
     assert [str(target.first) for target in after.targets] == ["region=NW/date=2026-02-10"]
+
+
+def test_a_message_for_which_there_is_no_room_is_handled_when_it_comes_again() -> None:
+    stream = stream_of(files="sales_{date}_{region}.parquet", type="sqs", queue_url="https://sqs.eu.amazonaws.com/1/q")
+    messages = [
+        Message(name, name, body(record("ObjectCreated:Put", key=f"sales_{name}.parquet")).replace("landing", "bucket"))
+        for name in ("2026-02-10_NW", "2026-02-10_SW", "2026-02-12_NW")
+    ]
+    cursor = QueueCursor.load(None, stream)
+
+    first = classify(stream, messages, cursor, most=1, now=NOW)
+    full = classify(stream, messages, QueueCursor.load(first.cursor, stream), most=0, now=NOW + dt.timedelta(2))
+    cursor = QueueCursor.load(full.cursor, stream)
+    second = classify(stream, messages, cursor, most=9, now=NOW + dt.timedelta(2))
+
+    assert [str(target.first) for target in first.targets] == ["region=NW/date=2026-02-10"]
+    assert full.targets == ()
+    assert sorted(str(t.first) for t in second.targets) == ["region=NW/date=2026-02-12", "region=SW/date=2026-02-10"]
+    assert set(cursor.receipts) == {message.receipt for message in messages}

@@ -11,7 +11,7 @@ import dagster as dg
 
 from lake_assets.config.sections import SensorBase, SqsSensor
 from lake_assets.config.storages import AnyStorage, LocalStorage, S3Storage
-from lake_assets.detection.deliveries import MOST_WAITING, QueueCursor, classify
+from lake_assets.detection.deliveries import QueueCursor, classify
 from lake_assets.detection.failures import failed_for_good
 from lake_assets.detection.requests import Requests, Verdict
 from lake_assets.detection.run_plan import RunTarget, ScanResult, runs_of
@@ -132,8 +132,7 @@ def _by_messages(stream: OpenStream, queue: Queue) -> Find:
         if not requests.waits:  # or a reset of the cursor would lose what waits
             queue.delete(cursor.receipts)
             cursor.receipts = []
-        # Messages that are kept count against those that may be received.
-        messages = queue.receive() if len(cursor.waiting) < MOST_WAITING else ()
+        messages = queue.receive() if requests.room else ()
         return classify(stream.config, messages, cursor, most=requests.room)
 
     return find
