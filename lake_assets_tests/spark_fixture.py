@@ -14,6 +14,6 @@ def spark() -> Iterator["SparkSession"]:
     """A local session with two cores and the package's own settings."""
     from lake_assets.spark.session import spark_config, start_session  # noqa: PLC0415 - imports pyspark
 
-    session = start_session(spark_config(cores=2, app_name="lake-assets-tests"))
+    session = start_session(spark_config(app_name="lake-assets-tests", settings={"spark.master": "local[2]"}))
     yield session
     session.stop()

@@ -47,7 +47,7 @@ logging.basicConfig(level=logging.DEBUG)
 # At DEBUG it writes down the wire between Python and the JVM: the pickled tasks, and what they take to the workers.
 logging.getLogger("py4j").setLevel(logging.INFO)
 config = load_config(Path("lake.yaml"))
-spark = start_session(spark_config(cores=2, settings=config.spark.settings))
+spark = start_session(spark_config(settings={"spark.master": "local[2]", **config.spark.settings}))
 ended = {}
 for name, stream in open_streams(config).items():
     try:

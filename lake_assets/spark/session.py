@@ -66,7 +66,6 @@ JVM_OPTIONS = "spark.driver.defaultJavaOptions"  # comes before the user's spark
 
 def spark_config(
     *,
-    cores: int | None = None,
     app_name: str = "lake-assets",
     settings: Mapping[str, str] | None = None,
     transforms: bool = True,
@@ -77,14 +76,13 @@ def spark_config(
     `spark.task.maxFailures` times, by default twice. A Spark Connect server, by `spark.remote` or the environment
     variable `SPARK_REMOTE`, has its own master.
 
-    `cores` is the number of tasks that a local session runs in parallel; all cores of the machine when None. Without
-    `transforms` no row enters the JVM, and a local session's JVM compiles with its quick compiler only, which halves
-    the processor time of its start.
+    Without `transforms` no row enters the JVM, and a local session's JVM compiles with its quick compiler only, which
+    halves the processor time of its start.
     """
     if remote_url(settings or {}):
         return SQL_SETTINGS | dict(settings or {})  # a client sets nothing else of a server
     given = _given()[1]  # Spark reads the others itself
-    master = {"spark.master": given.get("spark.master", f"local[{cores or '*'}]")}
+    master = {"spark.master": given.get("spark.master", "local[*]")}
     config = SQL_SETTINGS | {
         "spark.app.name": app_name,
         "spark.python.worker.reuse": "true",
@@ -107,7 +105,7 @@ def spark_config(
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
             # Adaptive execution joins small ones.
-            "spark.sql.shuffle.partitions": str(2 * (cores or usable_cores())),
+            "spark.sql.shuffle.partitions": str(2 * usable_cores()),
             # Spark's default is a folder in the current directory.
             "spark.sql.warehouse.dir": (cache_folder() / "warehouse").as_uri(),
         }

@@ -28,7 +28,7 @@ partitions = [world.partition(text) for text in sys.argv[2:]]
 with Killed({"spark.master": "local[2]"}).stopped() as sessions:
     errors = [outcome.error for outcome in ingest_all(world.stream, partitions, sessions)]
 failed = [row.status for row in world.ledger()]
-session = start_session(spark_config(cores=2))  # nobody had to stop the other one for it
+session = start_session(spark_config(settings={"spark.master": "local[2]"}))  # nobody had to stop the other one for it
 statuses = [outcome.row.status for outcome in ingest_all(world.stream, partitions, lambda: session)]
 print(json.dumps([[type(error).__name__, str(error)] for error in errors] + [len(starts), failed, statuses]))
 session.stop()

@@ -32,6 +32,17 @@ def test_it_has_the_partitions_snapshots_with_their_rows_before_and_after(world:
     assert {entry.partition for entry in of(world, None)} >= {world.partition(NW).path, world.partition(SW).path}
 
 
+def test_a_clock_that_is_behind_the_newest_snapshot_changes_no_order(local_world: World) -> None:
+    first = ingested(local_world, 1)
+    local_world.execute("UPDATE __ducklake_metadata_lake.ducklake_snapshot SET snapshot_time = '2100-01-01 00:00:00+00'")
+    second = ingested(local_world, 2, 3)
+    assert [entry.snapshot for entry in of(local_world)] == [second, first]
+    assert local_world.totals() == [2, 3]
+    assert local_world.tidy().expired == ()
+    assert back(local_world, first).rows == 1
+    assert local_world.totals() == [1]
+
+
 def test_other_clients_are_in_it_with_their_author(local_world: World) -> None:
     ingested(local_world, 1, 2, 3)
     with local_world.stream.lake.open() as lake:

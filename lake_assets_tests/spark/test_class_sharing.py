@@ -166,7 +166,7 @@ print(place(find_java()).path)
 """
 SESSION = """
 from lake_assets.spark.session import spark_config, start_session
-session = start_session(spark_config(cores=2, settings={"spark.driver.extraJavaOptions": SHARE}))
+session = start_session(spark_config(settings={"spark.master": "local[2]", "spark.driver.extraJavaOptions": SHARE}))
 print(session.range(10).mapInArrow(lambda batches: batches, "id bigint").count())
 """
 

@@ -36,7 +36,6 @@ OF_LOCAL_SESSIONS = {"spark.driver.host", "spark.driver.bindAddress", "spark.sql
     ("given", "expected"),
     [
         ({}, {"spark.master": "local[*, 2]", "spark.python.unix.domain.socket.enabled": "true", **LOOPBACK, **TIMES}),
-        ({"cores": 3}, {"spark.master": "local[3, 2]", "spark.sql.shuffle.partitions": "6"}),
         # A local session tries a failed task again.
         ({"settings": {"spark.master": "local"}}, {"spark.master": "local[1, 2]"}),
         (
@@ -163,7 +162,7 @@ def test_the_settings_reach_the_session_also_a_running_one_and_tasks_run_in_this
     assert {name: spark.conf.get(name) for name in settings} == settings
     assert spark.sparkContext.uiWebUrl is None
     before = spark.conf.get("spark.sql.shuffle.partitions")
-    again = start_session(spark_config(cores=2, settings={"spark.sql.shuffle.partitions": "3"}))
+    again = start_session(spark_config(settings={"spark.master": "local[2]", "spark.sql.shuffle.partitions": "3"}))
     assert again.sparkContext is spark.sparkContext
     assert again.conf.get("spark.sql.shuffle.partitions") == "3"
     spark.conf.set("spark.sql.shuffle.partitions", str(before))
@@ -179,7 +178,7 @@ def test_the_settings_reach_the_session_also_a_running_one_and_tasks_run_in_this
 MAP_IN_ARROW = """
 import sys
 from lake_assets.spark.session import spark_config, start_session
-session = start_session(spark_config(cores=2))
+session = start_session(spark_config(settings={"spark.master": "local[2]"}))
 print(session.range(1000).mapInArrow(lambda batches: batches, "id bigint").selectExpr("sum(id)").collect()[0][0])
 print(session.sparkContext._jvm.System.getProperty("java.home"))
 """

@@ -24,7 +24,7 @@ from lake_assets.spark.session import spark_config, start_session
 
 def session(**settings):
     settings = {"spark." + name.replace("_", "."): value for name, value in settings.items()}
-    return start_session(spark_config(cores=1, settings=settings))
+    return start_session(spark_config(settings={"spark.master": "local[1]", **settings}))
 
 def kill_executor(value):
     with open(f"/proc/{os.getppid()}/stat") as stat:

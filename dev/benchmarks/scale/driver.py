@@ -26,7 +26,7 @@ _FIRST = dt.date(2020, 1, 1)
 
 def driver(folder: Path, say: Callable[[str], None], *, quick: bool) -> list[Grown]:
     """Each size: a first load of so many partitions of one object, a run that finds nothing new, and larger ones."""
-    spark = start_session(spark_config(cores=2, app_name="lake-assets-scale"))
+    spark = start_session(spark_config(app_name="lake-assets-scale", settings={"spark.master": "local[2]"}))
     try:
         costs(folder / "warm", spark, QUICK[-1], 1)
         sizes = QUICK if quick else SIZES
