@@ -34,7 +34,9 @@ def test_it_has_the_partitions_snapshots_with_their_rows_before_and_after(world:
 
 def test_a_clock_that_is_behind_the_newest_snapshot_changes_no_order(local_world: World) -> None:
     first = ingested(local_world, 1)
-    local_world.execute("UPDATE __ducklake_metadata_lake.ducklake_snapshot SET snapshot_time = '2100-01-01 00:00:00+00'")
+    local_world.execute(
+        "UPDATE __ducklake_metadata_lake.ducklake_snapshot SET snapshot_time = '2100-01-01 00:00:00+00'"
+    )
     second = ingested(local_world, 2, 3)
     assert [entry.snapshot for entry in of(local_world)] == [second, first]
     assert local_world.totals() == [2, 3]
