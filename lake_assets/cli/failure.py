@@ -73,11 +73,14 @@ def report_error(error: Exception, *, debug: bool, name: str | None = None) -> N
 def text_of(error: Exception) -> str:
     """Return the printed text of an error, with its notes."""
     notes = " ".join(getattr(error, "__notes__", ()))
-    text = str(error) if isinstance(error, LakeAssetsError) else _bug(error)
+    text = str(error) if isinstance(error, LakeAssetsError) else _unexpected(error)
     return f"{text} {notes}".rstrip()
 
 
-def _bug(error: Exception) -> str:
+def _unexpected(error: Exception) -> str:
+    if isinstance(error, ImportError):
+        file = traceback.extract_tb(error.__traceback__)[-1].filename
+        return f"Python cannot import {error.name or 'a module'} as it is in {file}: {error}: correct PYTHONPATH."
     lines = str(error).strip().splitlines()
     description = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
     return f"{description} (this is a bug of lake-assets: run `lake-assets --debug …` to see where, and report it)"

@@ -13,6 +13,8 @@ RESERVED = re.compile(
     re.DOTALL,
 )
 
+# Folders that a file system has at its root, which may be that of a landing zone; most refuse to be read.
+_OF_THE_SYSTEM = {"lost+found", "System Volume Information", "$RECYCLE.BIN"}
 _ODD = {"", ".", ".."}
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
@@ -60,8 +62,8 @@ def is_reserved(name: str) -> bool:
 
 
 def is_hidden(names: Iterable[str]) -> bool:
-    """Return whether one of these names of folders and objects begins as those that Hive and Spark do not read."""
-    return any(name.startswith(("_", ".")) and "=" not in name for name in names)
+    """Return whether one of these names begins as those that Hive and Spark do not read, or is the file system's."""
+    return any((name.startswith(("_", ".")) and "=" not in name) or name in _OF_THE_SYSTEM for name in names)
 
 
 def is_data(below: Sequence[str], files: str) -> bool:

@@ -130,7 +130,8 @@ def _probe(java: Path, name: str) -> tuple[Path, int, str]:
         raise _UnusableError(f"{name} does not run ({error})") from error
     properties = dict(_PROPERTY.findall(run.stderr))
     if run.returncode or len(properties) != len(_PROPERTY.pattern.split("|")):
-        reason = run.stderr.strip().partition("\n")[0] or f"exit code {run.returncode}"
+        # The first line may name a variable whose options were picked up.
+        reason = "; ".join(run.stderr.strip().splitlines()[:2]) or f"exit code {run.returncode}"
         raise _UnusableError(f"{name} does not run ({reason})")
     # Java 8 calls itself 1.8.
     version = int(properties["java.specification.version"].removeprefix("1."))

@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pyspark
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException, PySparkRuntimeError
 from pyspark.sql import SparkSession
 
@@ -54,6 +54,7 @@ SQL_SETTINGS = {
 Sessions = Callable[[], SparkSession]
 """Returns the Spark session; called only if there is work for Spark."""
 
+_VARIABLES = ("PYSPARK_SUBMIT_ARGS", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "SPARK_LOCAL_DIRS")
 _DEFAULT = re.compile(r"\s*(spark\.[^\s=:]+)\s*[=:\s]\s*(.*?)\s*")  # a line of spark-defaults.conf
 _TEMPORARY = "-Djava.io.tmpdir="
 _CORE = re.compile(r"spark-core_[\d.]+-((\d+\.\d+)\..+)\.jar")
@@ -128,6 +129,13 @@ def _given() -> tuple[Path, Mapping[str, str]]:
     file = Path(os.environ.get("SPARK_CONF_DIR") or Path(home, "conf"), "spark-defaults.conf")
     lines = file.read_text("utf-8", errors="replace").splitlines() if file.is_file() else ()
     return file, {match[1]: match[2] for line in lines if (match := _DEFAULT.fullmatch(line))}
+
+
+def _elsewhere() -> str:
+    """Return where this machine has settings of Spark besides the config, for an error: a file, and variables."""
+    file, given = _given()
+    places = [str(file)] * bool(given) + [name for name in _VARIABLES if os.environ.get(name)]
+    return "".join(f", or in {place}" for place in places)
 
 
 def _refuse_other_spark() -> None:
@@ -225,18 +233,21 @@ def start_session(conf: Mapping[str, str]) -> SparkSession:
         last = "".join(f"\n{line}" for line in getattr(error, "__notes__", ()))
         raise SparkUnavailableError(
             f"Spark's JVM ended while it started, with JAVA_HOME={os.environ['JAVA_HOME']} ({error}):",
-            f"correct `spark` in the config by what it wrote to standard error.{last}",
+            f"correct `spark` in the config by what it wrote to standard error{_elsewhere()}.{last}",
         ) from error
     except (PySparkException, Py4JJavaError) as error:
         if not remote or isinstance(error, Py4JJavaError):
-            file, given = _given()
-            where = f", or in {file}" if given else ""
             raise SparkUnavailableError(
                 f"Spark does not start with its settings: {last_problem(error)}:",
-                f"correct them in the section `spark` of the config{where}.",
+                f"correct them in the section `spark` of the config{_elsewhere()}.",
             ) from error
         end_lost_sessions()  # pyspark would return it again
         raise refused_session(remote, error) from error
+    except (Py4JError, ConnectionError) as error:
+        raise SparkUnavailableError(
+            "Spark's JVM ended while it made the session, and its log is off:",
+            f"set spark.log.level: ERROR, which shows why, and correct `spark` in the config{_elsewhere()}.",
+        ) from error
     if remote:
         limit_retries(session)
     return session

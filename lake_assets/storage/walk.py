@@ -232,7 +232,7 @@ def _files(
     try:
         entries = _entries(root, folder)
     except PermissionError:
-        if hides is None or not hides(folder.split("/")):
+        if not (hides or is_hidden)(folder.split("/")):
             raise
         return
     for key, entry in sorted(entries, key=lambda item: item[0]):

@@ -520,6 +520,9 @@ def a_jvm_that_ends_at_its_start_says_which_setting_is_wrong(local_world: World,
     wrong = {"driver_extraJavaOptions": "-XX:MaxRAM=much"}
     yield partial(ingested, local_world, tmp_path, **wrong), "correct `spark` in the config by what it wrote"
     yield partial(ingested, local_world, tmp_path, **wrong), "MaxRAM=much"
+    shut = partial(ingested, local_world, tmp_path, local_dir="/proc/none")
+    yield shut, "set spark.log.level: ERROR, which shows why, and correct `spark` in the config"
+    yield partial(shut, log_level="ERROR"), "Failed to create local dir in /proc/none"
     ingested(local_world, tmp_path)
     assert local_world.totals() == [1]
     return None

@@ -1,5 +1,6 @@
 """What a user reads of a failure that nobody meant, and the ways to write by `query` that are closed."""
 
+import importlib
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -43,6 +44,17 @@ def test_an_error_that_nobody_meant_says_that_it_is_a_bug(monkeypatch: pytest.Mo
     assert result.exit_code == 1
     assert "Error: ZeroDivisionError: first line about None (this is a bug of lake-assets" in result.stderr
     assert ("Traceback" in result.stderr) is debug
+
+
+def test_a_module_of_another_version_is_named_with_its_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "old.py").write_text("from os import no_such_name")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr("lake_assets.config.load.load_config", lambda _: importlib.import_module("old"))
+
+    text = " ".join(CliRunner().invoke(main, ["validate"]).stderr.split())
+
+    assert text.startswith(f"Error: Python cannot import os as it is in {tmp_path / 'old.py'}: cannot import name 'no_")
+    assert text.endswith(": correct PYTHONPATH.")
 
 
 def test_an_interrupt_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:

