@@ -21,6 +21,7 @@ from lake_assets.cli.run_documents import (
     LeftOutCounts,
     LeftOutDocument,
     PlanDocument,
+    StreamDocument,
     Text,
 )
 from lake_assets.config.models import LakeConfig
@@ -132,13 +133,9 @@ class CheckFinding(Document):
         return cls(name=name, status="failed", description="", named=[], numbers={}, error=error)
 
 
-class CheckDocument(Document):
+class CheckDocument(StreamDocument):
     """The results of a stream's checks."""
 
-    stream: str
-    """Its name."""
-    table: str
-    """With its schema, such as `main.sales`."""
     partitions: list[Text] | None
     """The selected partitions, as paths; null for an audit of the whole table."""
     failed: int

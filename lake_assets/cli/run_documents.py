@@ -53,6 +53,15 @@ class Failure(Document):
         return {"kind": type(error).__name__, "message": message}
 
 
+class StreamDocument(Document):
+    """A document about a stream."""
+
+    stream: str
+    """Its name."""
+    table: str
+    """With its schema, such as `main.sales`."""
+
+
 class PlannedObject(Document):
     """A landed object."""
 
@@ -160,13 +169,9 @@ class LeftOutDocument(Document):
     """Sorted by path."""
 
 
-class PlanDocument(Document):
+class PlanDocument(StreamDocument):
     """What an ingest would do now."""
 
-    stream: str
-    """Its name."""
-    table: str
-    """With its schema, such as `main.sales`."""
     lake: str
     """Its name in the config."""
     mode: Literal["replace", "append", "index"]
@@ -297,13 +302,9 @@ class IngestedPartition(Document):
         )
 
 
-class IngestDocument(Document):
+class IngestDocument(StreamDocument):
     """What a run did. It is printed after an interrupt too, with the partitions that have ended by then."""
 
-    stream: str
-    """Its name."""
-    table: str
-    """With its schema, such as `main.sales`."""
     run: str
     """The run's id, as in the ledger."""
     selected: int
@@ -364,15 +365,11 @@ class IndexIgnored(Document):
         )
 
 
-class IndexRunDocument(Document):
+class IndexRunDocument(StreamDocument):
     """What a run registered. It is printed after an interrupt too, with the partitions that have ended by then."""
 
     action: Literal["index"]
     """Tells this document from those of `--dry-run`, `--check` and `--repair`."""
-    stream: str
-    """Its name."""
-    table: str
-    """With its schema, such as `main.sales`."""
     run: str
     """The run's id, as in the ledger."""
     committed: int
@@ -429,15 +426,11 @@ class IndexPlanPartition(Document):
     """Those that have changed since they were registered."""
 
 
-class IndexPlanDocument(Document):
+class IndexPlanDocument(StreamDocument):
     """What an index would register now, by `--dry-run`."""
 
     action: Literal["dry_run"]
     """Tells this document from the others."""
-    stream: str
-    """Its name."""
-    table: str
-    """With its schema, such as `main.sales`."""
     partitions: list[IndexPlanPartition]
     """Those that were selected, or have landed."""
     ignored: IndexIgnored
@@ -477,15 +470,11 @@ class ChangedObject(Document):
     """What is wrong, and the fix."""
 
 
-class IndexCheckDocument(Document):
+class IndexCheckDocument(StreamDocument):
     """The registered objects compared with the landing zone, by `--check`."""
 
     action: Literal["check"]
     """Tells this document from the others."""
-    stream: str
-    """Its name."""
-    table: str
-    """With its schema, such as `main.sales`."""
     registered: int
     """The number of registered objects."""
     vanished: list[VanishedObject]
@@ -525,15 +514,11 @@ class RepairedPartition(Document):
     """The number of the commit's snapshot."""
 
 
-class IndexRepairDocument(Document):
+class IndexRepairDocument(StreamDocument):
     """What `--repair` did."""
 
     action: Literal["repair"]
     """Tells this document from the others."""
-    stream: str
-    """Its name."""
-    table: str
-    """With its schema, such as `main.sales`."""
     partitions: list[RepairedPartition]
     """Those that were updated."""
     files_removed: int
