@@ -31,7 +31,9 @@ BUSY = 60.0  # seconds that a writer without the lake's lock may hold a catalog
 
 _ROOM = 2**20  # bytes of a disk; with fewer, SQLite's I/O error means that it is full
 # Where DuckDB names what it has asked for, the server of a bucket of AWS, and a request that writes.
-_REQUEST = re.compile(r"(?:reading '|to URL |HTTP [A-Z]+ to '|glob \")(.+?)(?:' in region|: |'|\")")
+_REQUEST = re.compile(
+    r"(?:reading '|to URL |HTTP [A-Z]+ to '|glob \"|open file '|Read to '?)(.+?)(?:' in region|: |'|\"| failed)"
+)
 _HOST = re.compile(r"^(.+?)\.s3[.-][^/]*")
 _WRITTEN = re.compile(r"\bto URL |HTTP (?:PUT|POST) ")
 _NOT_WRITTEN = re.compile(r'file "([^"]+)": No space left on device')
@@ -98,7 +100,7 @@ def _asked(text: str, storages: Iterable[AnyStorage]) -> tuple[AnyStorage | None
         before, root, key = f"{path}/".partition(f"{storage.root.partition('://')[2]}/")
         is_above = f"{storage.root}/".partition("://")[2].startswith(before)  # a listing is of the bucket
         if not isinstance(storage, LocalStorage) and (root or (before and is_above)):
-            return storage, key.rstrip("/")
+            return storage, "" if "*" in key else key.rstrip("/")
     return None, ""
 
 

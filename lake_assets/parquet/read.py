@@ -13,7 +13,7 @@ from lake_assets.parquet.parquet_files import ParquetRows
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.storage_errors import changed_object, storage_error
 from lake_assets.storage.store import Store
-from lake_assets.storage.vendor_errors import meaning_of
+from lake_assets.storage.vendor_errors import Meaning, meaning_of
 
 BATCH_ROWS = 131_072
 _TITLES = {"parquet": "Parquet", "csv": "CSV", "json": "JSON", "orc": "ORC", "avro": "Avro"}
@@ -50,10 +50,11 @@ def readable(storage: AnyStorage, uri: str, form: str = "parquet") -> Iterator[N
     """Turn errors of Arrow into errors that name the object, or the store if that failed."""
     try:
         yield
-    except FileNotFoundError as error:
-        raise changed_object(uri, "vanished") from error
     except (OSError, pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        if getattr(error, "errno", None) is not None or meaning_of(error) is not None:
+        means = meaning_of(error)
+        if means is Meaning.NOT_FOUND:
+            raise changed_object(uri, "vanished") from error
+        if getattr(error, "errno", None) is not None or means is not None:
             mask_error(error, storage)
             refusal = Store(storage).refusal(uri.removeprefix(f"{storage.root}/"))
             raise (refusal or storage_error(error, storage, "read", uri)) from error

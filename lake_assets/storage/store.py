@@ -17,7 +17,14 @@ from obstore.store import HTTPStore
 
 from lake_assets.config.secrets import mask_error
 from lake_assets.config.storages import AnyStorage, LocalStorage, R2Storage, S3Storage, WebStorage
-from lake_assets.errors import AbsentStorageError, LakeAssetsError, SourceError, StorageError, StorageUnreachableError
+from lake_assets.errors import (
+    AbsentStorageError,
+    LakeAssetsError,
+    SourceChangedError,
+    SourceError,
+    StorageError,
+    StorageUnreachableError,
+)
 from lake_assets.layout.names import is_data
 from lake_assets.retrying import Result
 from lake_assets.storage import local, s3, walk, web
@@ -34,7 +41,7 @@ from lake_assets.storage.storage_errors import (
     reason,
     storage_error,
 )
-from lake_assets.storage.vendor_errors import Meaning, may_pass, meaning_of
+from lake_assets.storage.vendor_errors import Meaning, is_absent, may_pass, meaning_of
 
 if TYPE_CHECKING:
     from obstore import Attributes, GetOptions, ObjectMeta
@@ -211,14 +218,16 @@ class Store:
         return s3.checksum(self.storage, key, etag) if isinstance(self.storage, S3Storage | R2Storage) else ""
 
     def refusal(self, key: str) -> LakeAssetsError | None:
-        """Return why S3 does not give an object, which no HEAD and no error of Arrow says; None if it does by both."""
-        if not isinstance(self.storage, S3Storage | R2Storage):
+        """Return why a store does not give an object, which no HEAD or error of Arrow says; None if it does by both."""
+        if isinstance(self.storage, LocalStorage):
             return None
         try:
-            with self._errors("read", key):
+            with self._errors("read", key), suppress(NotSupportedError):
                 obstore.get(self._open(), key, options={"range": (0, 1)}).bytes()
         except LakeAssetsError as error:
-            return error
+            return None if isinstance(error, SourceChangedError) else error
+        if not isinstance(self.storage, S3Storage | R2Storage):
+            return None
         try:
             obstore.head(self._open(), key)
         except ObstoreError as error:
@@ -417,7 +426,7 @@ class Store:
             yield
         except (ObstoreError, OSError, ValueError) as error:
             mask_error(error, self.storage)
-            if operation == "read" and key is not None and isinstance(error, _GONE):
+            if operation == "read" and key is not None and isinstance(error, _GONE) and not is_absent(error):
                 raise self.changed(key) from error
             if (odd := odd_name(error, self.root, None if key is None else self.uri(key))) is not None:
                 raise odd from error

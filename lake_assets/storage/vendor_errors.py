@@ -120,10 +120,11 @@ DELETION: Mapping[int, bool | None] = MappingProxyType(
 """Whether an object is gone after S3's answer to `DELETE` with `If-Match`, by the status; None if S3 does not know
 the condition. 409 is the answer while another request is at work on the same name."""
 
-# Where clients have a server's code: obstore, Arrow of S3, of Azure and of Google. Arrow writes S3's in capitals.
+# Where clients have a server's code: obstore, Arrow of S3 (in capitals), of Azure and of Google, DuckDB of Azure.
 _CODES = re.compile(
     r"<Code>(\w+)</Code>|\(code: (\w+)\)|ExceptionName: (\w+)|AWS Error (?!UNKNOWN|NETWORK_CONNECTION)(\w+)|"
-    r"Azure Error: \[(\w+)\]|google::cloud::Status\((\w+): "
+    r"Azure Error: \[(\w+)\]|google::cloud::Status\((\w+): |"
+    r"failed with (?:code ')?(\w+)'?,? Reason Phrase"
 )
 _WORDS = re.compile(
     r"<Message>(.*?)</Message>|Azure Error: \[\w+\] (.*)|"
@@ -209,6 +210,11 @@ def meaning_of(error: BaseException) -> Meaning | None:
 def may_pass(error: BaseException) -> bool:
     """Return whether the same request may succeed later, which no client decides by itself where it can be told."""
     return meaning_of(error) in (None, Meaning.TRANSIENT)
+
+
+def is_absent(error: BaseException) -> bool:
+    """Return whether the whole bucket or container does not exist."""
+    return meaning_of(error) is Meaning.ABSENT
 
 
 def file_and_number(error: Exception) -> tuple[str | None, int | None]:

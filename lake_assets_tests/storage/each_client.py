@@ -1,11 +1,13 @@
-"""Each client of the product at each verb of S3, on one bucket."""
+"""Each client of the product at each verb of a store, on one bucket."""
 
 from collections.abc import Callable
 from typing import Any, Literal
 
+from pydantic import TypeAdapter
+
 from dev.servers.odd_s3 import etag
 from lake_assets.config.lake import Lake
-from lake_assets.config.storages import S3Storage
+from lake_assets.config.storages import AnyStorage, LakeStorage, S3Storage
 from lake_assets.duckdb_engine import open_engine, without_cache
 from lake_assets.lake.attach import extensions, http_limits, secret_statements
 from lake_assets.lake.failures import translated
@@ -34,14 +36,15 @@ class Clients:
 
     def __init__(self, place: dict[str, Any]) -> None:
         place = {"requests": {"retries": 2, "first_wait": 0.01, "longest_wait": 0.02}} | place
-        storage = S3Storage.model_validate(place)
+        storage: AnyStorage = TypeAdapter(LakeStorage).validate_python({"type": "s3"} | place)
         self._storage, self._store, self._arrow = storage, Store(storage), ArrowStore(storage)
         catalog = {"type": "duckdb", "path": "unused"}
         self._lake = Lake.model_validate({"catalog": catalog, "storage": "/unused"})
         self._lake.note_streams([storage], exports_deltas=False, has_dead_letters=False)
         self._engine = open_engine(extensions(self._lake), http_limits(self._lake))
         self._engine.execute(";".join(secret_statements(self._lake)))
-        self._engine.execute("SET s3_uploader_max_filesize = '50GB'")  # so that its parts have 5 MiB
+        if storage.type == "s3":
+            self._engine.execute("SET s3_uploader_max_filesize = '50GB'")  # so that its parts have 5 MiB
         without_cache(self._engine)
 
     def land(self) -> None:
@@ -62,30 +65,43 @@ class Clients:
             file.read()
 
     def paged(self) -> None:
+        assert isinstance(self._storage, S3Storage)
         with self._store._errors("list"):
             s3.page(self._storage, "", "")
 
     @property
+    def of_azure(self) -> dict[tuple[Verb, str], Callable[[], object]]:
+        """Those of an answer to any request; DuckDB reads no more after a first answer."""
+        known = self.verbs
+        return {cell: known[cell] for cell in known if cell[1] != "boto3" and cell != ("MULTIPART", "DuckDB")}
+
+    @property
     def verbs(self) -> dict[tuple[Verb, str], Callable[[], object]]:
         store, tag = self._store, etag(BODY).strip('"')
-        return {
-            ("LIST", "obstore"): store.list,
+        return of_obstore(store) | {
             ("LIST", "boto3"): self.paged,
             ("LIST", "DuckDB"): lambda: self.duckdb(f"FROM glob('{self._storage.root}/*')"),
-            ("HEAD", "obstore"): lambda: store.find("a"),
             ("HEAD", "Arrow"): self.read,
-            ("GET", "obstore"): lambda: store.get("a", tag),
             ("GET", "Arrow"): self.read,
             ("GET", "DuckDB"): lambda: self.duckdb(f"FROM read_text('{self._storage.root}/a')"),
-            ("PUT", "obstore"): lambda: store.put_own("new", b"x", multipart_above=BIG),
             ("PUT", "Arrow"): lambda: self.written(9),
             ("PUT", "boto3"): lambda: store.tag_unchanged("a", tag, len(BODY), "name", "value"),
             ("PUT", "DuckDB"): lambda: self.duckdb(f"COPY (SELECT 1) TO '{self._storage.root}/new.csv'"),
-            ("MULTIPART", "obstore"): lambda: store.put_own("new", b"x" * BIG, multipart_above=5 * 2**20),
             ("MULTIPART", "Arrow"): lambda: self.written(BIG),
             ("MULTIPART", "DuckDB"): lambda: self.duckdb(
                 f"COPY (SELECT repeat('x', {2**20}) FROM range({BIG // 2**20})) TO '{self._storage.root}/new.csv'"
             ),
-            ("DELETE", "obstore"): lambda: store.delete(("a",)),
             ("DELETE", "boto3"): lambda: store.delete_unchanged("a", tag, len(BODY)),
         }
+
+
+def of_obstore(store: Store) -> dict[tuple[Verb, str], Callable[[], object]]:
+    """The verbs of its client."""
+    return {
+        ("LIST", "obstore"): store.list,
+        ("HEAD", "obstore"): lambda: store.find("a"),
+        ("GET", "obstore"): lambda: store.get("a", etag(BODY).strip('"')),
+        ("PUT", "obstore"): lambda: store.put_own("new", b"x", multipart_above=BIG),
+        ("MULTIPART", "obstore"): lambda: store.put_own("new", b"x" * BIG, multipart_above=5 * 2**20),
+        ("DELETE", "obstore"): lambda: store.delete(("a",)),
+    }

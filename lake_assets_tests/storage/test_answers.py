@@ -1,14 +1,18 @@
-"""An answer of S3 has one meaning at each verb, whichever client gets it."""
+"""An answer of a store has one meaning at each verb, whichever client gets it."""
 
+import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from dev.servers.listener import Listener
 from dev.servers.odd_s3 import OddS3, odd_s3
-from lake_assets.config.storages import S3Storage
+from lake_assets.config.storages import GcsStorage, S3Storage
 from lake_assets.errors import (
     AbsentStorageError,
     LakeAssetsError,
@@ -20,7 +24,7 @@ from lake_assets.errors import (
 )
 from lake_assets.storage.store import Store
 from lake_assets_tests.faults.without_spark import sessions
-from lake_assets_tests.storage.each_client import BODY, METHODS, Clients, Verb
+from lake_assets_tests.storage.each_client import BODY, METHODS, Clients, Verb, of_obstore
 from lake_assets_tests.tiers import more
 from lake_assets_tests.world import NW, World, sales
 
@@ -173,3 +177,87 @@ def test_an_answer_has_one_meaning_at_each_verb_of_each_client(asked: Odd, case:
             if not (is_right and re.search(says, str(error)) and (kind is AWAY or requests <= most)):
                 wrong.append(f"{verb} by {client}, {requests} requests: {type(error).__name__}: {error}")
     assert not wrong, "\n".join(wrong)
+
+
+# A status, a code; what it is an error of, what it says, and the verbs that get such an answer.
+OF_AZURE: dict[str, tuple[int, str, type[LakeAssetsError], str, tuple[Verb, ...]]] = {
+    "archive": (409, "BlobArchived", SourceError, "a is in an archive of .*: restore it", READS),
+    "key": (403, "AuthenticationFailed", WHOLE, "refuses access.*correct account_key", EACH),
+    "right to list": (
+        403,
+        "AuthorizationPermissionMismatch",
+        ONE,
+        "grant the role Storage Blob Data Reader",
+        ("LIST",),
+    ),
+    "right to read": (403, "AuthorizationFailure", ObjectRefusedError, "a was not read: grant the role", READS),
+    "name": (400, "OutOfRangeInput", ONE, "takes no name as long", ("PUT", "MULTIPART")),
+    "full": (507, "InsufficientStorage", WHOLE, "has no space left", ("PUT", "MULTIPART")),
+    "unknown": (418, "Teapot", ONE, f"Teapot.*: {SHOWN}", EACH),
+    "busy": (503, "ServerBusy", AWAY, "cannot be reached", EACH),
+}
+
+
+@pytest.mark.parametrize("case", ["key", "unknown", *more(case for case in OF_AZURE if case not in {"key", "unknown"})])
+def test_an_answer_of_azure_has_one_meaning_at_each_verb_of_each_client(case: str) -> None:
+    status, code, kind, says, verbs = OF_AZURE[case]
+    with closing(Listener(status, answer(code), "application/xml", **{"x-ms-error-code": code})) as listener:
+        account = f"AccountName=retail;BlobEndpoint={listener.url}/retail;AccountKey=QUJD"
+        clients = Clients({"type": "azure", "container": "lake", "connection_string": account})
+        assert wrong(clients.of_azure, verbs, kind, says) == []
+
+
+def test_the_container_that_does_not_exist_is_named_by_each_client() -> None:
+    headers = {"x-ms-error-code": "ContainerNotFound"}
+    with closing(Listener(404, answer("ContainerNotFound"), "application/xml", **headers)) as listener:
+        account = f"AccountName=retail;BlobEndpoint={listener.url}/retail;AccountKey=QUJD"
+        clients = Clients({"type": "azure", "container": "lake", "connection_string": account}).of_azure
+        cells = {cell: clients[cell] for cell in clients if cell[1] == "obstore" or cell == ("LIST", "DuckDB")}
+        assert wrong(cells, ("LIST", "GET", "PUT", "MULTIPART", "DELETE"), AbsentStorageError, "'lake' does not") == []
+
+
+def wrong(
+    cells: dict[tuple[Verb, str], Callable[[], object]],
+    verbs: tuple[Verb, ...],
+    kind: type[LakeAssetsError],
+    says: str,
+) -> list[str]:
+    """What is wrong with the errors of cells."""
+    found = []
+    for (verb, client), work in cells.items():
+        if verb not in verbs:
+            continue
+        try:
+            work()
+        except LakeAssetsError as error:
+            is_right = isinstance(error, kind) and isinstance(error, AWAY) == (kind is AWAY)
+            if is_right and re.search(says, str(error)):
+                continue
+            found.append(f"{verb} by {client}: {type(error).__name__}: {error}")
+        else:
+            found.append(f"{verb} by {client}: nothing")
+    return found
+
+
+OF_GOOGLE: dict[str, tuple[int, type[LakeAssetsError], str, tuple[Verb, ...]]] = {
+    "key": (401, WHOLE, "refuses access.*correct service_account", EACH),
+    "right to list": (403, ONE, "grant storage.objects.list", ("LIST",)),
+    "right to read": (403, ObjectRefusedError, "a was not read: grant storage.objects.get", READS),
+    "unknown": (418, ONE, SHOWN, EACH),
+    "busy": (503, AWAY, "cannot be reached", EACH),
+    "limit": (429, AWAY, "cannot be reached", EACH),
+}
+
+
+@pytest.mark.parametrize("case", OF_GOOGLE)
+def test_an_answer_of_google_has_one_meaning_at_each_verb(case: str, tmp_path: Path) -> None:
+    """Of obstore; the others take no server of one's own, and Arrow's words are told by their status."""
+    status, kind, says, verbs = OF_GOOGLE[case]
+    with closing(Listener(status, b'{"error": {"message": "in words"}}')) as listener:
+        keys = {"gcs_base_url": listener.url, "disable_oauth": True, "client_email": "", "private_key": ""}
+        file = tmp_path / "key.json"
+        file.write_text(json.dumps(keys | {"private_key_id": ""}))
+        requests = {"retries": 1, "first_wait": 0.01, "longest_wait": 0.02}
+        place = {"bucket": "lake", "service_account": str(file), "requests": requests}
+        store = Store(GcsStorage.model_validate(place))
+        assert wrong(of_obstore(store), verbs, kind, says) == []

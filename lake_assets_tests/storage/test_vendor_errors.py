@@ -255,29 +255,6 @@ def test_every_text_is_provoked() -> None:
     }
 
 
-OF_AZURE = {
-    "OutOfRangeInput": (400, Meaning.LONG_NAME),
-    "AuthenticationFailed": (403, Meaning.WRONG_KEY),
-    "AuthorizationFailure": (403, Meaning.REFUSED),
-    "AuthorizationPermissionMismatch": (403, Meaning.REFUSED),
-    "ContainerNotFound": (404, Meaning.ABSENT),
-    "BlobArchived": (409, Meaning.ARCHIVED),
-    "InvalidHeaderValue": (400, Meaning.WRONG_REQUEST),
-}
-
-
-@pytest.mark.parametrize("code", OF_AZURE)
-def test_a_code_of_azure_has_one_meaning_for_both_clients(code: str) -> None:
-    status, means = OF_AZURE[code]
-    with closing(Listener(status, xml(code).encode(), "application/xml")) as listener:
-        account = f"AccountName=retail;BlobEndpoint={listener.url}/retail;AccountKey=QUJD"
-        storage = AzureStorage.model_validate({"container": "lake", "connection_string": account} | NO_RETRY)
-        for read in (lambda: obstore.list(as_obstore(storage)).collect(), lambda: as_arrow(storage).create_dir("lake")):
-            with pytest.raises((OSError, BaseError)) as raised:
-                read()
-            assert meaning_of(raised.value) is means, raised.value
-
-
 @pytest.mark.parametrize(
     ("status", "means"),
     [

@@ -97,6 +97,12 @@ def test_a_server_that_is_away_or_refuses_is_named(tmp_path: Path) -> None:
         read_schema(ArrowStore(zone(web)), "a.parquet")
     with plain_web_server(tmp_path, status=403) as web, pytest.raises(StorageError, match="read public files over"):
         Store(zone(web)).list("", "a.parquet")
+    with (
+        plain_web_server(tmp_path, status=451) as web,
+        pytest.raises(StorageError, match=r"451 .*correct the") as raised,
+    ):
+        read_schema(ArrowStore(zone(web)), "a.parquet")
+    assert not isinstance(raised.value, StorageUnreachableError)
 
 
 def test_a_server_that_tells_of_no_change_is_refused(tmp_path: Path) -> None:
