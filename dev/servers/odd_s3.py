@@ -33,6 +33,7 @@ class OddS3(ThreadingHTTPServer):
         page: how many keys a listing has at most.
         doubles: a page begins with the key that ended the last one, as some stores' pages do.
         answers: is asked first, with the method and the key (empty for a listing); None: the usual answer.
+        other: the URL of another server, to which each request is sent on.
         requests: the methods, keys and headers so far; names of headers are in lower case.
         endpoint: its URL.
     """
@@ -44,7 +45,7 @@ class OddS3(ThreadingHTTPServer):
         self.endpoint = f"http{'s' if context else ''}://127.0.0.1:{self.server_port}"
         self._context = context
         self.objects: dict[str, bytes] = {}
-        self.page, self.doubles = 1000, False
+        self.page, self.doubles, self.other = 1000, False, ""
         self.answers: Callable[[str, str], Answer | None] = lambda *_: None
         self.requests: list[tuple[str, str, dict[str, str]]] = []
         self._parts: dict[str, dict[int, bytes]] = {}
@@ -142,7 +143,9 @@ class _Handler(BaseHTTPRequestHandler):
         asked = dict(parse_qsl(url.query, keep_blank_values=True))
         sent = self._sent()
         self.server.requests.append((self.command, key, {name.lower(): text for name, text in self.headers.items()}))
-        if (answer := self.server.answers(self.command, key)) is not None:
+        if self.server.other:
+            self._send(HTTPStatus.TEMPORARY_REDIRECT, b"elsewhere", Location=f"{self.server.other}{self.path}")
+        elif (answer := self.server.answers(self.command, key)) is not None:
             self._send(*answer)
         elif self.command not in ("GET", "HEAD"):
             status, text, tag = self.server.change(self.command, key, asked, sent)

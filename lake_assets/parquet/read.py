@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import pyarrow as pa
 
 from lake_assets.config.secrets import mask_error, masking
-from lake_assets.config.storages import AnyStorage
+from lake_assets.config.storages import AnyStorage, LocalStorage
 from lake_assets.errors import SourceError
 from lake_assets.escapes import visible_name
 from lake_assets.parquet.parquet_files import ParquetRows
@@ -58,7 +58,8 @@ def readable(storage: AnyStorage, uri: str, form: str = "parquet") -> Iterator[N
             mask_error(error, storage)
             refusal = Store(storage).refusal(uri.removeprefix(f"{storage.root}/"))
             raise (refusal or storage_error(error, storage, "read", uri)) from error
-        raise _damaged(uri, form, error) from error
+        ours = None if isinstance(storage, LocalStorage) else ArrowStore(storage).misled(uri)
+        raise (ours or _damaged(uri, form, error)) from error
 
 
 def _damaged(uri: str, form: str, error: Exception) -> SourceError:

@@ -12,7 +12,9 @@ from pyarrow import fs
 
 from lake_assets.config.secrets import masking
 from lake_assets.config.storages import AnyStorage, LakeStorage, LocalStorage, S3Storage, WebStorage
+from lake_assets.errors import StorageError
 from lake_assets.storage.clients import as_arrow, as_obstore
+from lake_assets.storage.storage_errors import location
 from lake_assets.storage.store import Store
 
 _PART = 10 * 2**20  # bytes, up to which Arrow's client keeps an object of S3 in memory
@@ -41,6 +43,18 @@ class ArrowStore:
             if not isinstance(self._client, fs.FileSystem):
                 return Store(self.storage).open(key)
             return self._client.open_input_file(f"{self._folder}/{key}")
+
+    def misled(self, uri: str) -> StorageError | None:
+        """Return the error for an object whose size Arrow's client takes from a redirection; None if it is right."""
+        key = uri.removeprefix(f"{self.storage.root}/")
+        if not isinstance(self._client, fs.S3FileSystem) or (landed := Store(self.storage).find(key)) is None:
+            return None
+        if self._client.get_file_info(f"{self._folder}/{key}").size == landed.size:
+            return None
+        return StorageError(
+            f"{location(self.storage)} sends requests on to another server, which Arrow's client does not follow:",
+            "correct `endpoint` to the server that answers.",
+        )
 
     def create(self, key: str) -> pa.NativeFile:
         """Return a new object; it is visible only when the stream is closed, except in a local folder.

@@ -81,6 +81,7 @@ CLIENTS = (
     Text("AuthenticationException", Meaning.WRONG_KEY, "Azure's credential chain has no credentials"),
     Text("Unable to locate credentials", Meaning.WRONG_KEY, "boto3's credential chain has no credentials"),
     Text("[Tt]he specified (?:bucket|container) does not", Meaning.ABSENT, "Google has no such bucket"),
+    Text("non-partial response", Meaning.WRONG_REQUEST, "a server ignores the range of a request of obstore"),
     Text(r"AWS Error \[code", Meaning.WRONG_REQUEST, "Arrow has no name for a code of S3, none of which is transient"),
     Text(
         "AWS Error|Azure Error|google::cloud::Status| error for HTTP [A-Z]+ to '",

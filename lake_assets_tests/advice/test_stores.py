@@ -230,6 +230,16 @@ def a_bucket_whose_requester_pays_is_told_who_pays(local_world: World, odd: OddS
 
 
 @case
+def an_endpoint_that_sends_requests_on_is_that_of_the_other_server(local_world: World, odd: OddS3) -> Steps:
+    with odd_s3() as gate:
+        gate.other = odd.endpoint
+        local_world.source = gate.source
+        yield "correct `endpoint` to the server that answers"
+    local_world.source = odd.source
+    return [1]
+
+
+@case
 def an_endpoint_of_a_console_is_corrected(local_world: World, odd: OddS3) -> Steps:
     with odd_s3() as console:
         console.answers = lambda *_: (200, b"<html></html>")

@@ -17,6 +17,7 @@ from lake_assets.errors import (
     AbsentStorageError,
     LakeAssetsError,
     ObjectRefusedError,
+    SourceChangedError,
     SourceError,
     StorageError,
     StorageUnreachableError,
@@ -80,6 +81,15 @@ def test_an_object_that_is_refused_is_not_asked_for_again_to_be_registered(odd: 
 
     asked = [key for method, key, _ in odd.requests if method == "GET" and "a." in key]
     assert len(asked) <= 8  # twice: with seven others, with ever fewer of them, and alone
+
+
+@pytest.mark.parametrize("mode", ["index", *more(["replace"])])
+def test_an_object_that_is_listed_and_gone_is_no_damaged_one(odd: OddS3, local_world: World, mode: str) -> None:
+    local_world.options = {"mode": mode}
+    odd.answers = lambda _, key: (404, b"") if key == KEY.format("a") else None
+
+    with pytest.raises(SourceChangedError, match=r"a\.parquet vanished"):
+        local_world.ingest(NW)
 
 
 def test_a_conflict_of_writers_of_a_key_that_nobody_has_is_tried_again(odd: OddS3) -> None:

@@ -134,6 +134,13 @@ def untrusted(request: pytest.FixtureRequest, client: Callable[[S3Storage], str]
         return client(S3Storage.model_validate(server.source | NO_RETRY))
 
 
+def ignores_ranges(_: pytest.FixtureRequest) -> str:
+    with odd_s3() as server:
+        server.answers = lambda *_: (200, b"12345")
+        client = as_obstore(S3Storage.model_validate(server.source))
+        return failing(lambda: obstore.get_range(client, "a", start=0, end=2))
+
+
 def botos(storage: S3Storage) -> str:
     return failing(lambda: as_boto(storage).list_objects_v2(Bucket=storage.bucket))
 
@@ -209,6 +216,7 @@ def test_a_queue_that_is_not_there_or_refuses_in_xml_says_so(moto: Moto) -> None
 PROVOKED: dict[str, dict[str, Callable[[pytest.FixtureRequest], str] | tuple[Any, ...]]] = {
     "clients": {
         r"InvalidCertificate\(\s*\w+": lambda request: untrusted(request, obstores),
+        "non-partial response": ignores_ranges,
         "SSL peer certificate": lambda request: untrusted(request, arrow) + untrusted(request, duckdbs),
         "CERTIFICATE_VERIFY_FAILED": lambda request: untrusted(request, botos),
         "redirect without LOCATION": lambda _: s3_answers(301, ""),

@@ -29,6 +29,8 @@ from lake_assets.lake.schema.fitting import FileChecker, View, not_held_in
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.layout.partition import Partition
 from lake_assets.storage.manifest import LandedObject
+from lake_assets.storage.storage_errors import changed_object
+from lake_assets.storage.vendor_errors import Meaning, meaning_of
 
 # Footers in one statement. Those of a store are mostly latency, so that many statements run in parallel; those of a
 # local folder are mostly work, and each statement has a cost.
@@ -195,6 +197,8 @@ def _refusal(
 ) -> LakeAssetsError:
     """Return the error of an object that DuckDB cannot read; `otherwise` makes it if the storage is not the cause."""
     mask_error(error, *session.config.indexed)
+    if isinstance(error, duckdb.HTTPException) and meaning_of(error) is Meaning.NOT_FOUND:
+        return changed_object(uri, "vanished")
     if refused := storage_failure(error, session.config.indexed) or _not_held(session, uri, error):
         return refused
     return otherwise(uri, one_line(without_statement(error), 500))
