@@ -10,17 +10,7 @@ from lake_assets.config.catalogs import PostgresCatalog, SqliteCatalog
 from lake_assets.config.lake import Lake
 from lake_assets.duckdb_engine import identifier
 from lake_assets.lake import failures
-from lake_assets.lake.locks import (
-    TIMEOUT,
-    Lock,
-    begin,
-    end,
-    exclusive_access,
-    held,
-    in_transaction,
-    next_transaction,
-    pipelined,
-)
+from lake_assets.lake.locks import TIMEOUT, Lock, begin, end, exclusive_access, held, in_transaction, next_transaction
 from lake_assets.lake.postgres import connect, unreachable_now
 
 WRITER_TURN = 5.0  # seconds that SQLite itself retries a write; `retry.under_lock` retries it for longer
@@ -172,7 +162,7 @@ class Driver:
         acquired: Any = None
         is_last = not in_transaction(connection)
         try:
-            with pipelined(connection):
+            with connection.pipeline():
                 if is_last:
                     begin(connection)
                 if lock is not None:

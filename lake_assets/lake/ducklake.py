@@ -58,16 +58,9 @@ class DuckLake:
     def open(self, *, create: bool = False, read_only: bool = False, shared: bool = True) -> Iterator[LakeSession]:
         """Attach the lake while the block runs. Threads of one process take turns.
 
-        Args:
-            create: create the catalog if it does not exist yet.
-            read_only: refuse statements that write.
-            shared: read a DuckDB-file catalog by the engine of a user's read-only connections, if there are any.
-
-        Raises:
-            NoLakeError: the catalog does not exist, and `create` is not set.
-            CatalogUnreachableError: the catalog's server does not answer.
-            CatalogLockedError: another process, or a connection of a user, holds the catalog for too long.
-            CatalogError: the catalog refuses.
+        With `shared`, a DuckDB-file catalog is read by the engine of a user's read-only connections, if there are any.
+        Raises NoLakeError if there is no catalog and `create` is not set, and CatalogLockedError if another process or
+        a connection of a user holds it for too long.
         """
         if read_only and (reader := self._for_reader()) is not self:
             with reader.open(read_only=True) as session:
@@ -155,8 +148,7 @@ class DuckLake:
     def _session(self, *, create: bool, read_only: bool) -> LakeSession:
         """Return a session that attaches the lake when it is needed, or now if the catalog is not as it should be."""
         attach = partial(self._attach, create=create, read_only=read_only)
-        session = LakeSession(self.config, self._engine or self._new_engine(), attach, self._renewed)
-        self._engine = session.engine
+        session = LakeSession(self.config, self._own_engine(), attach, partial(self._own_engine, new=True))
         version = version_without_attach(self.config, session.driver, is_read_only=read_only)
         if version is None:
             session.driver.close()
@@ -185,8 +177,7 @@ class DuckLake:
 
     def unattached(self) -> LakeSession:
         """Return a session of a lake that does not exist yet, whose engine reads the landing zone."""
-        self._engine = self._engine or self._new_engine()
-        session = LakeSession(self.config, self._engine, partial(self._attach, create=False, read_only=True))
+        session = LakeSession(self.config, self._own_engine(), partial(self._attach, create=False, read_only=True))
         session.unknown_specification = "there is no lake yet"
         return session
 
@@ -244,14 +235,12 @@ class DuckLake:
                     raise self._no_lake() from error
                 self._create(engine, statement)
 
-    def _renewed(self) -> duckdb.DuckDBPyConnection:
-        self._engine = self._new_engine()
+    def _own_engine(self, *, new: bool = False) -> duckdb.DuckDBPyConnection:
+        self._engine = (None if new else self._engine) or self._new_engine()
         return self._engine
 
     def _new_engine(self, name: str = "") -> duckdb.DuckDBPyConnection:
-        statements = secret_statements(
-            self.config
-        )  # first: the extension of MotherDuck does not load without a network
+        statements = secret_statements(self.config)  # first: MotherDuck's extension does not load without a network
         engine = open_engine(extensions(self.config), http_limits(self.config), name)
         with translated(self.config):
             for statement in statements:

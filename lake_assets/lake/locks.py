@@ -98,11 +98,8 @@ FILES_REMOVED = Lock("files", ".files.lock")
 def commit_lock(lake: Lake, timeout: float = TIMEOUT) -> Iterator[None]:
     """Hold the lock of the lake's commits, of a PostgreSQL catalog on a connection of its own.
 
-    A MotherDuck catalog has no lock, only its own check for conflicts and the retry.
-
-    Raises:
-        CatalogLockedError: it is not free within `timeout` seconds.
-        CatalogUnreachableError: the catalog's server is unreachable.
+    A MotherDuck catalog has no lock, only its own check for conflicts and the retry. Raises CatalogLockedError if the
+    lock is not free within `timeout` seconds.
     """
     if isinstance(lake.catalog, PostgresCatalog):
         with connect(lake.catalog, autocommit=True) as connection, held(lake.catalog, connection, COMMITS, timeout):
@@ -123,7 +120,7 @@ def held(
 
     has_locks = in_transaction(connection)
     try:
-        with pipelined(connection):
+        with connection.pipeline():
             if not has_locks:
                 begin(connection)
             lock.ask(connection, timeout)
@@ -145,9 +142,7 @@ def held(
 
 def in_transaction(connection: "psycopg.Connection[Any]") -> bool:
     """Return whether a connection has an open transaction between two statements: one that keeps a lock."""
-    import psycopg  # noqa: PLC0415 - an extra that only lakes on PostgreSQL need
-
-    return connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE
+    return connection.info.transaction_status.name != "IDLE"
 
 
 def begin(connection: "psycopg.Connection[Any]") -> None:
@@ -170,17 +165,6 @@ def next_transaction(connection: "psycopg.Connection[Any]", how: Literal["COMMIT
     """
     connection.execute(f"{how} AND CHAIN".encode())
     connection.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
-
-
-def pipelined(connection: "psycopg.Connection[Any]") -> AbstractContextManager[object]:
-    """Return a block whose statements are sent without waiting for the answers of those before.
-
-    The first answer that is needed is waited for, and the end of the block. With a libpq before version 14 each
-    statement is waited for.
-    """
-    import psycopg  # noqa: PLC0415 - an extra that only lakes on PostgreSQL need
-
-    return connection.pipeline() if psycopg.Pipeline.is_supported() else nullcontext()
 
 
 @contextmanager

@@ -40,11 +40,7 @@ def client_options(catalog: PostgresCatalog) -> dict[str, Any]:
 
 
 def connect(catalog: PostgresCatalog, *, autocommit: bool = False) -> "psycopg.Connection[tuple[Any, ...]]":
-    """Return a new connection; as a context manager it commits or rolls back, and closes.
-
-    Raises:
-        CatalogUnreachableError: the server does not answer, or accepts no connections for now.
-    """
+    """Return a new connection; as a context manager it commits or rolls back, and closes."""
     import psycopg  # noqa: PLC0415 - an extra that only lakes on PostgreSQL need
 
     try:

@@ -238,11 +238,8 @@ class LakeSession:
     def lock(self, lock: Lock) -> Iterator[None]:
         """Hold a lock of the lake, see `locks.py`; a block within may ask for it again.
 
-        That of the files must be acquired before that of commits.
-
-        Raises:
-            CatalogLockedError: it is not free within `locks.TIMEOUT` seconds.
-            CatalogUnreachableError: the catalog's server is unreachable.
+        That of the files must be acquired before that of commits. Raises CatalogLockedError if it is not free within
+        `locks.TIMEOUT` seconds.
         """
         # `DuckLake.open` holds the lock of a DuckDB-file catalog, which one process at a time can open. MotherDuck
         # removes the files that it manages, and has only its own check for conflicts.

@@ -99,8 +99,6 @@ DUCKLAKE = (
 )
 
 _BY_THE_NETWORK = "the network of the client or the server fails so"
-_BY_TLS = "as the text before, on an encrypted connection"
-_BY_TIME = "the server is in that state only for a moment"
 
 POSTGRES = (
     Text("lock timeout", Meaning.LOCKED, "another session holds a table for longer than lock_timeout"),
@@ -140,26 +138,23 @@ POSTGRES = (
     Text("Connection refused", Meaning.AWAY, "nothing listens on the port"),
     Text("Is the server running", Meaning.AWAY, "nothing listens on the port"),
     Text("timeout expired", Meaning.AWAY, "the server does not answer within connect_timeout"),
-    Text("timed out", Meaning.AWAY, _BY_THE_NETWORK, False),
-    Text("No route to host", Meaning.AWAY, _BY_THE_NETWORK, False),
-    Text("Network is unreachable", Meaning.AWAY, _BY_THE_NETWORK, False),
+    Text("timed out|No route to host|Network is unreachable", Meaning.AWAY, _BY_THE_NETWORK, False),
     Text("Temporary failure in name resolution", Meaning.AWAY, _BY_THE_NETWORK, False),
-    Text("Connection reset by peer", Meaning.AWAY, "the server's machine cuts the connection", False),
-    Text("Broken pipe", Meaning.AWAY, "the server's machine cuts the connection", False),
+    Text("Connection reset by peer|Broken pipe", Meaning.AWAY, "the server's machine cuts the connection", False),
     Text("server closed the connection", Meaning.AWAY, "the session's process ends"),
-    Text("connection has been closed unexpectedly", Meaning.AWAY, _BY_TLS, False),
-    Text("SYSCALL error: EOF", Meaning.AWAY, _BY_TLS, False),
+    Text("connection has been closed unexpectedly|SYSCALL error: EOF", Meaning.AWAY, "the same, encrypted", False),
     Text("connection is lost", Meaning.AWAY, "a statement follows on a connection that was lost"),
     Text("no connection to the server", Meaning.AWAY, "a statement follows on a connection that was lost", False),
     Text("could not (?:receive data from|send data to) server", Meaning.AWAY, _BY_THE_NETWORK, False),
     # a pooler's
     Text("query_wait_timeout|no more connections allowed", Meaning.AWAY, "all its sessions are in use", False),
-    Text("server conn crashed|server login has been failing", Meaning.AWAY, "it has lost the server", False),
-    Text("pgbouncer cannot connect to server", Meaning.AWAY, "it has not reached the server", False),
+    Text(
+        "server conn crashed|login has been failing|pgbouncer cannot connect", Meaning.AWAY, "it has no server", False
+    ),
     # the server's
     Text("terminating connection", Meaning.AWAY, "an administrator ends the session, or the server stops"),
     Text("the database system is shutting down", Meaning.AWAY, "the server ends its sessions and accepts no more"),
-    Text("the database system is (?:starting up|not yet accepting|in recovery mode)", Meaning.AWAY, _BY_TIME, False),
+    Text("the database system is (?:starting up|not yet accepting|in recovery)", Meaning.AWAY, "for a moment", False),
     Text("too many clients already", Meaning.AWAY, "max_connections is reached"),
     Text("too many connections for", Meaning.AWAY, "the limit of the role or of the database is reached"),
     Text("remaining connection slots are reserved", Meaning.AWAY, "only superusers may still connect"),

@@ -98,10 +98,8 @@ def _as_os_errors() -> Iterator[None]:
 class BufferedUpload(io.RawIOBase):
     """A new object that is uploaded in parts above a threshold; Arrow's client has a fixed one, of 10 MiB.
 
-    An object up to the threshold is one request when it is closed. Above 10 MiB Arrow's client uploads the parts.
-
-    Args:
-        threshold: in bytes.
+    An object up to the threshold, in bytes, is one request when it is closed. Above 10 MiB Arrow's client uploads the
+    parts.
     """
 
     def __init__(self, store: ArrowStore, key: str, threshold: int) -> None:

@@ -289,12 +289,8 @@ def _plain(value: object) -> object:
 def catalog_transaction(session: LakeSession) -> AbstractContextManager[CatalogDatabase]:
     """Begin a transaction that is committed when the block ends, and rolled back when the block raises.
 
-    The lake's commit lock is held from before it to its end.
-
-    Raises:
-        CatalogLockedError: another process has locked the catalog for `BUSY` seconds, or has the commit lock.
-        CatalogUnreachableError: the catalog's server is away.
-        NotDirectError: the catalog has no database that can be opened beside the extension.
+    The lake's commit lock is held from before it to its end. Raises CatalogLockedError if another process keeps it or
+    the catalog locked, and NotDirectError if no database of the catalog can be opened beside the extension.
     """
     if session.config.inserts_only:
         raise NotDirectError("the lake accepts rows only through INSERT, and no files that were written outside of it")

@@ -20,7 +20,7 @@ from lake_assets.lake.catalog.partition_files import (
     refuse_inlined_rows,
     values_of_files,
 )
-from lake_assets.lake.catalog.snapshots import Snapshot, snapshots_with_rows
+from lake_assets.lake.catalog.snapshots import Snapshot, changes_rows, snapshots_with_rows
 from lake_assets.lake.catalog.table import Key, read_folder
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.layout.hive import HIVE_NULL, escape
@@ -363,7 +363,7 @@ def changed_partitions(
         found = reader.changed([snapshot.number for snapshot in numbers], most)
         hidden = reader.hidden()
     for snapshot in numbers:
-        if snapshot.changes_rows(reader.table_id) and any(snapshot.number in span for span in hidden):
+        if changes_rows(snapshot.changes, reader.table_id) and any(snapshot.number in span for span in hidden):
             found.setdefault(snapshot.number, set()).update(reader.changed_by_duckdb(snapshot.number, most))
     return found
 

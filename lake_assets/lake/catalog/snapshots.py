@@ -10,8 +10,9 @@ from lake_assets.lake.catalog import spec
 from lake_assets.lake.catalog.database import CatalogDatabase, Row
 
 # DuckLake's words for what a snapshot did to a table's rows. A merge of files, a rewrite and a flush change no row.
-ADDED = re.compile(r"^(?:inserted_into_table|inlined_insert|tables_inserted_into)$")
-REMOVED = re.compile(r"^(?:deleted_from_table|inlined_delete|tables_deleted_from)$")
+_CHANGES_ROWS = re.compile(
+    "inserted_into_table|inlined_insert|tables_inserted_into|deleted_from_table|inlined_delete|tables_deleted_from"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +33,6 @@ class Snapshot:
         moment = dt.datetime.fromisoformat(time) if isinstance(time, str) else time
         return cls(number, moment, author, message, extra_info, _changes(changes))
 
-    def changes_rows(self, table_id: int | None, *kinds: re.Pattern[str]) -> bool:
-        """Return whether it changed rows of a table, any when None, by one of `kinds`, or by inserts or deletes."""
-        return _changes_rows(self.changes, table_id, *kinds)
-
 
 _SNAPSHOT = (
     "SELECT s.snapshot_id, s.snapshot_time, c.author, c.commit_message, c.commit_extra_info, c.changes_made "
@@ -48,12 +45,9 @@ def _changes(text: str | None) -> list[tuple[str, str]]:
     return [(kind, what) for kind, _, what in parts]
 
 
-def _changes_rows(changes: Sequence[tuple[str, str]], table_id: int | None, *kinds: re.Pattern[str]) -> bool:
-    return any(
-        (table_id is None or what == str(table_id))
-        and any(pattern.match(kind) for pattern in kinds or (ADDED, REMOVED))
-        for kind, what in changes
-    )
+def changes_rows(changes: Sequence[tuple[str, str]], table_id: int) -> bool:
+    """Return whether the changes of a snapshot insert or delete rows of a table."""
+    return any(what == str(table_id) and _CHANGES_ROWS.fullmatch(kind) for kind, what in changes)
 
 
 def ask_changes(database: CatalogDatabase, since: int) -> Callable[[], list[Sequence[tuple[str, str]]]]:
@@ -85,7 +79,7 @@ def snapshots_with_rows(database: CatalogDatabase, table_id: int) -> list[tuple[
         "WHERE c.changes_made LIKE ? OR c.changes_made LIKE ? ORDER BY c.snapshot_id DESC",
         [f"%:{table_id}", f"%:{table_id},%"],
     )
-    return [(number, before) for number, before, changes in rows if _changes_rows(_changes(changes), table_id)]
+    return [(number, before) for number, before, changes in rows if changes_rows(_changes(changes), table_id)]
 
 
 def snapshot_span(database: CatalogDatabase) -> tuple[int, int]:

@@ -99,44 +99,35 @@ def replace_in_transaction(
     objects.
     """
     with session.commit_lock():
-        return _replace_under_lock(session, change, load, stage)
-
-
-def _replace_under_lock(
-    session: LakeSession,
-    change: Change,
-    load: Callable[[LakeSession, Change], LedgerRow],
-    stage: Callable[[], Change] | None,
-) -> list[LedgerRow]:
-    refuse_other_types(session, [change])
-    refuse_others(session, [change])
-    # DuckLake's own retries accept two overlapping commits if neither delete matched a row: both would add the
-    # partition. Without retries the snapshot's number, which is then known before, makes the catalog refuse any
-    # overlap. The retries of MotherDuck's server cannot be turned off, so there a claim makes it refuse overlaps.
-    if not session.config.is_managed:
-        session.rows("SET ducklake_max_retry_count = 0")
-    bounds = _bounds(session, change.table)
-    with all_threads(session.connection), session.transaction(writes_files=True):
-        if session.config.is_managed:
-            claim(session, change.row)
-        if change.requires.objects is not None:
-            session.current_snapshot()  # the transaction's, from here on
-            refuse_drift(session, [change])
-        loaded = change if stage is None else stage()
-        if change.adds:
-            rows_before = counted_rows(session, change.table, [change.partition])[change.partition]
-        else:
-            ((rows_before,),) = session.rows(*delete_statement(change.table, change.partition))
-        if isinstance(change.new, Written | Staged | Rewrite) and change.new.columns:
-            _refuse_other_columns(session, change, change.new.columns)
-        row = load(session, loaded)
-        snapshot = session.current_snapshot() + 1
-        if change.delta is not None and change.delta.snapshot_id != snapshot:
-            _refuse_overtaken(session)
-        before = of_table(change.table, {change.partition: rows_before})
-        rows = _record(session, [dataclasses.replace(change, row=row)], before, snapshot)
-    _finish(session, change.table, rows[0], bounds)
-    return rows
+        refuse_other_types(session, [change])
+        refuse_others(session, [change])
+        # DuckLake's own retries accept two overlapping commits if neither delete matched a row: both would add the
+        # partition. Without retries the snapshot's number, which is then known before, makes the catalog refuse any
+        # overlap. The retries of MotherDuck's server cannot be turned off, so there a claim makes it refuse overlaps.
+        if not session.config.is_managed:
+            session.rows("SET ducklake_max_retry_count = 0")
+        bounds = _bounds(session, change.table)
+        with all_threads(session.connection), session.transaction(writes_files=True):
+            if session.config.is_managed:
+                claim(session, change.row)
+            if change.requires.objects is not None:
+                session.current_snapshot()  # the transaction's, from here on
+                refuse_drift(session, [change])
+            loaded = change if stage is None else stage()
+            if change.adds:
+                rows_before = counted_rows(session, change.table, [change.partition])[change.partition]
+            else:
+                ((rows_before,),) = session.rows(*delete_statement(change.table, change.partition))
+            if isinstance(change.new, Written | Staged | Rewrite) and change.new.columns:
+                _refuse_other_columns(session, change, change.new.columns)
+            row = load(session, loaded)
+            snapshot = session.current_snapshot() + 1
+            if change.delta is not None and change.delta.snapshot_id != snapshot:
+                _refuse_overtaken(session)
+            before = of_table(change.table, {change.partition: rows_before})
+            rows = _record(session, [dataclasses.replace(change, row=row)], before, snapshot)
+        _finish(session, change.table, rows[0], bounds)
+        return rows
 
 
 def _record(
@@ -180,26 +171,22 @@ def register_by_extension(session: LakeSession, changes: Sequence[Change]) -> li
     refuses one.
     """
     with session.commit_lock():
-        return _register_under_lock(session, changes)
-
-
-def _register_under_lock(session: LakeSession, changes: Sequence[Change]) -> list[LedgerRow]:
-    table, partitions = changes[0].table, [change.partition for change in changes]
-    files = [file for change in changes if isinstance(change.new, Landed) for file in change.new.files]
-    refuse_files(session, table, partitions)
-    session.rows("SET ducklake_max_retry_count = 0")  # as in `replace_in_transaction`
-    current = session.current_snapshot()
-    _refuse_registered(session, table, files)
-    counts = past_table(session, table, partitions[0].columns, partitions, LIVE).live_rows(partitions)
-    bounds = _bounds(session, table)
-    with all_threads(session.connection), session.transaction():
-        if session.current_snapshot() != current:
-            _refuse_overtaken(session)
-        if with_rows := [file for file in files if file.rows]:
-            _add_landed(session, table, with_rows)
-        rows = _record(session, changes, of_table(table, counts), current + 1)
-    _finish(session, table, rows[0], bounds)
-    return rows
+        table, partitions = changes[0].table, [change.partition for change in changes]
+        files = [file for change in changes if isinstance(change.new, Landed) for file in change.new.files]
+        refuse_files(session, table, partitions)
+        session.rows("SET ducklake_max_retry_count = 0")  # as in `replace_in_transaction`
+        current = session.current_snapshot()
+        _refuse_registered(session, table, files)
+        counts = past_table(session, table, partitions[0].columns, partitions, LIVE).live_rows(partitions)
+        bounds = _bounds(session, table)
+        with all_threads(session.connection), session.transaction():
+            if session.current_snapshot() != current:
+                _refuse_overtaken(session)
+            if with_rows := [file for file in files if file.rows]:
+                _add_landed(session, table, with_rows)
+            rows = _record(session, changes, of_table(table, counts), current + 1)
+        _finish(session, table, rows[0], bounds)
+        return rows
 
 
 def _refuse_overtaken(session: LakeSession) -> NoReturn:

@@ -116,11 +116,8 @@ def ask_drift(
 def refuse_other_files(change: Change, files: Collection[PartitionFile]) -> None:
     """Refuse a partition that consists of other files than required, by their ids or by what their names say.
 
-    The first commit of a partition needs no look at the ledger.
-
-    Raises:
-        MarkedFilesError: the partition may be held; `refuse_others` says whether it is.
-        PartitionMovedError: it has other files, or another run has made them meanwhile.
+    The first commit of a partition needs no look at the ledger. Raises PartitionMovedError, or MarkedFilesError if the
+    partition may be held: `refuse_others` says whether it is.
     """
     requires = change.requires
     if (planned := requires.planned) is not None and any(

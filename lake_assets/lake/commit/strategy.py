@@ -144,12 +144,7 @@ def commit(session: LakeSession, changes: Sequence[Change]) -> list[Committed]:
     be made, none is. An error of several changes proves that, unless it is an `UnknownCommitError` or one of `OF_ALL`,
     so the caller can commit each by itself.
 
-    Args:
-        session: an open lake.
-        changes: by one run, with the same kind of new rows, each of another partition of a table; usually one.
-
-    Returns:
-        What was committed, in the order of the changes.
+    The changes are by one run, with the same kind of new rows, each of another partition of a table; usually one.
 
     Raises:
         CommitConflictError: other writers won `commit_retries` times, or one has locked the catalog.

@@ -64,11 +64,7 @@ class Keys:
 class FileChecker:
     """Checks the files of one table. Files of the same shape share the check of their columns.
 
-    Args:
-        session: an open lake, whose engine has the secret of the landing zone.
-        target: the table's other columns.
-        rules: those of the stream, and of the table's columns that are NOT NULL.
-        schema_of: called once for all files of a shape.
+    `target` has the table's other columns, and `schema_of` is called once for all files of a shape.
     """
 
     def __init__(self, session: LakeSession, keys: Keys, target: pa.Schema, rules: Rules, schema_of: SchemaOf) -> None:
