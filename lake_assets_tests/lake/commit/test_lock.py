@@ -46,7 +46,7 @@ from lake_assets_tests.world_fixtures import bucket_on, database_on
 __all__ = ["proxy"]
 
 MOVED_BOUNDS = "UPDATE ducklake_table_column_stats"  # only some commits move the table's bounds
-STATEMENTS = 22  # at most, with those that acquire and release the lock
+STATEMENTS = 23  # at most, with those that acquire and release the lock, and one that sets the search path
 LONG_AFTER = 30.0  # days, when a file without a commit is an orphan
 MOMENT = 0.5  # seconds in which a thread that nothing blocks would have ended
 
