@@ -8,7 +8,6 @@ import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from pathlib import Path
 
 import psutil
 import psycopg
@@ -74,7 +73,7 @@ class Killer:
 
     def kill_run(self) -> None:
         """Kill the process of a run, as soon as there is one."""
-        wait("a run", lambda: bool(self._below_code_server("execute_run")), pause=0.05)
+        wait("a run", lambda: bool(self._below_code_server("execute_run")), 600, pause=0.05)
         for process in self._below_code_server("execute_run")[:1]:
             _end(process)
 
@@ -103,8 +102,9 @@ class Killer:
             os.kill(pid, signal.SIGKILL)
 
     def kill_supervisor(self) -> None:
-        """Kill what starts components again."""
+        """Kill what starts components again; returns when another one does."""
         os.kill(int((self.site.folder / "supervisord.pid").read_text()), signal.SIGKILL)
+        wait("the supervisor", lambda: not self.supervisor.was_killed() and self.supervisor.is_up(), 240)
 
     def stop(self, name: str, seconds: float = STOP_SECONDS) -> None:
         """Stop all processes of a component for a while, as a machine that hangs."""
@@ -136,14 +136,18 @@ class Killer:
                     break
             time.sleep(seconds)
 
-    def fill_disk(self, folder: Path, seconds: float = TAKEN_SECONDS) -> None:
-        """Fill the disk of a folder for a while."""
-        filler = folder / "filler"
+    def fill_disk_of_s3(self, seconds: float = TAKEN_SECONDS) -> None:
+        """Fill the disk of the S3 server for a while, and start it again.
+
+        SeaweedFS never writes again into a part of its folders if their index met a full disk.
+        """
+        filler = self.site.folder / "s3/filler"
         with suppress(OSError), filler.open("ab", buffering=0) as file:
             while True:
                 file.write(bytes(2**12))
         time.sleep(seconds)
         filler.unlink()
+        self.end("s3")
 
     def _tree(self, name: str) -> list[psutil.Process]:
         root = psutil.Process(self.pid(name))

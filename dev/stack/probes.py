@@ -32,9 +32,11 @@ def postgres(site: Site) -> bool:
 
 
 def s3(site: Site) -> bool:
-    """Whether the S3 server lists its buckets."""
+    """Whether the S3 server lists its buckets, and writes an object as soon as there is a bucket for it."""
+    client, bucket = server_of(site).client(), site.environment["DAGSTER_LOGS_BUCKET"]
     try:
-        server_of(site).client().list_buckets()
+        if bucket in {present["Name"] for present in client.list_buckets()["Buckets"]}:
+            client.put_object(Bucket=bucket, Key=".ready", Body=b"1")
     except (BotoCoreError, ClientError):
         return False
     return True

@@ -147,7 +147,7 @@ FAULTS: dict[str, dict[str, Fault]] = {
     "servers": {
         "postgres, five times in a minute": five_times,
         "postgres, all its connections taken for 30 s": Killer.take_connections,
-        "s3, its disk full for 30 s": lambda killer: killer.fill_disk(killer.site.folder / "s3"),
+        "s3, its disk full for 30 s, and started again": Killer.fill_disk_of_s3,
     },
     "stopped": {f"{name}, stopped for 60 s": partial(Killer.stop, name=name) for name in STOPPED},
 }
