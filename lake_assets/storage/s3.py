@@ -43,10 +43,7 @@ def abort_uploads(storage: AnyStorage, prefix: str) -> None:
     """
     if not isinstance(storage, S3Storage | R2Storage):
         return
-    from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415 - boto3 takes its time
-
-    # If this fails, a rule of the bucket's lifecycle removes the parts.
-    with suppress(BotoCoreError, ClientError):
+    with suppress(OSError), _as_os_errors():  # a rule of the bucket's lifecycle removes what is left
         retried(storage, partial(_abort, storage, _whole_key(storage, prefix)))
 
 
@@ -162,10 +159,8 @@ def checksum(storage: S3Storage | R2Storage, key: str, etag: str) -> str:
 
     One of the parts of an upload is left out: the same content in other parts has another one.
     """
-    from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415 - boto3 takes its time
-
     where = {"Bucket": storage.bucket, "Key": _whole_key(storage, key), "IfMatch": f'"{etag}"'}
-    with suppress(BotoCoreError, ClientError):  # then the content is unknown, as in other stores
+    with suppress(OSError), _as_os_errors():  # then the content is unknown, as in other stores
         head = _client(storage).head_object(**where, ChecksumMode="ENABLED")
         if head.get("ChecksumType", "FULL_OBJECT") == "FULL_OBJECT":
             known = (f"{kind}:{head[f'Checksum{kind}']}" for kind in _CHECKSUMS if f"Checksum{kind}" in head)

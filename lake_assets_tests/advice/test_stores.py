@@ -155,7 +155,8 @@ def a_role_that_trusts_nobody_is_corrected(local_world: World, odd: OddS3) -> St
         sts.answers = lambda *_: (200, role_keys())
         local_world.ingest(NW)
         sts.answers = lambda *_: (503, b"")
-        local_world.source |= {"requests": {"retries": 0, "timeout": 59}}  # other clients, without keys
+        requests = {"requests": {"retries": 0, "timeout": 59}}  # other clients, without keys
+        local_world.source = {**local_world.source, **requests}
         yield "correct `sts_endpoint` or `proxy` | storage_errors.py: run it again when it answers"
         sts.answers = lambda *_: (200, role_keys())
         local_world.ingest(NW, force=True)
