@@ -9,8 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
-from botocore.exceptions import ConnectionError as NotConnectedError
+from botocore.exceptions import BotoCoreError, ClientError
 
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.runs import EmrServerless
@@ -21,6 +20,7 @@ from lake_assets.launch.received import Ended, Received
 from lake_assets.remote.bucket import bucket_client, client
 from lake_assets.remote.request import Request
 from lake_assets.remote.supervise import GRACE_SECONDS
+from lake_assets.storage.vendor_errors import may_pass
 
 POLL_SECONDS = 5.0
 CANCEL_SECONDS = 4 * GRACE_SECONDS  # for the application to end a job and its workers
@@ -29,7 +29,6 @@ DRIVER_VARIABLE = "spark.emr-serverless.driverEnv."
 _ENVIRONMENT = "environment"  # the folder of the unpacked archive
 _PYTHON = f"./{_ENVIRONMENT}/bin/python"
 _ENDED = frozenset({"SUCCESS", "FAILED", "CANCELLED"})
-_TRANSIENT = frozenset({"ThrottlingException", "InternalServerException", "ServiceUnavailableException"})
 
 
 def start_parameters(
@@ -161,14 +160,12 @@ class JobDriver:
             return call()
         except ClientError as error:
             text = error.response["Error"]
-            kind = DriverLostError if text["Code"] in _TRANSIENT else LauncherError
-            raise kind(
+            raise (DriverLostError if may_pass(error) else LauncherError)(
                 f"EMR Serverless, application {application}, refuses to {doing} ({text['Code']}: {text['Message']}):",
                 "correct `runs` of the config, or the role's policy, or start the application.",
             ) from error
         except BotoCoreError as error:
-            kind = DriverLostError if isinstance(error, NotConnectedError | HTTPClientError) else LauncherError
-            raise kind(
+            raise (DriverLostError if may_pass(error) else LauncherError)(
                 f"EMR Serverless, application {application}, did not answer a request to {doing} ({error}):",
                 "correct runs.region or the credentials of the credential chain, or run it again when it answers.",
             ) from error

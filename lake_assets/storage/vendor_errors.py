@@ -48,9 +48,9 @@ _BY_CODE = {
     "AuthorizationFailure AuthorizationPermissionMismatch InsufficientAccountPermissions PermissionDenied",
     Meaning.ABSENT: "NoSuchBucket ContainerNotFound NonExistentQueue QueueDoesNotExist",
     Meaning.NOT_FOUND: "NoSuchKey BlobNotFound NotFound",
-    Meaning.TRANSIENT: "SlowDown InternalError InternalFailure ServiceUnavailable Throttling ThrottlingException "
-    "RequestThrottled RequestTimeout OperationAborted ServerBusy OperationTimedOut "
-    "Unavailable DeadlineExceeded Internal ResourceExhausted Aborted",
+    Meaning.TRANSIENT: "SlowDown InternalError InternalFailure InternalServerException ServiceUnavailable "
+    "ServiceUnavailableException Throttling ThrottlingException RequestThrottled RequestTimeout OperationAborted "
+    "ServerBusy OperationTimedOut Unavailable DeadlineExceeded Internal ResourceExhausted Aborted",
 }
 CODES: Mapping[str, Meaning] = MappingProxyType(
     {code.lower(): means for means, codes in _BY_CODE.items() for code in codes.split()}
