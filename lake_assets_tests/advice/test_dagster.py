@@ -124,9 +124,10 @@ def a_run_that_names_no_snapshot_is_given_one_of_the_history(local_world: World)
     first = ingested(local_world, 1)
     ingested(local_world, 2)
     yield partial(restored, local_world), "set it to a number of the history below | set release: true to end a hold"
+    yield partial(restored, local_world, partition="", snapshot=first), "set it to one of the stream | to its key"
     restored(local_world, snapshot=first, hold=True)
     assert local_world.totals() == [1]
-    restored(local_world, release=True)
+    restored(local_world, release=True, partition="2026-02-11|NW")
     return None
 
 
