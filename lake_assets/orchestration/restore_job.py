@@ -6,7 +6,7 @@ import dagster as dg
 from pydantic import Field
 
 from lake_assets.checks.result import Scope
-from lake_assets.errors import LakeAssetsError, PartitionError
+from lake_assets.errors import LakeAssetsError
 from lake_assets.escapes import visible_name
 from lake_assets.history.history_entries import described, history
 from lake_assets.history.restore import Restored, release, restore
@@ -101,7 +101,7 @@ def restore_job(stream: OpenStream, asset: dg.AssetKey) -> dg.JobDefinition:
 def _partition(stream: OpenStream, text: str) -> Partition:
     """Return the partition of a text of the command line, or of a key."""
     if not text:
-        raise PartitionError("partition is missing:", "set it to one of the stream, or to its key.")
+        raise UserFailure("partition is missing: set it to one of the stream, or to its key.")
     if "=" in text:
         return stream.config.partition(text)
     return keys_of(stream).partition(text)
