@@ -197,6 +197,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _send(self, status: int, body: bytes = b"", **headers: str) -> None:
         self.send_response(status)
+        if self.close_connection:  # a client behind a proxy would send its next request there
+            headers["Connection"] = "close"
         for name, text in (headers | {"Content-Length": str(len(body))}).items():
             self.send_header(name, text)
         self.end_headers()

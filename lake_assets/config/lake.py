@@ -10,7 +10,7 @@ from lake_assets.config.catalogs import Catalog, DuckdbCatalog, MotherDuckCatalo
 from lake_assets.config.fields import Identifier
 from lake_assets.config.model import Model
 from lake_assets.config.schedules import Cron, TimeZone
-from lake_assets.config.storages import AnyStorage, GcsStorage, LocalStorage, S3Storage, Storage
+from lake_assets.config.storages import AnyStorage, GcsStorage, LocalStorage, S3Storage, Storage, has_role
 from lake_assets.machine import cache_folder
 
 
@@ -209,7 +209,7 @@ class Lake(Model):
                 )
             if self.is_managed and self.catalog.store_secret:
                 raise ValueError("store_secret stores the keys of storage, and there is none: leave it out")
-            if self.catalog.store_secret and isinstance(self.storage, S3Storage) and self.storage.role_arn:
+            if self.catalog.store_secret and has_role(self.storage):
                 raise ValueError("MotherDuck would store keys of role_arn, which expire: leave store_secret out")
         return self
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self, TypeGuard
 from urllib.parse import SplitResult, urlsplit
 
 from pydantic import (
@@ -122,16 +122,6 @@ class KeyedStorage(RequestedStorage, Keys):
 
 
 @dataclass(frozen=True, slots=True)
-class Role:
-    """A role of AWS that the clients of a bucket assume by its keys, or by the credential chain."""
-
-    arn: str
-    external_id: str | None
-    session: str
-    endpoint: str | None  # URL of the server that gives its keys; None for AWS
-
-
-@dataclass(frozen=True, slots=True)
 class S3Access:
     """A server of S3's protocol and the keys for it; without keys, the credential chain or unsigned requests."""
 
@@ -143,7 +133,6 @@ class S3Access:
     key_id: str | None
     secret: str | None = field(repr=False)
     token: str | None = field(repr=False)
-    role: Role | None = None
 
 
 class S3ProtocolStorage(KeyedStorage, TemporaryKeys):
@@ -239,16 +228,18 @@ class S3Storage(S3ProtocolStorage):
         """Server and keys; it has secrets."""
         is_of_aws = self.endpoint is None and "." not in self.bucket  # whose certificate is of names without dots
         is_virtual = is_of_aws if self.addressing is None else self.addressing == "virtual"
-        return S3Access(
-            self.endpoint, self.region, self.anonymous, is_virtual, self.requester_pays, *self.keys, self._role
-        )
+        return S3Access(self.endpoint, self.region, self.anonymous, is_virtual, self.requester_pays, *self.keys)
 
     @property
-    def _role(self) -> Role | None:
-        if self.role_arn is None:
-            return None
-        own = None if _OF_AWS.search(urlsplit(self.endpoint or _AWS).hostname or "") else self.endpoint
-        return Role(self.role_arn, self.external_id, self.session_name, self.sts_endpoint or own)
+    def sts(self) -> str | None:
+        """URL of the server that gives the keys of the role; None for AWS's."""
+        is_of_aws = _OF_AWS.search(urlsplit(self.endpoint or _AWS).hostname or "")
+        return self.sts_endpoint or (None if is_of_aws else self.endpoint)
+
+
+def has_role(storage: object) -> TypeGuard[S3Storage]:
+    """Return whether the clients of a storage assume a role, whose keys expire."""
+    return isinstance(storage, S3Storage) and storage.role_arn is not None
 
 
 class R2Storage(S3ProtocolStorage):

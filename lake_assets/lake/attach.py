@@ -24,6 +24,7 @@ from lake_assets.config.storages import (
     LocalStorage,
     R2Storage,
     S3Storage,
+    has_role,
 )
 from lake_assets.duckdb_engine import HttpLimits, identifier, literal
 from lake_assets.errors import ConfigError
@@ -65,11 +66,6 @@ def extensions(lake: Lake) -> tuple[str, ...]:
 def chained(lake: Lake) -> tuple[str, ...]:
     """Return the roots of the storages for which DuckDB uses AWS's credential chain."""
     return tuple(dict.fromkeys(storage.root for storage in lake.storages if _uses_chain(storage)))
-
-
-def has_role(lake: Lake) -> bool:
-    """Return whether DuckDB gets keys of a role, which expire."""
-    return any(isinstance(storage, S3Storage) and storage.role_arn for storage in lake.storages)
 
 
 def http_limits(lake: Lake) -> HttpLimits:
@@ -221,7 +217,7 @@ def _postgres(catalog: PostgresCatalog) -> dict[str, str]:
 
 def _uses_chain(storage: AnyStorage) -> bool:
     """Return whether DuckDB uses AWS's credential chain for the storage's keys."""
-    has_others = isinstance(storage, S3Storage) and bool(storage.anonymous or storage.role_arn)
+    has_others = has_role(storage) or (isinstance(storage, S3Storage) and storage.anonymous)
     return isinstance(storage, KeyedStorage) and storage.key_id is None and not has_others
 
 

@@ -17,7 +17,7 @@ from lake_assets.config.uris import bucket_and_key
 from lake_assets.errors import DriverLostError, LauncherError
 from lake_assets.launch.pipes import BucketMessages
 from lake_assets.launch.received import Ended, Received
-from lake_assets.remote.bucket import bucket_client, client
+from lake_assets.remote.bucket import client
 from lake_assets.remote.request import Request
 from lake_assets.remote.supervise import GRACE_SECONDS
 from lake_assets.storage.vendor_errors import may_pass
@@ -140,7 +140,7 @@ class JobDriver:
         bucket, prefix = bucket_and_key(folder)
         for name in ("stdout", "stderr"):
             try:
-                body = bucket_client().get_object(Bucket=bucket, Key=f"{prefix}/{name}.gz")["Body"].read()
+                body = client("s3").get_object(Bucket=bucket, Key=f"{prefix}/{name}.gz")["Body"].read()
                 for line in gzip.decompress(body).decode(errors="replace").splitlines():
                     self._received.output(line)
             except (ClientError, BotoCoreError, OSError, EOFError) as error:

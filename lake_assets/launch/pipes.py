@@ -20,7 +20,7 @@ from dagster_pipes import (
 
 from lake_assets.config.uris import bucket_and_key
 from lake_assets.launch.received import Received
-from lake_assets.remote.bucket import bucket_client, read_text, unreachable
+from lake_assets.remote.bucket import client, read_text, unreachable
 from lake_assets.remote.request import Request
 
 
@@ -101,7 +101,7 @@ class BucketMessages:
         self._folder = folder
         self._bucket, prefix = bucket_and_key(folder)
         self._prefix = "/".join(filter(None, [prefix, uuid.uuid4().hex]))
-        self._client = bucket_client()
+        self._client = client("s3")
         self._next = 1
 
     @contextmanager

@@ -22,11 +22,6 @@ def client(service: str, region: str | None = None) -> Any:  # noqa: ANN401 - bo
     return boto_client(service, Reached.model_validate(way), config, session, region_name=region)
 
 
-def bucket_client() -> Any:  # noqa: ANN401 - boto3 has no types
-    """Return a client of S3 with the credentials of the environment."""
-    return client("s3")
-
-
 def read_text(client: Any, bucket: str, key: str) -> str | None:  # noqa: ANN401 - boto3 has no types
     """Return the text of an object; None if it does not exist. Other errors are boto3's."""
     try:

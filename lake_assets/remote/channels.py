@@ -37,6 +37,6 @@ def _message_writer(parameters: Any) -> "PipesMessageWriter[Any]":  # noqa: ANN4
 
 
 def _s3() -> Any:  # noqa: ANN401 - boto3 has no types
-    from lake_assets.remote.bucket import bucket_client  # noqa: PLC0415 - imports boto3, and only some launchers use it
+    from lake_assets.remote.bucket import client  # noqa: PLC0415 - imports boto3, and only some launchers use it
 
-    return bucket_client()
+    return client("s3")

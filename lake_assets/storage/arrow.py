@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from lake_assets.config.secrets import masking
-from lake_assets.config.storages import AnyStorage, LakeStorage, LocalStorage, S3Storage, WebStorage
+from lake_assets.config.storages import AnyStorage, LakeStorage, LocalStorage, S3Storage, WebStorage, has_role
 from lake_assets.errors import StorageError
 from lake_assets.storage.clients import as_arrow, as_obstore
 from lake_assets.storage.storage_errors import location
@@ -80,8 +80,8 @@ class ArrowStore:
 
 def _is_arrows(storage: AnyStorage) -> TypeGuard[LakeStorage]:
     """Return whether Arrow has a client for a storage; none says that the requester pays, or renews a role's keys."""
-    is_others = isinstance(storage, S3Storage) and (storage.requester_pays or storage.role_arn)
-    return not isinstance(storage, WebStorage) and not is_others
+    is_others = isinstance(storage, WebStorage) or has_role(storage)
+    return not is_others and not (isinstance(storage, S3Storage) and storage.requester_pays)
 
 
 @contextmanager

@@ -29,6 +29,7 @@ from lake_assets.config.storages import (
     R2Storage,
     S3Storage,
     WebStorage,
+    has_role,
 )
 from lake_assets.errors import StorageError
 from lake_assets.retrying import doublings
@@ -73,7 +74,7 @@ def as_obstore(storage: AnyStorage) -> Client:
     access = storage.access
     if access.is_anonymous:
         options["skip_signature"] = True
-    elif access.role or access.key_id is None:
+    elif has_role(storage) or access.key_id is None:
         options["credential_provider"] = _aws_chain(storage)
     else:
         options |= {"access_key_id": access.key_id, "secret_access_key": access.secret}
@@ -132,7 +133,7 @@ def _aws_chain(storage: S3Storage | R2Storage) -> object:
     from obstore.auth.boto3 import Boto3CredentialProvider  # noqa: PLC0415 - boto3 takes its time
 
     try:
-        provider = Boto3CredentialProvider(assumed(storage) if storage.access.role else None, ttl=_FRESH)
+        provider = Boto3CredentialProvider(assumed(storage) if has_role(storage) else None, ttl=_FRESH)
     except ValueError as error:
         raise no_credentials(storage.root) from error
     provider.config = {}  # the region is the storage's, not the profile's
@@ -140,7 +141,7 @@ def _aws_chain(storage: S3Storage | R2Storage) -> object:
 
 
 @lru_cache(maxsize=8)
-def assumed(storage: S3Storage | R2Storage) -> Any:  # noqa: ANN401 - boto3 has no types
+def assumed(storage: S3Storage) -> Any:  # noqa: ANN401 - boto3 has no types
     """Return boto3's session with the keys of a storage's role, which it renews; raises StorageError without them.
 
     Keys that it gives are valid for 20 minutes at least, if the server gives them for that long.
@@ -151,17 +152,15 @@ def assumed(storage: S3Storage | R2Storage) -> Any:  # noqa: ANN401 - boto3 has 
     from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415
     from botocore.session import Session  # noqa: PLC0415
 
-    access, requests = storage.access, storage.requests
-    role = access.role
-    assert role is not None, "the storage has a role"  # noqa: S101 - the callers' duty
+    requests = storage.requests
     retries = {"total_max_attempts": requests.retries + 1, "mode": "standard"}
     config = Config(retries=retries, connect_timeout=requests.connect_timeout, read_timeout=requests.timeout)
-    own = boto3.session.Session(access.key_id, access.secret, access.token)
-    request = {"RoleArn": role.arn, "RoleSessionName": role.session}
-    request |= {"ExternalId": role.external_id} if role.external_id else {}
+    own = boto3.session.Session(*storage.keys)
+    request = {"RoleArn": storage.role_arn, "RoleSessionName": storage.session_name}
+    request |= {"ExternalId": storage.external_id} if storage.external_id else {}
 
     def renewed() -> dict[str, str]:
-        sts = boto_client("sts", storage, config, own, region_name=access.region, endpoint_url=role.endpoint)
+        sts = boto_client("sts", storage, config, own, region_name=storage.region, endpoint_url=storage.sts)
         keys = sts.assume_role(**request)["Credentials"]
         of_boto = {"access_key": "AccessKeyId", "secret_key": "SecretAccessKey", "token": "SessionToken"}
         return {name: keys[key] for name, key in of_boto.items()} | {"expiry_time": keys["Expiration"].isoformat()}
@@ -172,7 +171,7 @@ def assumed(storage: S3Storage | R2Storage) -> Any:  # noqa: ANN401 - boto3 has 
             renewed(), renewed, "role", advisory_timeout=_RENEWED, mandatory_timeout=_RENEWED
         )
     except (ClientError, BotoCoreError) as error:
-        raise no_role(error, storage, role.arn) from error
+        raise no_role(error, storage) from error
     return boto3.session.Session(botocore_session=session)
 
 
@@ -284,7 +283,7 @@ def as_boto(storage: S3Storage | R2Storage, *, seconds: float = 0) -> Any:  # no
         ignore_configured_endpoint_urls=True,  # those of the environment
         **({"signature_version": UNSIGNED} if access.is_anonymous else {}),
     )
-    session = assumed(storage) if access.role else Session(access.key_id, access.secret, access.token)
+    session = assumed(storage) if has_role(storage) else Session(*storage.keys)
     client = boto_client("s3", storage, config, session, endpoint_url=access.endpoint, region_name=access.region)
     if storage.checksums == "when_required":
         client.meta.events.register("before-call.s3.PutObjectTagging", _sum)
@@ -336,7 +335,7 @@ def as_duckdb_secret(storage: AnyStorage) -> dict[str, str]:
     # Type s3 for R2 too, because its URIs are S3's: DuckDB prefers any secret of type s3 to one of type r2, also a
     # secret that the user has stored for other buckets.
     options = {"TYPE": "s3", "SCOPE": _quoted(f"s3://{storage.bucket}")}
-    keys = assumed(storage).get_credentials().get_frozen_credentials() if access.role else storage.keys
+    keys = assumed(storage).get_credentials().get_frozen_credentials() if has_role(storage) else storage.keys
     options |= {} if access.is_anonymous else _duckdb_keys(*keys[:3])
     options["REGION"] = _quoted(access.region)
     if access.endpoint is not None:

@@ -227,18 +227,18 @@ def no_credentials(*roots: str) -> StorageError:
     )
 
 
-def no_role(error: Exception, storage: AnyStorage, arn: str) -> LakeAssetsError:
+def no_role(error: Exception, storage: S3Storage) -> LakeAssetsError:
     """Return the error for a role that the clients of a storage cannot assume."""
     match means := meaning_of(error):
         case Meaning.UNTRUSTED | Meaning.WRONG_CLOCK:
             return _whole(means, error, storage, None) or no_answer(error, storage)
         case Meaning.TRANSIENT | None:
             return StorageUnreachableError(
-                f"no server gives the keys of the role {arn}, of {storage.root}: {reason(error)}:",
+                f"no server gives the keys of the role {storage.role_arn}, of {storage.root}: {reason(error)}:",
                 "correct `sts_endpoint` or `proxy` of the storage, or run it again when it answers.",
             )
     return WholeStorageError(
-        f"the role {arn} of {storage.root} cannot be assumed: {reason(error)}:",
+        f"the role {storage.role_arn} of {storage.root} cannot be assumed: {reason(error)}:",
         "let the role trust the user of the storage's keys, grant this user sts:AssumeRole, or correct role_arn and "
         "external_id.",
     )
