@@ -38,6 +38,7 @@ _TORN = (
     "let a user who may write it run `lake-assets report`, which restores it after a checkpoint in which a process has "
     "died; if the error remains, restore a backup by `lake-assets catalog restore --replace`."
 )
+_ELSEWHERE = "run it in a folder that exists."
 _FEWER_COLUMNS = f"leave columns out by omit: true in `columns`, or {_NOT_INLINED}."
 
 SQLITE = (
@@ -64,6 +65,7 @@ DUCKDB = (
     Text("Corrupt database file", Meaning.REJECTED, "a process has died in a checkpoint", False, _TORN),
     Text('Cannot open file "[^"]+": No such file', Meaning.REJECTED, "a file of a table is gone", False, _LOST),
     Text("error reading '[^']+'.* \\(HTTP 404 ", Meaning.REJECTED, "the same of a table in a bucket", False, _LOST),
+    Text("Could not get working directory", Meaning.REJECTED, "the current folder is gone", False, _ELSEWHERE),
     Text("No space left on device", Meaning.FULL, "the disk of the catalog or of a data file is full", False),
     Text("Unable to connect to Postgres", Meaning.NOT_CONNECTED, "a connection to the catalog's server fails"),
     Text("Secret Validation Failure", Meaning.NO_CREDENTIALS, "the credential chain has no credentials"),

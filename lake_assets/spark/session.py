@@ -102,7 +102,7 @@ def spark_config(
     if config["spark.master"].startswith("local"):
         config["spark.master"] = _with_tries(config["spark.master"], config.get("spark.task.maxFailures", TASK_TRIES))
         local = {
-            # Avoids questions of a firewall, and a host name that cannot be resolved.
+            # Avoids questions of a firewall.
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
             # Adaptive execution joins small ones.
@@ -194,6 +194,8 @@ def prepare_environment(conf: Mapping[str, str] | None = None) -> Java | None:
     if "PYSPARK_GATEWAY_PORT" in os.environ or (remote and not is_local(remote)):
         return None
     _refuse_other_spark()
+    if conf.get("spark.master", "").startswith("local"):  # else the JVM ends where the host's name cannot be resolved
+        os.environ.setdefault("SPARK_LOCAL_HOSTNAME", "localhost")
     if locale.getencoding().lower() != "utf-8":  # else the JVM cannot name files with other letters than English ones
         os.environ["LC_ALL"] = "C.UTF-8"
     java = find_java()

@@ -126,7 +126,7 @@ def storage_error(
             )
         case Meaning.LONG_NAME:
             return StorageError(
-                f"{place} takes no name as long as that of {named}, which was not {_DONE[operation]}:",
+                f"{place} takes no name as long as that of {named or 'the partition'}, which was not {_DONE[operation]}:",
                 "shorten the partition's value; a folder takes 255 bytes a name, and a bucket 1,024 for a whole key.",
             )
         case Meaning.REFUSED:

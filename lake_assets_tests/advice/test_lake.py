@@ -29,6 +29,7 @@ from lake_assets.lake.attach import secret_statements
 from lake_assets.lake.catalog import spec
 from lake_assets.lake.catalog.backup import make_backup
 from lake_assets.lake.commit import insert
+from lake_assets.lake.confined import open_confined
 from lake_assets.lake.session import LakeSession
 from lake_assets.landing.writer import LandingWriter
 from lake_assets_tests.advice.cases import Case, Cases, Steps, command, follow
@@ -142,6 +143,25 @@ def a_folder_of_the_lake_is_created(local_world: World, tmp_path: Path) -> Steps
     assert local_world.totals() == [1]
     local_world.catalog["path"] = str(tmp_path / "catalog.sqlite")
     opened()
+    return [1]
+
+
+@case
+def a_query_is_run_in_a_folder_that_exists(
+    local_world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Steps:
+    local_world.commit(NW, 1)
+
+    def query() -> None:
+        with open_confined(local_world.stream.lake):
+            pass
+
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    yield query, "run it in a folder that exists"
+    monkeypatch.chdir(tmp_path)
+    query()
     return [1]
 
 

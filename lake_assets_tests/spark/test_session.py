@@ -110,6 +110,14 @@ def test_a_spark_that_does_not_start_names_each_place_of_settings(monkeypatch: p
         start_session({})
 
 
+def test_a_local_session_does_not_ask_for_the_name_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    for master, name in (("spark://host:7077", None), ("local[2]", "localhost")):
+        monkeypatch.setenv("SPARK_LOCAL_HOSTNAME", "")  # so that it is restored
+        monkeypatch.delenv("SPARK_LOCAL_HOSTNAME")
+        prepare_environment({"spark.master": master})
+        assert os.environ.get("SPARK_LOCAL_HOSTNAME") == name
+
+
 def test_the_jvm_names_files_in_utf_8_in_any_locale(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LC_ALL", "C")
     monkeypatch.setattr("locale.getencoding", lambda: "UTF-8")
