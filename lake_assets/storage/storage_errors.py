@@ -125,8 +125,9 @@ def storage_error(
                 "restore it there and ingest the partition with --force, or let the stream's `files` leave it out.",
             )
         case Meaning.LONG_NAME:
+            long = named or "the partition"
             return StorageError(
-                f"{place} takes no name as long as that of {named or 'the partition'}, which was not {_DONE[operation]}:",
+                f"{place} takes no name as long as that of {long}, which was not {_DONE[operation]}:",
                 "shorten the partition's value; a folder takes 255 bytes a name, and a bucket 1,024 for a whole key.",
             )
         case Meaning.REFUSED:
