@@ -1,5 +1,6 @@
 """Objects of a bucket that may be listed and not read: each is named, with the right that is missing, in every job."""
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -26,9 +27,10 @@ __all__ = ["sessions"]
 
 KEY = "region=NW/date=2026-02-11/batch_1.parquet"
 NAME = KEY.rpartition("/")[2]
-READ = f"some/prefix/{KEY} was not read: grant s3:GetObject"
-WRITE = "new.parquet was not written: grant s3:PutObject"
-DELETE = f"{KEY} was not deleted: grant s3:DeleteObject"
+SAID = r" \(AccessDenied: Access Denied\)"  # by the server
+READ = f"some/prefix/{KEY} was not read{SAID}: grant s3:GetObject"
+WRITE = f"new.parquet was not written{SAID}: grant s3:PutObject"
+DELETE = f"{KEY} was not deleted( [(].*[)])?: grant s3:DeleteObject"
 
 
 @pytest.fixture(autouse=True)
@@ -63,7 +65,7 @@ def is_told(error: BaseException | None, world: World) -> bool:
     """Whether it names the object and the right, and does not blame the whole bucket, the object or the network."""
     text = str(error)
     assert isinstance(error, ObjectRefusedError)
-    assert f"refuses access: s3://{world.source['bucket']}/some/prefix/{KEY} was not read: grant s3:GetObject" in text
+    assert re.search(f"refuses access: s3://{world.source['bucket']}/{READ}", text)
     assert "land it again" not in text
     return True
 
@@ -89,12 +91,12 @@ def test_the_object_and_the_right_are_named(denied: World, do: Callable[[AnyStor
     with pytest.raises(StorageError) as raised:
         do(denied.config.streams["sales"].source)
 
-    assert right in str(raised.value)
+    assert re.search(right, str(raised.value))
     assert not isinstance(raised.value, StorageUnreachableError)
 
 
 def test_a_wrong_key_is_no_missing_right(s3: S3Server) -> None:
-    with pytest.raises(StorageError, match="was not read: correct key_id and secret") as raised:
+    with pytest.raises(StorageError, match=r"was not read \(Signature.*\): correct key_id and secret") as raised:
         Store(S3Storage.model_validate(bucket_on(s3) | {"secret": "wrong"})).get(KEY, "etag")
     assert "s3:GetObject" not in str(raised.value)
 
@@ -165,7 +167,7 @@ def test_a_landing_names_the_object_that_it_may_not_write(s3: S3Server) -> None:
     location = by_user(s3, bucket_on(s3), "reader")
 
     with (
-        pytest.raises(LakeAssetsError, match=r"/.*\.parquet was not written: grant s3:PutObject"),
+        pytest.raises(LakeAssetsError, match=rf"/.*\.parquet was not written{SAID}: grant s3:PutObject"),
         LandingWriter("sales", stream_of(location)) as writer,
     ):
         writer.write(rows(0, 1))

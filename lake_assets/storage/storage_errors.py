@@ -131,7 +131,7 @@ def storage_error(
                 "shorten the partition's value; a folder takes 255 bytes a name, and a bucket 1,024 for a whole key.",
             )
         case Meaning.REFUSED:
-            return _refused(storage, operation, uri, refusing)
+            return _refused(error, storage, operation, uri, refusing)
         case Meaning.NOT_FOUND if not uri:
             return StorageError(f"{storage.root} was removed while it was read:", "run it again.")
         case Meaning.TRANSIENT:
@@ -148,17 +148,17 @@ def _whole(
     means: Meaning | None, error: Exception, storage: AnyStorage, undone: str | None
 ) -> WholeStorageError | None:
     """Return the error that every request to the storage would have; None for another one."""
-    place, more = location(storage), f": {undone}" if undone else ""
+    place, more, own = location(storage), f": {undone}" if undone else "", _own_words(error)
     match means:
         case Meaning.OTHER_REGION:
             region = _REGION.search(f"{error} {getattr(error, 'body', '')}")
             return WholeStorageError(
-                f"the bucket of {storage.root} is in another region{f': {region[1]}' if region else ''}:",
+                f"the bucket of {storage.root} is in another region{f': {region[1]}' if region else ''}{own}:",
                 "set `region` of the storage to that of its bucket.",
             )
         case Meaning.WRONG_CLOCK:
             return WholeStorageError(
-                f"{place} refuses requests with the time of this machine, whose clock is wrong:",
+                f"{place} refuses requests with the time of this machine, whose clock is wrong{own}:",
                 "set the clock, such as by NTP, and run it again.",
             )
         case Meaning.UNTRUSTED:
@@ -169,31 +169,38 @@ def _whole(
             )
         case Meaning.FULL:
             return WholeStorageError(
-                f"{place} has no space left{more}:",
+                f"{place} has no space left{more}{own}:",
                 "free space there, or move the storage to a larger disk or quota, and run it again.",
             )
         case Meaning.WRONG_KEY:
-            return WholeStorageError(f"{place if more else storage.root} refuses access{more}:", access_fix(storage))
+            refusal = f"{place if more else storage.root} refuses access{more}{own}:"
+            return WholeStorageError(refusal, access_fix(storage))
         case Meaning.ABSENT:
             kind = "container" if isinstance(storage, AzureStorage) else "bucket"
             return AbsentStorageError(
-                f"the {kind} {storage.root.split('/')[2]!r} does not exist at {server_of(storage)}:",
+                f"the {kind} {storage.root.split('/')[2]!r} does not exist at {server_of(storage)}{own}:",
                 f"create it, or correct `{kind}` in the config.",
             )
     return None
 
 
 def _refused(
-    storage: AnyStorage, operation: Operation, uri: str | None, refusing: Callable[[], str] | None
+    error: Exception, storage: AnyStorage, operation: Operation, uri: str | None, refusing: Callable[[], str] | None
 ) -> StorageError:
+    own = _own_words(error)
     if uri is None:
-        return StorageError(
-            f"{refusing() if refusing else storage.root} refuses access:", access_fix(storage, operation)
-        )
+        place = refusing() if refusing else storage.root
+        return StorageError(f"{place} refuses access{own}:", access_fix(storage, operation))
     # The names that are written are new, so no rule names them: every other object would be refused too.
     kind = WholeStorageError if operation == "write" else ObjectRefusedError
-    problem = f"{location(storage)} refuses access: {visible_name(uri)} was not {_DONE[operation]}:"
+    problem = f"{location(storage)} refuses access: {visible_name(uri)} was not {_DONE[operation]}{own}:"
     return kind(problem, access_fix(storage, operation))
+
+
+def _own_words(error: Exception) -> str:
+    """Return the server's code and words in brackets; nothing if the error has none."""
+    answer = answer_of(error)
+    return f" ({reason(error)})" if answer is not None and (answer.code or answer.words) else ""
 
 
 def no_answer(error: Exception, storage: AnyStorage, consequence: str | None = None) -> StorageUnreachableError:

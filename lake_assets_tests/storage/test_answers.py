@@ -140,20 +140,39 @@ def asked() -> Iterator[Odd]:
 READS: tuple[Verb, ...] = ("HEAD", "GET")
 EACH: tuple[Verb, ...] = tuple(METHODS)
 BUCKET: tuple[Verb, ...] = ("LIST", "PUT", "MULTIPART")
+DENIED = r"\((AccessDenied|ACCESS_DENIED): in words\)"
 CLOCK, KEY_FIX, SHOWN = "set the clock", "refuses access.*correct key_id and secret", "correct the cause"
 WHOLE, ONE, AWAY = WholeStorageError, StorageError, StorageUnreachableError
 # A status, a code, the words; what it is an error of, what it says, and the verbs that get such an answer.
 ANSWERS: dict[str, tuple[int, bytes, type[LakeAssetsError], str, tuple[Verb, ...]]] = {
     "archive": (403, answer("InvalidObjectState"), SourceError, "a is in an archive of .*: restore it", READS),
     "clock": (403, answer("RequestTimeTooSkewed"), WHOLE, CLOCK, EACH),
-    "region": (400, answer("AuthorizationHeaderMalformed", REGION), WHOLE, "another region: eu-central-1: set ", EACH),
-    "moved": (301, answer("PermanentRedirect"), WHOLE, "is in another region: set `region`", EACH),
+    "region": (400, answer("AuthorizationHeaderMalformed", REGION), WHOLE, r"eu-central-1 \(Auth.*\): set ", EACH),
+    "moved": (
+        301,
+        answer("PermanentRedirect"),
+        WHOLE,
+        r"is in another region( \(PermanentRedirect: in words\))?: set `region`",
+        EACH,
+    ),
     "no key": (403, answer("InvalidAccessKeyId"), WHOLE, KEY_FIX, EACH),
     "signature": (403, answer("SignatureDoesNotMatch"), WHOLE, KEY_FIX, EACH),
     "expired": (400, answer("ExpiredToken"), WHOLE, KEY_FIX, EACH),
-    "right to list": (403, answer("AccessDenied"), ONE, "refuses access: grant s3:ListBucket on the bucket", ("LIST",)),
-    "right to read": (403, answer("AccessDenied"), ObjectRefusedError, "a was not read: grant s3:GetObject", READS),
-    "right to write": (403, answer("AccessDenied"), ONE, "was not .*: grant s3:", ("PUT", "MULTIPART", "DELETE")),
+    "right to list": (403, answer("AccessDenied"), ONE, f"refuses access {DENIED}: grant s3:ListBucket on", ("LIST",)),
+    "right to read": (
+        403,
+        answer("AccessDenied"),
+        ObjectRefusedError,
+        f"a was not read {DENIED}: grant s3:GetObject",
+        READS,
+    ),
+    "right to write": (
+        403,
+        answer("AccessDenied"),
+        ONE,
+        f"was not .* {DENIED}: grant s3:",
+        ("PUT", "MULTIPART", "DELETE"),
+    ),
     "bucket": (
         404,
         answer("NoSuchBucket"),
@@ -200,7 +219,13 @@ OF_AZURE: dict[str, tuple[int, str, type[LakeAssetsError], str, tuple[Verb, ...]
         "grant the role Storage Blob Data Reader",
         ("LIST",),
     ),
-    "right to read": (403, "AuthorizationFailure", ObjectRefusedError, "a was not read: grant the role", READS),
+    "right to read": (
+        403,
+        "AuthorizationFailure",
+        ObjectRefusedError,
+        "a was not read.*: grant the role",
+        READS,
+    ),
     "name": (400, "OutOfRangeInput", ONE, "takes no name as long", ("PUT", "MULTIPART")),
     "full": (507, "InsufficientStorage", WHOLE, "has no space left", ("PUT", "MULTIPART")),
     "unknown": (418, "Teapot", ONE, f"Teapot.*: {SHOWN}", EACH),
