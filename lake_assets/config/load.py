@@ -155,7 +155,8 @@ def parse_config(text: str, path: Path | str, environment: Mapping[str, str]) ->
         raise _error(sorted(set(document.problems)), path)
     if document.data is None:
         raise _error([Problem(1, 1, "the file is empty: write lakes and streams, or run `lake-assets init`")], path)
-    origin = Origin(uri=path) if isinstance(path, str) else Origin(path.resolve())
+    # The file itself may be a link into another folder, as of a ConfigMap of Kubernetes.
+    origin = Origin(uri=path) if isinstance(path, str) else Origin(path.parent.resolve() / path.name)
     try:
         context = below(None if origin.file is None else origin.file.parent, environment)
         config = LakeConfig.model_validate(document.data, context=context)

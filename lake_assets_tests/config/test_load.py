@@ -50,6 +50,17 @@ def test_paths_are_relative_to_the_file_and_short_forms_are_taken() -> None:
     assert stream.partition("region=NO,date=2026-01-01").path == "region=NO/date=2026-01-01"
 
 
+def test_paths_are_relative_to_the_folder_in_which_the_file_is_named_also_as_a_link(tmp_path: Path) -> None:
+    """As in a volume of Kubernetes: `lake.yaml` leads to `..data/lake.yaml`, and `..data` to a folder with a date."""
+    data = tmp_path / "..2026_11_29"
+    data.mkdir()
+    (data / "lake.yaml").write_text(GOOD, encoding="utf-8")
+    (tmp_path / "..data").symlink_to(data.name)
+    (tmp_path / "lake.yaml").symlink_to("..data/lake.yaml")
+
+    assert load_config(tmp_path / "lake.yaml").lakes["retail"].storage == LocalStorage(path=str(tmp_path / "data"))
+
+
 def test_paths_are_relative_to_the_folder_of_the_file() -> None:
     outputs = "table: sales}}\n    landing: {{outputs: [copy, {}]}}"
 
