@@ -184,7 +184,10 @@ def _sentence_of(text: str) -> str:
 def _problems(error: ValidationError, document: Document) -> list[Problem]:
     """Return Pydantic's errors in the order of the file. Only the printed have a text: a suggestion takes long."""
     once = {}  # an error in the defaults is one of each stream
-    for details in error.errors(include_url=False, include_input=False):
+    found = error.errors(include_url=False, include_input=False)
+    for details in found:
+        if not _is_of_what_is_written(details["loc"], found):
+            continue
         location = _written_location(details, document.nodes)
         cause = details.get("ctx", {}).get("error")
         at = _in_defaults(cause.location, document.nodes) if isinstance(cause, LocatedError) else location
@@ -192,6 +195,24 @@ def _problems(error: ValidationError, document: Document) -> list[Problem]:
     located = sorted(once.items(), key=lambda entry: entry[0][0])
     printed = [Problem(*at, _message(location, details)) for (at, location, _), details in located[:_MAX_ERRORS]]
     return sorted(printed) + [Problem(*at, "") for (at, *_), _ in located[_MAX_ERRORS:]]
+
+
+def _is_of_what_is_written(loc: Location, errors: Sequence[ErrorDetails]) -> bool:
+    """Return whether an error is of the form that was chosen where a word or a mapping is allowed.
+
+    Pydantic has the errors of both: those of a mapping are in its keys, and a word is none of the allowed ones.
+    """
+    for end in range(len(loc)):
+        of_value = [other["loc"] for other in errors if other["loc"][:end] == loc[:end] and len(other["loc"]) > end]
+        if any(_is_word(other[end]) for other in of_value):
+            is_mapping = any(len(other) > end + 1 for other in of_value)
+            return not _is_word(loc[end]) and len(loc) > end + 1 if is_mapping else _is_word(loc[end])
+    return True
+
+
+def _is_word(part: int | str) -> bool:
+    """Return whether a part of Pydantic's location is its tag for a word among several."""
+    return str(part).startswith("literal[")
 
 
 def _message(location: Location, error: ErrorDetails) -> str:
@@ -222,6 +243,6 @@ def _real_location(loc: Location, written: Container[Location]) -> Location:
     """Return Pydantic's location without its union tags and `[key]` marks, which are not in the file."""
     real: Location = ()
     for index, part in enumerate(loc):
-        if part != "[key]" and ((*real, part) in written or index == len(loc) - 1):
+        if part != "[key]" and not _is_word(part) and ((*real, part) in written or index == len(loc) - 1):
             real = (*real, part)
     return real

@@ -72,6 +72,8 @@ FORMS: Mapping[str, str] = MappingProxyType(
         "node": "up to 63 letters, digits, dots and hyphens, a letter or digit first",
         "queue_url": "https://host/account/queue, without user or password",
         "region": "a region of AWS, such as eu-central-1",
+        "role_arn": "arn:aws:iam::123456789012:role/name",
+        "session_name": "2 to 64 letters, digits, or any of _+=,.@-",
     }
 )
 """The form of texts that must match a pattern, by the name of the field."""

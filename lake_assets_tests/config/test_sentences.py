@@ -90,6 +90,21 @@ def test_an_unknown_key_is_reported_with_the_one_of_its_place_that_is_meant(old:
     assert f".{told}" in refused(CONFIG.replace(old, new, 1))
 
 
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ("dlete", "after_load: is not one of the allowed words: write 'keep', 'tag' or 'delete'"),
+        ("[delete]", "after_load: is not one of the allowed words"),
+        ("{move: 5}", "after_load.move: must be a mapping"),
+        ("{mov: archive}", "after_load.move: is missing"),
+    ],
+)
+def test_where_a_word_or_a_mapping_is_allowed_the_error_is_of_what_is_written(value: str, told: str) -> None:
+    text = refused(CONFIG.replace("    source:", f"    after_load: {value}\n    source:", 1))
+    assert f"streams.sales.{told}" in text
+    assert ("allowed words" in text) == ("allowed words" in told)
+
+
 def models(base: type[BaseModel] = Model) -> list[type[BaseModel]]:
     return [model for child in base.__subclasses__() for model in (child, *models(child))]
 
