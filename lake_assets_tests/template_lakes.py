@@ -67,9 +67,11 @@ def _copy_database(catalog: PostgresCatalog, path: str) -> None:
     if table is not None:
         return
     template = _template_database(catalog.port, lambda name: catalog.model_copy(update={"database": name}))
+    copy = f"copy_{uuid4().hex}"
     with closing(_connect(catalog, "postgres")) as connection:
+        connection.execute(f'CREATE DATABASE {copy} TEMPLATE "{template}"')  # first: not each user may
         connection.execute(f'DROP DATABASE "{catalog.database}"')
-        connection.execute(f'CREATE DATABASE "{catalog.database}" TEMPLATE "{template}"')
+        connection.execute(f'ALTER DATABASE {copy} RENAME TO "{catalog.database}"')
     with closing(_connect(catalog, catalog.database)) as connection:
         connection.execute(MOVE.format("%s"), [path])
 

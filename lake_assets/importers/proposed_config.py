@@ -5,6 +5,7 @@ from typing import Any
 
 import yaml
 
+from lake_assets.config.bucket_requests import Reached
 from lake_assets.config.storages import AnyStorage, GcsStorage, LocalStorage, S3Storage
 from lake_assets.escapes import visible
 from lake_assets.importers.proposals import Proposal
@@ -91,7 +92,10 @@ def _source(storage: AnyStorage, folder: str) -> str | Mapping[str, Any]:
     """Return the folder of a stream: its path or URI, or a mapping if the storage has settings of its own."""
     if isinstance(storage, LocalStorage):
         return "/".join(part for part in (storage.root.rstrip("/"), folder) if part)
-    kept = storage.model_dump(mode="json", exclude_defaults=True) | {"type": storage.type}
+    # Certificates and proxy are those of this machine's environment.
+    kept = storage.model_dump(mode="json", exclude_defaults=True, exclude={*Reached.model_fields}) | {
+        "type": storage.type
+    }
     prefix = "/".join(part for part in (kept.pop("prefix", ""), folder) if part)
     place = {"type": kept.pop("type"), **kept, **({"prefix": prefix} if prefix else {})}
     if isinstance(storage, S3Storage | GcsStorage) and kept.keys() == {"bucket"}:

@@ -166,7 +166,8 @@ def answer_of(error: BaseException) -> Answer | None:
     number = getattr(error, "status_code", None) or (status and status[1]) or 0
     if not number and not code:
         return None
-    return Answer(int(number), _group(code), " ".join(_group(words).split()))
+    own = re.sub(r"RequestId:.*", "", " ".join(_group(words).split()))  # Azure's, another one in each answer
+    return Answer(int(number), _group(code), own.strip())
 
 
 def _group(match: re.Match[str] | None) -> str:

@@ -455,7 +455,7 @@ def test_an_object_that_refuses_to_be_read_may_hold_rows_of_every_partition(loca
 
     held = {text: len(landed[local_world.partition(text)].objects) for text in (NW, SW, LATER)}
     assert held == {NW: 2, SW: 1, LATER: 1}
-    with pytest.raises(ObjectRefusedError, match=f"{closed} was not read: grant s3:GetObject"):
+    with pytest.raises(ObjectRefusedError, match=f"{closed} was not read .*: grant s3:GetObject"):
         local_world.ingest(SW)
 
 
