@@ -18,6 +18,7 @@ from dev.stack.supervised import Supervisor
 
 SETTLE_SECONDS = 1.0  # for what a process had sent before it was stopped
 STOP_SECONDS = 60.0  # for which a component hangs
+_RUN = "spawn_main"  # of the command of a run's process, which the code server starts by `multiprocessing`
 TAKEN_SECONDS = 30.0  # for which nobody gets a connection, or a byte of a disk
 
 
@@ -66,22 +67,22 @@ class Killer:
 
     def kill_definitions(self) -> None:
         """Kill only the process behind the code server that has loaded the definitions."""
-        behind = self._below_code_server("grpc")
+        behind = self._below_code_server("api grpc")
         assert behind
         for process in behind:
             process.kill()
 
     def kill_run(self) -> None:
         """Kill the process of a run, as soon as there is one."""
-        wait("a run", lambda: bool(self._below_code_server("execute_run")), 600, pause=0.05)
-        for process in self._below_code_server("execute_run")[:1]:
+        wait("a run", lambda: bool(self._below_code_server(_RUN)), 600, pause=0.05)
+        for process in self._below_code_server(_RUN)[:1]:
             _end(process)
 
     def _below_code_server(self, word: str) -> list[psutil.Process]:
         found = []
         for process in psutil.Process(self.pid(CODE_SERVER)).children(recursive=True):
             with suppress(psutil.Error):
-                if word in process.cmdline():
+                if word in " ".join(process.cmdline()):
                     found.append(process)
         return found
 

@@ -30,7 +30,7 @@ from lake_assets_tests.stack.sites import answers, catalog, put
 
 pytestmark = [pytest.mark.servers, pytest.mark.dagster, pytest.mark.soak, pytest.mark.timeout(5400)]
 
-SECONDS = 120  # after which the lake has what had landed at the kill
+SECONDS = 240  # after which the lake has what had landed at the kill; a code server without definitions takes half
 PAUSE = 4.0  # seconds between objects of a partition
 ROWS = 100  # of an object
 REGIONS = ("NW", "SW", "NE")
