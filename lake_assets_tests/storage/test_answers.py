@@ -286,7 +286,7 @@ OF_GOOGLE: dict[str, tuple[int, type[LakeAssetsError], str, tuple[Verb, ...]]] =
 
 @pytest.mark.parametrize("case", OF_GOOGLE)
 def test_an_answer_of_google_has_one_meaning_at_each_verb(case: str, tmp_path: Path) -> None:
-    """Of obstore; the others take no server of one's own, and Arrow's words are told by their status."""
+    """Of obstore; the others take no server of one's own, and only Arrow's status is compared."""
     status, kind, says, verbs = OF_GOOGLE[case]
     with closing(Listener(status, b'{"error": {"message": "in words"}}')) as listener:
         keys = {"gcs_base_url": listener.url, "disable_oauth": True, "client_email": "", "private_key": ""}
