@@ -112,19 +112,13 @@ def _identity(file: Path) -> tuple[Path, int, int, int]:
 
 @dataclass(frozen=True, slots=True)
 class HttpLimits:
-    """How an engine reaches object stores, and how patient it is.
+    """How an engine reaches object stores, and how patient it is."""
 
-    Attributes:
-        retries: after pauses of `wait` seconds. DuckDB repeats each read that is refused, too.
-        timeout: seconds until a request without an answer counts as failed.
-        certificates: file of the authorities that it trusts, in place of the machine's.
-        proxy: its URL, which may have a password; empty for none, and None for that of the environment.
-    """
-
-    retries: int = 8
+    retries: int = 8  # after pauses of `wait` seconds. DuckDB repeats each read that is refused, too.
     wait: float = 0.5
-    timeout: float = 60
-    certificates: str | None = None
+    timeout: float = 60  # seconds until a request without an answer counts as failed
+    certificates: str | None = None  # file of the authorities that it trusts, in place of the machine's
+    # Its URL, which may have a password; empty for none, and None for that of the environment
     proxy: str | None = field(default=None, repr=False)
 
 

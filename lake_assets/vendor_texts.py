@@ -12,20 +12,13 @@ Meaning = TypeVar("Meaning", bound=Enum)
 
 @dataclass(frozen=True, slots=True)
 class Text(Generic[Meaning]):
-    """A text of a vendor.
-
-    Attributes:
-        means: what it says.
-        when: the vendor says it.
-        is_provoked: whether a test provokes it.
-        advice: how to fix it, where this text says more than its meaning.
-    """
+    """A text of a vendor."""
 
     pattern: str
-    means: Meaning
-    when: str
-    is_provoked: bool = True
-    advice: str = ""
+    means: Meaning  # what it says
+    when: str  # the vendor says it
+    is_provoked: bool = True  # whether a test provokes it
+    advice: str = ""  # how to fix it, where this text says more than its meaning
 
 
 class Texts(Generic[Meaning]):

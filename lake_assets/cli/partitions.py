@@ -72,18 +72,13 @@ def ingest(
 
 @dataclass(frozen=True, slots=True)
 class CliRun:
-    """A run of the command line.
-
-    Attributes:
-        partitions: each once; nothing is started for none.
-        launcher: where the driver executes; as the config says when None.
-    """
+    """A run of the command line."""
 
     cli: Options
     stream: "OpenStream"
-    partitions: "Sequence[Partition]"
+    partitions: "Sequence[Partition]"  # each once; nothing is started for none
     options: IngestOptions
-    launcher: str | None = None
+    launcher: str | None = None  # where the driver executes; as the config says when None
     form: Form = "text"
 
     def execute(self) -> bool:

@@ -104,19 +104,12 @@ def _unquoted(name: str) -> str:
 
 
 class NumberFormat(NamedTuple):
-    """How numbers are written.
+    """How numbers are written."""
 
-    Attributes:
-        decimal: before the decimals.
-        thousands: between groups of three digits.
-        prefix: before the digits; it may lack.
-        suffix: behind them; it may lack.
-    """
-
-    decimal: str = "."
-    thousands: str | None = None
-    prefix: str = ""
-    suffix: str = ""
+    decimal: str = "."  # before the decimals
+    thousands: str | None = None  # between groups of three digits
+    prefix: str = ""  # before the digits; it may lack
+    suffix: str = ""  # behind them; it may lack
 
 
 _NUMBER_FORMAT = re.compile(

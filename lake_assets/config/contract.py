@@ -56,17 +56,11 @@ _OPTIONS = {
 
 @dataclass(frozen=True, slots=True)
 class Contract:
-    """What a contract says of a table.
+    """What a contract says of a table."""
 
-    Attributes:
-        columns: as the config's `columns`.
-        checks: as the config's `checks.sql`.
-        description: of the table.
-    """
-
-    columns: Mapping[str, Mapping[str, Any]]
-    checks: Mapping[str, str]
-    description: str | None
+    columns: Mapping[str, Mapping[str, Any]]  # as the config's `columns`
+    checks: Mapping[str, str]  # as the config's `checks.sql`
+    description: str | None  # of the table
 
 
 def read_contract(path: Path, schema: str, table: str, others: Collection[str]) -> Contract:

@@ -50,16 +50,12 @@ class WrittenFloat(_AsWritten, float):
 
 @dataclass
 class Document:
-    """The values of a config and their positions.
+    """The values of a config and their positions."""
 
-    Attributes:
-        data: the values; None if the text is empty.
-        nodes: the node of each value, or of its key if it has one.
-        problems: the errors in single values; `data` is usable only if there are none.
-    """
-
-    data: Any = None
+    data: Any = None  # the values; None if the text is empty
+    # The node of each value, or of its key if it has one
     nodes: dict[Location, yaml.Node] = field(default_factory=dict)
+    # The errors in single values; `data` is usable only if there are none
     problems: list[Problem] = field(default_factory=list)
 
     def position(self, location: Location) -> tuple[int, int]:

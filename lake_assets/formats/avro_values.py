@@ -17,15 +17,10 @@ class Schema(NamedTuple):
 
 
 class Texts(NamedTuple):
-    """Which columns of a file become texts.
+    """Which columns of a file become texts."""
 
-    Attributes:
-        columns: the types of all, and whether each becomes a text.
-        definition: finds a named type.
-    """
-
-    columns: Sequence[tuple[Schema, bool]] = ()
-    definition: Callable[[str, str], Schema] = Schema
+    columns: Sequence[tuple[Schema, bool]] = ()  # the types of all, and whether each becomes a text
+    definition: Callable[[str, str], Schema] = Schema  # finds a named type
 
     def encoded(self, number: int, data: bytes) -> bytes:
         """Return records with texts, or NULL, in these columns, given these. Raises ArrowInvalid for damaged ones."""

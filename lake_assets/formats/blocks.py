@@ -24,14 +24,10 @@ LONGEST = 16 * 2**20  # bytes of a record
 
 
 class TextBlock(NamedTuple):
-    """Whole records of a text.
-
-    Attributes:
-        ends: the positions of these line breaks.
-    """
+    """Whole records of a text."""
 
     text: memoryview
-    ends: Positions
+    ends: Positions  # the positions of these line breaks
 
 
 def fill_from(file: Readable, space: memoryview) -> int:

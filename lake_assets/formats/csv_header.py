@@ -23,15 +23,10 @@ _FIELDS = re.compile(rb".fields[:\t]([^\n]*)", re.IGNORECASE)
 
 
 class Header(NamedTuple):
-    """The begin of a text.
+    """The begin of a text."""
 
-    Attributes:
-        text: of the header, and of the blank lines and comments before it.
-        names: of the columns; the last ones may have none, and then no values.
-    """
-
-    text: bytes
-    names: list[str]
+    text: bytes  # of the header, and of the blank lines and comments before it
+    names: list[str]  # of the columns; the last ones may have none, and then no values
 
 
 def with_separator(begin: bytes, dialect: CsvFormat) -> CsvFormat:

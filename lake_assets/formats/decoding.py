@@ -34,10 +34,6 @@ class TextFile:
         file: the landed file.
         form: its format.
         origin: names it in errors.
-
-    Attributes:
-        is_stored: its bytes are those of the file, so that it can be read from any of its positions.
-        begin: the position of its first byte in the file, if it is stored.
     """
 
     def __init__(self, file: pa.NativeFile, form: TextFormat, origin: str) -> None:
@@ -48,11 +44,13 @@ class TextFile:
         self._head: bytes = self._first.read(PEEKED)
         mark = mark_of(self._head)
         encoding = MARKS.get(mark, form.encoding)
+        # The position of its first byte in the file, if it is stored
         self.begin = len(mark) if encoding == "utf-8" else 0
         self._head = self._head[self.begin :]
         if encoding not in {"utf-8", "ascii"}:
             self._text = _Decoded(decompressed(file), encoding)
             self._head = b""
+        # Its bytes are those of the file, so that it can be read from any of its positions
         self.is_stored = self._text is file
         self._size = len(self._head)
 

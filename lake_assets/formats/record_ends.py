@@ -22,14 +22,10 @@ _BETWEEN = re.compile(rb"(?:\A|\})[ \t\r\n]*+(?=\{)")
 
 
 class Ends(NamedTuple):
-    """The ends of records, if a text begins within quotes or outside of them.
-
-    Attributes:
-        is_sound: each quote is where one may be, so the text certainly begins as assumed.
-    """
+    """The ends of records, if a text begins within quotes or outside of them."""
 
     positions: Positions
-    is_sound: bool
+    is_sound: bool  # each quote is where one may be, so the text certainly begins as assumed
 
 
 def positions_of(text: memoryview, character: int) -> Positions:

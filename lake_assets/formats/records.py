@@ -53,14 +53,10 @@ class Records(Protocol):
 
 
 class Parser(Protocol):
-    """Parses the lines of one source.
-
-    Attributes:
-        blank: characters that are ignored at the ends of a record.
-    """
+    """Parses the lines of one source."""
 
     source: str
-    blank: bytes
+    blank: bytes  # characters that are ignored at the ends of a record
 
     def read(self, text: memoryview, ends: Positions) -> pa.Table:
         """Return the rows of some records, given the positions of the line breaks that end them."""

@@ -16,18 +16,12 @@ from lake_assets.streams.stream import OpenStream
 
 @dataclass(frozen=True, slots=True)
 class PastState:
-    """A partition in a snapshot.
-
-    Attributes:
-        past: the partition in all snapshots.
-        columns: as of `past_columns`.
-        was_there: a snapshot up to this one had rows of the partition.
-    """
+    """A partition in a snapshot."""
 
     rows: int
-    past: PastPartition
-    columns: PastColumns
-    was_there: bool
+    past: PastPartition  # the partition in all snapshots
+    columns: PastColumns  # as of `past_columns`
+    was_there: bool  # a snapshot up to this one had rows of the partition
 
 
 def require_snapshot(session: LakeSession, stream: OpenStream, number: int) -> None:

@@ -117,27 +117,19 @@ _COPIES = 8  # at a time: most of the time is network latency
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """The result of a restore, or of its dry run.
-
-    Attributes:
-        files: that are copied; None if DuckLake reads and writes the rows instead.
-        differences: of the table's columns since the snapshot, for people.
-        row: the ledger row; None in a dry run, or if the partition has these rows already.
-        is_unchanged: the partition has these rows already and is not held, so nothing was done.
-        is_held: refreshes skip the partition from now on.
-        deltas: the exported changes of the commit; None if the stream exports none, or nothing was committed.
-    """
+    """The result of a restore, or of its dry run."""
 
     partition: Partition
     snapshot: int
     rows: int
     rows_before: int
-    files: int | None
-    differences: Sequence[str]
-    row: LedgerRow | None
-    is_unchanged: bool
-    is_held: bool
+    files: int | None  # that are copied; None if DuckLake reads and writes the rows instead
+    differences: Sequence[str]  # of the table's columns since the snapshot, for people
+    row: LedgerRow | None  # the ledger row; None in a dry run, or if the partition has these rows already
+    is_unchanged: bool  # the partition has these rows already and is not held, so nothing was done
+    is_held: bool  # refreshes skip the partition from now on
     next: str
+    # The exported changes of the commit; None if the stream exports none, or nothing was committed
     deltas: Sequence[DeltaFile] | None = None
 
 

@@ -40,23 +40,15 @@ _OF_MONTHS = re.compile(r"d(ate|t)|.*month|y*m+|period")  # names for which 2026
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a layout.
-
-    Attributes:
-        layout: its folders in the layout.
-        values: those that were seen, sorted, without NULL.
-        levels: its folders, from 0 on.
-        has_null: whether a folder of NULL was seen.
-        is_named: whether the folders have the name.
-    """
+    """A column of a layout."""
 
     name: str
     type: PartitionType
-    layout: str
-    values: tuple[str, ...]
-    levels: range
-    has_null: bool = False
-    is_named: bool = True
+    layout: str  # its folders in the layout
+    values: tuple[str, ...]  # those that were seen, sorted, without NULL
+    levels: range  # its folders, from 0 on
+    has_null: bool = False  # whether a folder of NULL was seen
+    is_named: bool = True  # whether the folders have the name
 
     @property
     def is_time(self) -> bool:

@@ -29,23 +29,15 @@ _WHOLE = "olake_folder"
 
 @dataclass(frozen=True, slots=True)
 class OlakeStream:
-    """A selected stream of an OLake catalog.
+    """A selected stream of an OLake catalog."""
 
-    Attributes:
-        namespace: its database or schema in the source.
-        name: the table or collection.
-        template: the layout below `folder`, with `compat: olake`; None if the stream is not partitioned.
-        sync_mode: `full_refresh`, `incremental`, `cdc` or `strict_cdc`; None if the catalog has none.
-        folder: the folder below OLake's destination: database and table, `namespace/name` by default.
-        types: OLake's type of each described column, such as `integer` or `timestamp_micro`; None for a column whose
-            type depends on the row.
-    """
-
-    namespace: str
-    name: str
-    template: Template | None
-    sync_mode: str | None
-    folder: str = ""
+    namespace: str  # its database or schema in the source
+    name: str  # the table or collection
+    template: Template | None  # the layout below `folder`, with `compat: olake`; None if the stream is not partitioned
+    sync_mode: str | None  # `full_refresh`, `incremental`, `cdc` or `strict_cdc`; None if the catalog has none
+    folder: str = ""  # the folder below OLake's destination: database and table, `namespace/name` by default
+    # OLake's type of each described column, such as `integer` or `timestamp_micro`; None for a column whose type
+    # depends on the row
     types: Mapping[str, str | None] = field(default_factory=dict, hash=False)
 
     def __str__(self) -> str:

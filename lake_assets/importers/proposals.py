@@ -57,23 +57,16 @@ _OF_STREAMS = ("_landing", "_report")
 
 @dataclass(frozen=True)
 class Proposal:
-    """A stream that fits what was seen, or the reason why there is none.
+    """A stream that fits what was seen, or the reason why there is none."""
 
-    Attributes:
-        name: of the stream.
-        folder: below the root of the landing zone, without a slash at its end.
-        config: keys of the stream in the config, without its source; empty if no stream fits.
-        example: a partition that has landed, as `region=NW,date=2026-02-11`; empty if none is known.
-        schema: the columns of one object, by its footer or the begin of its text; None if it is damaged.
-        notes: what is not certain, each a sentence without a full stop.
-    """
-
-    name: str
-    folder: str
+    name: str  # of the stream
+    folder: str  # below the root of the landing zone, without a slash at its end
+    # Keys of the stream in the config, without its source; empty if no stream fits
     config: dict[str, Any] = field(default_factory=dict)
-    example: str = ""
+    example: str = ""  # a partition that has landed, as `region=NW,date=2026-02-11`; empty if none is known
+    # The columns of one object, by its footer or the begin of its text; None if it is damaged
     schema: pa.Schema | None = None
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # what is not certain, each a sentence without a full stop
 
 
 def propose(look: Sampler, start: dt.date | None = None) -> list[Proposal]:

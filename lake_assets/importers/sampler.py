@@ -34,23 +34,15 @@ WORD = re.compile(r"[^\W\d_]+")
 
 @dataclass
 class Folder:
-    """What was seen below a folder.
+    """What was seen below a folder."""
 
-    Attributes:
-        path: below the storage's root, with a slash at its end; empty for the root.
-        folders: the first objects of each folder in it, by the folder's name.
-        files: the first objects that are right in it.
-        is_complete: whether all folders in it were seen.
-        has_more: whether there are objects below it that were not seen.
-        word: that the names of its files begin with, if others are of other tables.
-    """
-
-    path: str
+    path: str  # below the storage's root, with a slash at its end; empty for the root
+    # The first objects of each folder in it, by the folder's name
     folders: dict[str, list[LandedObject]] = field(default_factory=dict)
-    files: list[LandedObject] = field(default_factory=list)
-    is_complete: bool = False
-    has_more: bool = False
-    word: str = ""
+    files: list[LandedObject] = field(default_factory=list)  # the first objects that are right in it
+    is_complete: bool = False  # whether all folders in it were seen
+    has_more: bool = False  # whether there are objects below it that were not seen
+    word: str = ""  # that the names of its files begin with, if others are of other tables
 
     @property
     def objects(self) -> list[LandedObject]:
@@ -64,23 +56,17 @@ class Sampler:
     Args:
         storage: of the landing zone; not a web server, which has no listing.
         listed: called with the number of objects of each listing.
-
-    Attributes:
-        listings: the number of listings so far, each of up to 1,000 objects.
-        footers: the number of footers so far.
-        doubts: what is not certain of the dialect of an object, by its key.
-        tables: the formats of the tables with a log, by their folders; see `table_of`.
     """
 
     def __init__(self, storage: AnyStorage, listed: Callable[[int], object] = lambda _: None) -> None:
         self.storage = storage
         self._listed = listed
-        self.listings = 0
-        self.footers = 0
+        self.listings = 0  # the number of listings so far, each of up to 1,000 objects
+        self.footers = 0  # the number of footers so far
         self.seen: set[str] = set()
-        self.tables: dict[str, str] = {}
+        self.tables: dict[str, str] = {}  # the formats of the tables with a log, by their folders; see `table_of`
         self._store = Store(storage)
-        self.doubts: dict[str, list[str]] = {}
+        self.doubts: dict[str, list[str]] = {}  # what is not certain of the dialect of an object, by its key
         self._is_tree = False
         self._schemas: dict[str, pa.Schema | None] = {}
         self._forms: dict[str, LandedFormat] = {}

@@ -100,18 +100,13 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class StreamPlan:
-    """What an ingest of several partitions would do now.
-
-    Attributes:
-        force: whether unchanged partitions would be read too.
-        pace: of the stream's last runs; None if there is none.
-    """
+    """What an ingest of several partitions would do now."""
 
     stream: str
     table: str
     partitions: tuple[Plan, ...]
-    force: bool = False
-    pace: Pace | None = None
+    force: bool = False  # whether unchanged partitions would be read too
+    pace: Pace | None = None  # of the stream's last runs; None if there is none
 
     @property
     def work(self) -> list[Plan]:

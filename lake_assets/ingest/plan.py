@@ -82,27 +82,19 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class PartitionPlan:
-    """What becomes of one partition, and what the decision is based on.
-
-    Attributes:
-        last: its last commit; None if it has none, or if the decision needs none.
-        compared: its objects compared with the known ones; of nothing in mode replace.
-        live: the URIs of changed objects that are files of the table, in mode index.
-        table_exists: whether the lake has the table, if the decision needs that.
-        snapshot: the lake's newest one before it was looked into.
-        rows: that were read; None before the Spark job.
-    """
+    """What becomes of one partition, and what the decision is based on."""
 
     partition: Partition
     landed: Manifest = Manifest(())  # noqa: RUF009 - it is frozen
     decision: Decision = Decision("fail")
-    last: LedgerRow | None = None
+    last: LedgerRow | None = None  # its last commit; None if it has none, or if the decision needs none
+    # Its objects compared with the known ones; of nothing in mode replace
     compared: Comparison = Comparison()  # noqa: RUF009 - it is frozen
-    live: AbstractSet[str] = frozenset()
-    table_exists: bool = False
-    snapshot: int = 0
+    live: AbstractSet[str] = frozenset()  # the URIs of changed objects that are files of the table, in mode index
+    table_exists: bool = False  # whether the lake has the table, if the decision needs that
+    snapshot: int = 0  # the lake's newest one before it was looked into
     is_unchanged: bool = False
-    rows: int | None = None
+    rows: int | None = None  # that were read; None before the Spark job
 
     @property
     def new(self) -> tuple[LandedObject, ...]:

@@ -21,20 +21,15 @@ Item = TypeVar("Item")
 
 
 class Run(ABC):
-    """A run over partitions of a stream, without what differs between the modes: how it plans and executes.
+    """A run over partitions of a stream, without what differs between the modes: how it plans and executes."""
 
-    Attributes:
-        group: partitions that are planned together, at most; all when None.
-        broken: an error that every other partition would have too.
-    """
-
-    group: int | None = None
+    group: int | None = None  # partitions that are planned together, at most; all when None
 
     def __init__(self, stream: OpenStream, options: IngestOptions, checkpoint: Callable[[], None]) -> None:
         self.stream = stream
         self.options = options
         self.checkpoint = checkpoint
-        self.broken: Exception | None = None
+        self.broken: Exception | None = None  # an error that every other partition would have too
 
     @abstractmethod
     def plan(self, runs: Sequence[PartitionRun]) -> None:

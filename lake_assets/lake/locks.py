@@ -38,17 +38,11 @@ _UNLOCKED = threading.RLock()  # of threads that read catalogs beside which they
 
 @dataclass(frozen=True, slots=True)
 class Lock:
-    """A lock of a lake: an advisory one of a PostgreSQL catalog, a file beside a file catalog.
+    """A lock of a lake: an advisory one of a PostgreSQL catalog, a file beside a file catalog."""
 
-    Attributes:
-        name: what it is for.
-        suffix: of the file.
-        is_shared: several may have it at once, if no other has it alone.
-    """
-
-    name: str
-    suffix: str
-    is_shared: bool = False
+    name: str  # what it is for
+    suffix: str  # of the file
+    is_shared: bool = False  # several may have it at once, if no other has it alone
 
     @property
     def _key(self) -> int:

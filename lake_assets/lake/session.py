@@ -55,15 +55,9 @@ class LakeSession:
 
     DuckDB attaches the lake when it first runs a statement. If the catalog's own driver does all the work, it never
     does.
-
-    Attributes:
-        driver: connections to the database of a SQLite or PostgreSQL catalog.
-        takes_locks: whether this writer takes the lake's locks. The catalog refuses overlapping commits of one that
-            does not.
-        descriptions: the tables that `catalog/described.py` has read, by their names.
     """
 
-    takes_locks = True
+    takes_locks = True  # of the lake; the catalog refuses overlapping commits of a writer that does not
 
     def __init__(
         self,
@@ -74,9 +68,9 @@ class LakeSession:
     ) -> None:
         self.config = config
         self.engine = engine
-        self.driver = Driver(config)
+        self.driver = Driver(config)  # connections to the database of a SQLite or PostgreSQL catalog
         self.in_transaction = False  # of DuckDB, whose changes the driver does not see
-        self.descriptions: dict[object, Any] = {}
+        self.descriptions: dict[object, Any] = {}  # the tables that `catalog/described.py` has read, by their names
         self._held = set[str]()  # the names of locks
         self._attach = self._attach_again = attach
         self._renew = renew  # gives another engine

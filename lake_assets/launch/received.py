@@ -12,17 +12,11 @@ from lake_assets.remote.messages import End, Message, report_of
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a driver's process ended.
+    """How a driver's process ended."""
 
-    Attributes:
-        reason: for errors of partitions without an outcome.
-        hint: where the driver's own output is, or what to do.
-        may_pass: whether a retry may succeed if the driver had started.
-    """
-
-    reason: str
-    hint: str = "its own output, on stdout and stderr, says why."
-    may_pass: bool = True
+    reason: str  # for errors of partitions without an outcome
+    hint: str = "its own output, on stdout and stderr, says why."  # where the driver's own output is, or what to do
+    may_pass: bool = True  # whether a retry may succeed if the driver had started
 
 
 class Received:
@@ -34,9 +28,6 @@ class Received:
         opened: is called when the driver has started.
         log: is called with level and text of each message of the driver's log, and of the launcher's warnings.
         output: takes the driver's own output, line by line, where the engine has it.
-
-    Attributes:
-        pending: the outcomes that are not known yet, by the partitions' paths.
     """
 
     def __init__(
@@ -47,6 +38,7 @@ class Received:
         log: Callable[[str, str], None] = lambda *_: None,
         output: Callable[[str], None] = lambda _: None,
     ) -> None:
+        # The outcomes that are not known yet, by the partitions' paths
         self.pending = {outcome.partition.path: outcome for outcome in pending}
         self._partitions = {path: outcome.partition for path, outcome in self.pending.items()}
         self._note = note

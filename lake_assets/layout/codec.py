@@ -19,17 +19,12 @@ PlaceholderTexts = Sequence[tuple[Placeholder, str]]
 
 @dataclass(frozen=True)
 class HiveCodec:
-    """The paths of a template in Hive's encoding.
-
-    Attributes:
-        nested: a `/` in a value makes folders.
-        names_files: the last folder of the parts is the name of a file.
-    """
+    """The paths of a template in Hive's encoding."""
 
     parts: Sequence[Part]
     zone: ZoneInfo
-    nested: bool = False
-    names_files: bool = False
+    nested: bool = False  # a `/` in a value makes folders
+    names_files: bool = False  # the last folder of the parts is the name of a file
 
     def write(self, placeholder: Placeholder, value: object, spelling: str = SPELLINGS[0]) -> str:
         """Write a row's value as a placeholder's text: one folder unless `nested`; empty only if it may be empty."""

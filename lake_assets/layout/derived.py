@@ -21,15 +21,11 @@ _SAMPLE = dt.datetime(2026, 2, 9, 3, tzinfo=dt.UTC)  # no two of its parts have 
 
 @dataclass(frozen=True, slots=True)
 class Derived:
-    """A partition column that is derived from a column of the rows.
-
-    Attributes:
-        template: a layout whose placeholders say how the partition column is made.
-    """
+    """A partition column that is derived from a column of the rows."""
 
     name: str
     column: str
-    template: Template
+    template: Template  # a layout whose placeholders say how the partition column is made
 
     @property
     def is_whole(self) -> bool:

@@ -36,36 +36,23 @@ class Static:
 
 @dataclass(frozen=True, slots=True)
 class Placeholder:
-    """A part of the path that is filled from a column or from the time of the run.
+    """A part of the path that is filled from a column or from the time of the run."""
 
-    Attributes:
-        column: the column's name; `now()` for the time of the run.
-        null: the text for NULL, encoded.
-        granularity: the part of a timestamp; None for the whole value.
-        is_now: it is filled from the time of the run.
-        optional: it has a default, so rows may lack the column.
-        name: the partition column: the column's name, or for `now()` the `name` of its segment `name={now(),…}`; None
-            for `now()` in another segment.
-        separator: the character that follows the value; encoded in the value.
-        iso_year: the column's year is that of its week.
-        bare: its segment has no other text than dots, so a value of dots could make the folder `.` or `..`.
-        may_be_empty: the text in a path may be empty, and is then the value's text.
-        keeps_empty: an empty value is written as an empty text; otherwise as NULL.
-    """
-
-    column: str
-    null: str
-    granularity: Granularity | None
+    column: str  # the column's name; `now()` for the time of the run
+    null: str  # the text for NULL, encoded
+    granularity: Granularity | None  # the part of a timestamp; None for the whole value
     start: int
     end: int
-    is_now: bool = False
-    optional: bool = False
+    is_now: bool = False  # it is filled from the time of the run
+    optional: bool = False  # it has a default, so rows may lack the column
+    # The partition column: the column's name, or for `now()` the `name` of its segment `name={now(),…}`; None for
+    # `now()` in another segment
     name: str | None = None
-    separator: str = ""
-    iso_year: bool = False
-    bare: bool = False
-    may_be_empty: bool = False
-    keeps_empty: bool = False
+    separator: str = ""  # the character that follows the value; encoded in the value
+    iso_year: bool = False  # the column's year is that of its week
+    bare: bool = False  # its segment has no other text than dots, so a value of dots could make the folder `.` or `..`
+    may_be_empty: bool = False  # the text in a path may be empty, and is then the value's text
+    keeps_empty: bool = False  # an empty value is written as an empty text; otherwise as NULL
 
     @property
     def is_wildcard(self) -> bool:

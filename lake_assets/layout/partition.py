@@ -36,18 +36,13 @@ _REMEMBERED = 65_536  # values of all columns
 
 @dataclass(frozen=True, slots=True)
 class PartitionColumn:
-    """A partition column: its name (an SQL identifier) and the type of its values.
-
-    Attributes:
-        in_rows: the landing zone's files have the column, and its paths do not.
-        empty: the meaning of an empty text.
-        exact: a letter as `é` and its decomposed form are two texts; by default the composed one is read for both.
-    """
+    """A partition column: its name (an SQL identifier) and the type of its values."""
 
     name: str
     type: PartitionType
-    in_rows: bool = False
-    empty: Empty = "refuse"
+    in_rows: bool = False  # the landing zone's files have the column, and its paths do not
+    empty: Empty = "refuse"  # the meaning of an empty text
+    # A letter as `é` and its decomposed form are two texts; by default the composed one is read for both
     exact: bool = False
 
     @lru_cache(_REMEMBERED)  # noqa: B019 - columns are few, and each value is one of many partitions

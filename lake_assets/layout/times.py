@@ -17,15 +17,11 @@ TimeName = Literal["year", "month", "week", "date", "hour"]
 
 @dataclass(frozen=True, slots=True)
 class TimeType:
-    """A type whose values are times.
-
-    Attributes:
-        parts: the parts of a time in a value's text.
-    """
+    """A type whose values are times."""
 
     name: TimeName
     noun: str
-    parts: tuple[Granularity, ...]
+    parts: tuple[Granularity, ...]  # the parts of a time in a value's text
 
     @property
     def picture(self) -> str:

@@ -33,18 +33,12 @@ _NOTHING: Facts = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class AddedColumns:
-    """The columns that are added to the rows of an object.
-
-    Attributes:
-        of_path: the columns of the layout, besides partition columns.
-        of_file: what the other columns hold, by their names.
-        rescue: the column with what does not fit the others: NULL, or a JSON object.
-    """
+    """The columns that are added to the rows of an object."""
 
     template: Template
-    of_path: tuple[PartitionColumn, ...] = ()
-    of_file: Mapping[str, FileFact] = field(default_factory=dict)
-    rescue: str | None = None
+    of_path: tuple[PartitionColumn, ...] = ()  # the columns of the layout, besides partition columns
+    of_file: Mapping[str, FileFact] = field(default_factory=dict)  # what the other columns hold, by their names
+    rescue: str | None = None  # the column with what does not fit the others: NULL, or a JSON object
 
     @property
     def _types(self) -> Mapping[str, pa.DataType]:

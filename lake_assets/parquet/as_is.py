@@ -63,9 +63,6 @@ class Candidate:
     Args:
         footer: bytes of its footer, as the end of the file says.
 
-    Attributes:
-        unproved: the columns that the footer proves too little about.
-
     Raises:
         UnfitError: by its footer the file cannot be a data file.
     """
@@ -85,6 +82,7 @@ class Candidate:
         if path := unknown_codec(rows.footer(), [column.path for column in _columns(self._metadata.schema)]):
             raise UnfitError(f"column {path!r} is compressed by a codec that Parquet does not have")
         self._check_form(size - TAIL - footer)
+        # The columns that the footer proves too little about
         self.unproved = {name for name in rows.schema.names if not self._is_proved(name)}
 
     @property

@@ -34,17 +34,11 @@ _OF_SPARK = b"org.apache.spark.sql.parquet.row.metadata"  # also of versions tha
 
 @dataclass(frozen=True, slots=True)
 class Calendar:
-    """What is written by the old calendar.
+    """What is written by the old calendar."""
 
-    Attributes:
-        days: days, and timestamps with a zone.
-        int96: timestamps that are INT96.
-        is_utc: their writer's zone was UTC.
-    """
-
-    days: bool = False
-    int96: bool = False
-    is_utc: bool = False
+    days: bool = False  # days, and timestamps with a zone
+    int96: bool = False  # timestamps that are INT96
+    is_utc: bool = False  # their writer's zone was UTC
 
     @classmethod
     def of(cls, metadata: Mapping[bytes, bytes] | None) -> Self:

@@ -68,37 +68,24 @@ class Verdict(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """The rules of a stream; names of columns are in lower case.
+    """The rules of a stream; names of columns are in lower case."""
 
-    Attributes:
-        policy: nobody else asks for it; `verdict` says what it means.
-        required: the columns that have a value in each row.
-        defaults: the values of rows that have none.
-        formats: how texts are read as the types of their columns.
-        rescue: the column with what does not fit, as it is written.
-        sources: the landed names of columns that have another one in the table.
-        reserved: landed columns that decide the partition of a row; they are never kept beside it.
-        not_null: the columns that are NOT NULL in the table.
-        absent: the table's defaults, for rows that lack a column.
-        order: of the rows in each of the table's files.
-        types: the columns with a declared type, which never changes, by their names in lower case.
-        rows: which rows have the columns, for the advice of errors.
-        is_input: they are those that a transform reads, whose columns are settled before.
-    """
-
-    policy: SchemaPolicy = "strict"
-    required: frozenset[str] = frozenset()
-    defaults: Mapping[str, pa.Scalar] = field(default_factory=dict)
-    formats: Mapping[str, str] = field(default_factory=dict)
-    rescue: str | None = None
+    policy: SchemaPolicy = "strict"  # nobody else asks for it; `verdict` says what it means
+    required: frozenset[str] = frozenset()  # the columns that have a value in each row
+    defaults: Mapping[str, pa.Scalar] = field(default_factory=dict)  # the values of rows that have none
+    formats: Mapping[str, str] = field(default_factory=dict)  # how texts are read as the types of their columns
+    rescue: str | None = None  # the column with what does not fit, as it is written
+    # The landed names of columns that have another one in the table
     sources: Mapping[str, str] = field(default_factory=dict)
+    # Landed columns that decide the partition of a row; they are never kept beside it
     reserved: frozenset[str] = frozenset()
-    not_null: frozenset[str] = frozenset()
-    absent: Mapping[str, pa.Scalar] = field(default_factory=dict)
-    order: tuple[SortKey, ...] = ()
+    not_null: frozenset[str] = frozenset()  # the columns that are NOT NULL in the table
+    absent: Mapping[str, pa.Scalar] = field(default_factory=dict)  # the table's defaults, for rows that lack a column
+    order: tuple[SortKey, ...] = ()  # of the rows in each of the table's files
+    # The columns with a declared type, which never changes, by their names in lower case
     types: Mapping[str, pa.Field] = field(default_factory=dict)
-    rows: AnyRows = "landed"
-    is_input: bool = False
+    rows: AnyRows = "landed"  # which rows have the columns, for the advice of errors
+    is_input: bool = False  # they are those that a transform reads, whose columns are settled before
 
     @property
     def columns(self) -> frozenset[str]:

@@ -22,19 +22,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """The declared columns of a stream.
+    """The declared columns of a stream."""
 
-    Attributes:
-        sources: the names in the landed files of columns that have another one in the table, by that.
-        omitted: the landed columns that are left out, by their names in lower case; see `kept`.
-        is_landed: the table has the landed columns; a transform makes others.
-        rules: what the columns are to be besides.
-    """
-
+    # The names in the landed files of columns that have another one in the table, by that
     sources: Mapping[str, str] = field(default_factory=dict)
+    # The landed columns that are left out, by their names in lower case; see `kept`
     omitted: Mapping[str, str] = field(default_factory=dict)
-    is_landed: bool = True
-    rules: Rules = STRICT
+    is_landed: bool = True  # the table has the landed columns; a transform makes others
+    rules: Rules = STRICT  # what the columns are to be besides
 
     @classmethod
     def of(cls, config: "Stream") -> Self:

@@ -37,16 +37,11 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Some rows of an object.
+    """Some rows of an object."""
 
-    Attributes:
-        batch: the rows.
-        first: the number of the first one in the object, from 0; unused if no row's number is needed.
-        letters: returns those that are left out as dead letters have them, given their numbers; None: as they are.
-    """
-
-    batch: pa.RecordBatch
-    first: int
+    batch: pa.RecordBatch  # the rows
+    first: int  # the number of the first one in the object, from 0; unused if no row's number is needed
+    # Returns those that are left out as dead letters have them, given their numbers; None: as they are
     letters: Callable[[BadRows], BadRows] | None = None
 
 
@@ -58,15 +53,10 @@ def renumbered(before: Callable[[], int], bad: BadRows) -> BadRows:
 
 
 class LandedRows(Protocol):
-    """An open object. Each format has a reader of this form; nothing but `Reader` knows which one it is.
+    """An open object. Each format has a reader of this form; nothing but `Reader` knows which one it is."""
 
-    Attributes:
-        schema: its own columns, without those that are added.
-        count: the number of its rows; None if only the rows tell it.
-    """
-
-    schema: pa.Schema
-    count: int | None
+    schema: pa.Schema  # its own columns, without those that are added
+    count: int | None  # the number of its rows; None if only the rows tell it
 
     @property
     def is_small(self) -> bool:

@@ -39,27 +39,17 @@ _REWRITE = "write it as TIMESTAMP_MICROS (in Spark: spark.sql.parquet.outputTime
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """The columns of a file, by its footer.
+    """The columns of a file, by its footer."""
 
-    Attributes:
-        parquet: Parquet's schema.
-        keys: the footer's texts by their keys; some of them change Arrow's types.
-        schema: Arrow's schema, without metadata, as of `with_foreign_types`.
-        int96: the columns that are INT96, or have such a part.
-        cast: the columns that Arrow reads as another type than this schema's.
-        calendar: of days and times.
-        old: the columns that may have values of an old calendar.
-        is_comparable: Arrow's comparison of two schemas sees all of these columns. It compares neither the groups of
-            nested ones, nor all that tells a time of day from one with a time zone.
-    """
-
-    parquet: pq.ParquetSchema
-    keys: Mapping[bytes, bytes] | None
-    schema: pa.Schema
-    int96: frozenset[str]
-    cast: frozenset[str]
-    calendar: Calendar
-    old: frozenset[str]
+    parquet: pq.ParquetSchema  # Parquet's schema
+    keys: Mapping[bytes, bytes] | None  # the footer's texts by their keys; some of them change Arrow's types
+    schema: pa.Schema  # Arrow's schema, without metadata, as of `with_foreign_types`
+    int96: frozenset[str]  # the columns that are INT96, or have such a part
+    cast: frozenset[str]  # the columns that Arrow reads as another type than this schema's
+    calendar: Calendar  # of days and times
+    old: frozenset[str]  # the columns that may have values of an old calendar
+    # Arrow's comparison of two schemas sees all of these columns. It compares neither the groups of nested ones, nor
+    # all that tells a time of day from one with a time zone.
     is_comparable: bool
 
     @classmethod
@@ -84,9 +74,6 @@ class ParquetRows:
     Args:
         pre_buffer: read the columns of a row group by few requests.
         like: the columns of another file; if this one has the same, they are not worked out again.
-
-    Attributes:
-        int96: its columns that are INT96, or have such a part.
 
     Raises:
         ArrowInvalid, OSError: the file is not a Parquet file, or cannot be read.
@@ -115,7 +102,7 @@ class ParquetRows:
             like = Columns.of(self.parquet, self.footer, self._unreadable)
         self.columns = like
         self.schema: pa.Schema = self.columns.schema
-        self.int96 = self.columns.int96
+        self.int96 = self.columns.int96  # its columns that are INT96, or have such a part
 
     def _make_readable(self, error: Exception) -> None:
         """Let the file be opened by a footer that Arrow can read."""

@@ -18,16 +18,11 @@ Statistics: TypeAlias = pq.Statistics | None
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """The values that a column may have in some row groups.
+    """The values that a column may have in some row groups."""
 
-    Attributes:
-        least: of one type with `greatest`; both are None if the bounds are unknown.
-        has_null: whether NULL may be among them.
-    """
-
-    least: Any = None
+    least: Any = None  # of one type with `greatest`; both are None if the bounds are unknown
     greatest: Any = None
-    has_null: bool = True
+    has_null: bool = True  # whether NULL may be among them
 
     def may_hold(self, value: PartitionValue) -> bool:
         """Return whether the column may have the value."""

@@ -51,23 +51,15 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """When and where a task was executed.
-
-    Attributes:
-        began: seconds since 1970, by the worker's clock.
-        files: complete ones.
-        rows: of these files.
-        size: of these files, in bytes.
-        tries: of the task before this one.
-    """
+    """When and where a task was executed."""
 
     host: str
-    began: float
+    began: float  # seconds since 1970, by the worker's clock
     seconds: float
-    files: int
-    rows: int
-    size: int
-    tries: int
+    files: int  # complete ones
+    rows: int  # of these files
+    size: int  # of these files, in bytes
+    tries: int  # of the task before this one
 
 
 @dataclass(frozen=True, slots=True)

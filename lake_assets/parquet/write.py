@@ -41,16 +41,12 @@ def write_files(batches: Iterable[pa.RecordBatch], job: Job, folder: str) -> Ite
 
 
 class _Groups:
-    """Row groups, with a preview of the next one.
-
-    Attributes:
-        nan: the positions of the leaves of the next row group that have a NaN.
-    """
+    """Row groups, with a preview of the next one."""
 
     def __init__(self, groups: Iterator[pa.Table]) -> None:
         self._groups = groups
         self._next: pa.Table | None = None
-        self.nan: frozenset[int] = frozenset()
+        self.nan: frozenset[int] = frozenset()  # the positions of the leaves of the next row group that have a NaN
 
     def next(self) -> bool:
         """Return whether there is a further row group."""

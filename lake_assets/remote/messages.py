@@ -30,15 +30,10 @@ _EVENT, _OUTCOME = TypeAdapter(Event), TypeAdapter(Outcome)
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """The driver has reported all that it will.
+    """The driver has reported all that it will."""
 
-    Attributes:
-        error: that ended the run before all partitions had an outcome.
-        is_cancelled: whether a signal ended the run.
-    """
-
-    error: Exception | None = None
-    is_cancelled: bool = False
+    error: Exception | None = None  # that ended the run before all partitions had an outcome
+    is_cancelled: bool = False  # whether a signal ended the run
 
 
 class DriverTracebackError(Exception):

@@ -20,23 +20,16 @@ _LENGTH = 200  # of a value in an error
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What a driver is to do: partitions of a stream, and the options of `ingest_all`.
+    """What a driver is to do: partitions of a stream, and the options of `ingest_all`."""
 
-    Attributes:
-        config: path or URI of the config for the driver.
-        launcher_config: path or URI of the launcher's config, for messages.
-        facts: those of the stream in the launcher's config.
-        version: of the package that made the request.
-    """
-
-    config: str
-    launcher_config: str
+    config: str  # path or URI of the config for the driver
+    launcher_config: str  # path or URI of the launcher's config, for messages
     launcher: str
     stream: str
-    facts: dict[str, str]
+    facts: dict[str, str]  # those of the stream in the launcher's config
     partitions: Sequence[str]
     options: IngestOptions
-    version: str = VERSION
+    version: str = VERSION  # of the package that made the request
 
     @classmethod
     def of(

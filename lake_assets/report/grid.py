@@ -79,15 +79,10 @@ class Sheet:
 
 @dataclass(frozen=True, slots=True)
 class HeatMap:
-    """A sheet as a page draws it.
+    """A sheet as a page draws it."""
 
-    Attributes:
-        sheet: the blocks, without the oldest of very many, which a note says.
-        fewest, most: rows of a committed partition; 0 if there is none.
-    """
-
-    sheet: Sheet
-    fewest: int
+    sheet: Sheet  # without the oldest blocks of very many, which a note says
+    fewest: int  # rows of a committed partition; 0 if there is none
     most: int
 
     def labels(self, block: Block) -> Iterator[tuple[int, str]]:

@@ -27,18 +27,12 @@ _NEVER = dt.datetime.min.replace(tzinfo=dt.UTC)
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A partition that has landed, or is in the ledger.
-
-    Attributes:
-        age: of its newest commit; empty without one.
-        preview: the first rows; None if they were not read.
-        unread: why they could not be read; empty otherwise.
-    """
+    """A partition that has landed, or is in the ledger."""
 
     partition: PartitionState
-    age: str
-    preview: PartitionView | None = None
-    unread: str = ""
+    age: str  # of its newest commit; empty without one
+    preview: PartitionView | None = None  # the first rows; None if they were not read
+    unread: str = ""  # why they could not be read; empty otherwise
 
 
 def lines(stream: OpenStream, state: StreamState) -> list[Line]:

@@ -25,21 +25,13 @@ _UNITS = {"s": "seconds", "By": "bytes"}  # as Prometheus writes them; {…} is 
 
 @dataclass(frozen=True, slots=True)
 class Instrument:
-    """One metric.
+    """One metric."""
 
-    Attributes:
-        name: in OpenTelemetry.
-        type: counters and histograms are of runs, gauges of lakes and landing zones.
-        unit: as OpenTelemetry writes it: `s`, `By`, or a word in braces.
-        attributes: the names of its attributes, some of which a value may lack.
-        meaning: one sentence.
-    """
-
-    name: str
-    type: Type
-    unit: str
-    attributes: tuple[str, ...]
-    meaning: str
+    name: str  # in OpenTelemetry
+    type: Type  # counters and histograms are of runs, gauges of lakes and landing zones
+    unit: str  # as OpenTelemetry writes it: `s`, `By`, or a word in braces
+    attributes: tuple[str, ...]  # the names of its attributes, some of which a value may lack
+    meaning: str  # one sentence
 
     @property
     def prometheus(self) -> str:

@@ -25,21 +25,13 @@ Known = tuple[Collection[Partition], Collection[Partition], LeftOut | None]
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a person selects: texts of the selection grammar, and states.
+    """What a person selects: texts of the selection grammar, and states."""
 
-    Attributes:
-        texts: each selects partitions; together they select all of these.
-        waiting: of these, those whose landed objects are not in the lake.
-        failed: of these, those whose newest run failed; with `waiting`, those of both kinds.
-        every: every partition that has landed or is in the lake.
-        most: the first partitions of the selection, this many.
-    """
-
-    texts: tuple[str, ...] = ()
-    waiting: bool = False
-    failed: bool = False
-    every: bool = False
-    most: int | None = None
+    texts: tuple[str, ...] = ()  # each selects partitions; together they select all of these
+    waiting: bool = False  # of these, those whose landed objects are not in the lake
+    failed: bool = False  # of these, those whose newest run failed; with `waiting`, those of both kinds
+    every: bool = False  # every partition that has landed or is in the lake
+    most: int | None = None  # the first partitions of the selection, this many
 
     def __post_init__(self) -> None:
         """Refuse a selection of everything that selects something else too."""
@@ -65,25 +57,17 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The partitions that a person selected.
-
-    Attributes:
-        found: their number before `most` was applied.
-        nothing_landed: the number of partitions of the config that were described, and left out because nothing of
-            them has landed or is in the lake.
-        outside: the number of others that were described, and left out because the config does not have them.
-        is_named: whether each partition was named by its values.
-        nothing: why there is nothing to do, if there are no partitions.
-        left_out: the objects that no refresh reads; None if the whole landing zone was not listed.
-    """
+    """The partitions that a person selected."""
 
     partitions: tuple[Partition, ...]
-    found: int
+    found: int  # their number before `most` was applied
+    # The number of partitions of the config that were described, and left out because nothing of them has landed or is
+    # in the lake
     nothing_landed: int = 0
-    outside: int = 0
-    is_named: bool = False
-    nothing: str = "nothing has landed"
-    left_out: LeftOut | None = None
+    outside: int = 0  # the number of others that were described, and left out because the config does not have them
+    is_named: bool = False  # whether each partition was named by its values
+    nothing: str = "nothing has landed"  # why there is nothing to do, if there are no partitions
+    left_out: LeftOut | None = None  # the objects that no refresh reads; None if the whole landing zone was not listed
 
     def __str__(self) -> str:
         """Return such as `56 partitions: region NE, NW; date 2026-02-01 to 2026-02-28 (28)`."""

@@ -12,14 +12,11 @@ _LAST_BYTES = 4096
 
 
 class JvmErrors:
-    """Copies what a JVM writes to standard error to that of this process, while this one lives.
-
-    Attributes:
-        writer: the end of the pipe for the JVM; the caller closes it when the JVM has it.
-    """
+    """Copies what a JVM writes to standard error to that of this process, while this one lives."""
 
     def __init__(self) -> None:
         reader, writer = os.pipe()
+        # The end of the pipe for the JVM; the caller closes it when the JVM has it
         self.writer = os.fdopen(writer, "wb", buffering=0)
         self._last = b""
         self._copying = Thread(target=self._copy_all, args=(reader,), name="standard error of the JVM", daemon=True)

@@ -39,18 +39,12 @@ _cores: WeakKeyDictionary[object, int] = WeakKeyDictionary()
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """What a worker reports.
-
-    Attributes:
-        version: of this package there; None if it lacks the package.
-        error: why the code of the tasks cannot be imported there; None if it can.
-        tries: of the task before the one that reports.
-    """
+    """What a worker reports."""
 
     host: str
-    version: str | None
-    error: str | None
-    tries: str
+    version: str | None  # of this package there; None if it lacks the package
+    error: str | None  # why the code of the tasks cannot be imported there; None if it can
+    tries: str  # of the task before the one that reports
 
 
 def portable_work(work: Callable[[Iterator[In]], Iterator[Out]]) -> Callable[[Iterable[In]], Iterator[Out]]:

@@ -75,15 +75,11 @@ FINGERPRINT_VERSION = "2"
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """The objects of one partition in one listing, sorted by key.
-
-    Attributes:
-        left_out: why objects are not read, by key.
-        folder: all objects of the partition's path part, if `objects` are those that may hold rows of the partition.
-    """
+    """The objects of one partition in one listing, sorted by key."""
 
     objects: tuple[LandedObject, ...]
-    left_out: Mapping[str, str] = field(default_factory=dict)
+    left_out: Mapping[str, str] = field(default_factory=dict)  # why objects are not read, by key
+    # All objects of the partition's path part, if `objects` are those that may hold rows of the partition
     folder: "Manifest | None" = field(default=None, compare=False, repr=False)
 
     @property

@@ -141,17 +141,11 @@ _NUMBER = re.compile(r"\(os error (\d+)\)")
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a server has answered, whichever client got it.
+    """What a server has answered, whichever client got it."""
 
-    Attributes:
-        status: of HTTP; 0 where the client does not say.
-        code: as the client has it; empty without one.
-        words: the server's own; empty without a body.
-    """
-
-    status: int
-    code: str
-    words: str
+    status: int  # of HTTP; 0 where the client does not say
+    code: str  # as the client has it; empty without one
+    words: str  # the server's own; empty without a body
 
 
 def answer_of(error: BaseException) -> Answer | None:

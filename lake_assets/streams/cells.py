@@ -51,13 +51,7 @@ class JointColumn(PartitionColumn):
 
 
 class Cells:
-    """The cells of a stream.
-
-    Attributes:
-        columns: of each cell, at most two.
-        are_partitions: whether each cell is one partition.
-        noun: what a cell is, in texts for people.
-    """
+    """The cells of a stream."""
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
@@ -71,10 +65,11 @@ class Cells:
             alone = column if keys is None else replace(column, type=keys)
             self._shown[column.name] = alone if joint is None or column is time else joint
         shown = dict.fromkeys([*self._shown.values(), *([] if joint is None else [joint])])
-        self.columns: tuple[PartitionColumn, ...] = tuple(shown)
+        self.columns: tuple[PartitionColumn, ...] = tuple(shown)  # of each cell, at most two
         self._is_same = self.columns == columns
+        # Whether each cell is one partition
         self.are_partitions = not any(field.keys for field in stream.partitions.values())
-        self.noun = "partition" if self.are_partitions else "key"
+        self.noun = "partition" if self.are_partitions else "key"  # what a cell is, in texts for people
 
     def of(self, partition: Partition) -> Partition:
         """Return the cell of a partition."""

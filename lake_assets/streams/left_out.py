@@ -108,14 +108,10 @@ class UnmatchedFolder(Documented):
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """What one listing of a whole source found that no refresh reads: each object once, in one class.
-
-    Attributes:
-        listed: the number of all objects; the others are in partitions of the config.
-    """
+    """What one listing of a whole source found that no refresh reads: each object once, in one class."""
 
     objects: tuple[LeftOutObject, ...] = ()
-    listed: int = 0
+    listed: int = 0  # the number of all objects; the others are in partitions of the config
 
     @property
     def unmatched(self) -> tuple[LeftOutObject, ...]:

@@ -48,21 +48,16 @@ MOST_SCHEMAS = 100  # read for the types of columns that are NULL in all rows of
 
 @dataclass
 class Registrar:
-    """Registers objects, and collects the results.
-
-    Attributes:
-        rows: a ledger row for each partition, to be filled in, with its seconds so far.
-        present: the objects of each partition in the lake; those that are registered are added.
-        errors: of the objects that were not registered, by URI.
-        began: when the registration began, by `time.perf_counter`; its partitions share the seconds since then equally.
-    """
+    """Registers objects, and collects the results."""
 
     stream: OpenStream
-    rows: Mapping[Partition, LedgerRow]
+    rows: Mapping[Partition, LedgerRow]  # a ledger row for each partition, to be filled in, with its seconds so far
+    # The objects of each partition in the lake; those that are registered are added
     present: dict[Partition, list[LandedObject]]
     committed: dict[Partition, LedgerRow] = field(default_factory=dict)
-    errors: dict[str, LakeAssetsError] = field(default_factory=dict)
+    errors: dict[str, LakeAssetsError] = field(default_factory=dict)  # of the objects that were not registered, by URI
     changes: list[ColumnChange] = field(default_factory=list)
+    # When the registration began, by `time.perf_counter`; its partitions share the seconds since then equally
     began: float = field(default_factory=time.perf_counter)
 
     def register(self, session: LakeSession, candidates: Sequence[Candidate]) -> None:

@@ -20,17 +20,12 @@ _STAGED = re.compile(r"_staging/[0-9a-f]{32}/[^/]+\.parquet")
 
 
 class Staging:
-    """The staged files of one run.
-
-    Attributes:
-        folder: key prefix of this run's files, ending in a slash.
-        key: encrypts the files; it exists only in the memory of this run and its tasks.
-    """
+    """The staged files of one run."""
 
     def __init__(self, storage: AnyStorage) -> None:
         self.storage = storage
-        self.folder = f"{FOLDER}{uuid.uuid4().hex}/"
-        self.key = secrets.token_bytes(16)
+        self.folder = f"{FOLDER}{uuid.uuid4().hex}/"  # key prefix of this run's files, ending in a slash
+        self.key = secrets.token_bytes(16)  # encrypts the files; it exists only in the memory of this run and its tasks
 
     def clear(self) -> None:
         """Remove the staged files. Maintenance removes those that the store does not let go."""

@@ -38,11 +38,7 @@ LISTINGS = 16  # in parallel: most of the time is network latency
 
 
 class StreamSteps:
-    """What a run does with partitions of one stream, whose files Spark's tasks write.
-
-    Attributes:
-        broken: an error that every other partition would have too.
-    """
+    """What a run does with partitions of one stream, whose files Spark's tasks write."""
 
     def __init__(
         self, stream: OpenStream, options: IngestOptions, checkpoint: Callable[[], None], sessions: Sessions
@@ -51,7 +47,7 @@ class StreamSteps:
         self.options = options
         self.checkpoint = checkpoint
         self.planner = Planner(stream, options)
-        self.broken: Exception | None = None
+        self.broken: Exception | None = None  # an error that every other partition would have too
         self.sessions = sessions
         self.writer = Writer(stream, checkpoint)
         self._has_session = False

@@ -52,20 +52,17 @@ FOOTERS = 16  # read at a time, for the types of columns without values
 
 
 class Writer:
-    """Writes partitions of one stream, for one run.
-
-    Attributes:
-        schema: of the data files; None while there is no table, or one that was never filled.
-        is_first: the table was never filled when this run read its columns, so another run may change them.
-        staging: the staged files, in a lake that takes rows by INSERT only; None in others.
-    """
+    """Writes partitions of one stream, for one run."""
 
     def __init__(self, stream: OpenStream, checkpoint: Callable[[], None]) -> None:
         lake = stream.lake_config
         self.stream = stream
+        # Of the data files; None while there is no table, or one that was never filled
         self.schema: pa.Schema | None = None
         self._known: pa.Schema | None = None  # as of `Job`
+        # The table was never filled when this run read its columns, so another run may change them
         self.is_first = False
+        # The staged files, in a lake that takes rows by INSERT only; None in others
         self.staging = Staging(lake.staging_storage) if lake.inserts_only else None
         self._landed = stream.landed
         self._checkpoint = checkpoint

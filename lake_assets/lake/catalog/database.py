@@ -43,18 +43,13 @@ class NotDirectError(Exception):
 
 
 class CatalogDatabase(ABC):
-    """An open transaction. Statements mark parameters by `?`, and contain no other question mark or percent sign.
+    """An open transaction. Statements mark parameters by `?`, and contain no other question mark or percent sign."""
 
-    Attributes:
-        root: URI of the lake's folder, ending in a slash.
-        by_time: what follows an inlined time in a statement that compares or orders it.
-    """
-
-    by_time = ""
+    by_time = ""  # what follows an inlined time in a statement that compares or orders it
 
     def __init__(self, connection: Any, root: str) -> None:  # noqa: ANN401 - of the driver
         self._connection = connection
-        self.root = root
+        self.root = root  # URI of the lake's folder, ending in a slash
 
     @cached_property
     def version(self) -> spec.Version:

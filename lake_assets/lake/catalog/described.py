@@ -23,34 +23,25 @@ from lake_assets.lake.session import LakeSession, TableName
 
 @dataclass(frozen=True)
 class State:
-    """A state of the catalog's schemas.
-
-    Attributes:
-        snapshot_id: a snapshot with it.
-        moment: the time of this snapshot, as the catalog's driver returns it.
-    """
+    """A state of the catalog's schemas."""
 
     version: str
     schema_version: int
-    snapshot_id: int
-    moment: object
+    snapshot_id: int  # a snapshot with it
+    moment: object  # the time of this snapshot, as the catalog's driver returns it
 
 
 @dataclass(frozen=True)
 class Description:
-    """Tables in one state of the catalog's schemas.
-
-    Attributes:
-        inlined: the tables of inlined rows of each table, the newest first, by the table's id.
-        partitionings: of the tables that a commit changes, besides those of this package.
-        mappings: of these tables too, by their ids.
-    """
+    """Tables in one state of the catalog's schemas."""
 
     state: State
     tables: Mapping[TableName, Table]
+    # The tables of inlined rows of each table, the newest first, by the table's id
     inlined: Mapping[int, Sequence[str]]
+    # Of the tables that a commit changes, besides those of this package
     partitionings: Mapping[TableName, Partitioning]
-    mappings: dict[int, Mappings]
+    mappings: dict[int, Mappings]  # of these tables too, by their ids
 
 
 def describe(session: LakeSession, targets: Sequence[TableName], others: Sequence[TableName] = ()) -> Description:

@@ -148,25 +148,21 @@ def _partial(entry: CatalogFile | Deletes) -> Span:
 
 @dataclass(frozen=True)
 class PastTable:
-    """A table's partitions in the snapshots that are kept.
-
-    Attributes:
-        is_read: the catalog's tables are known and the table exists; otherwise only DuckDB answers.
-        files: of each partition; None has those of partitionings without its columns, if all partitions were read.
-        deletes: the rows that were deleted from these files, by the file's id.
-        elsewhere: snapshots in which rows of any partition may be inlined, or in files of such a partitioning.
-        changed: the snapshots that inserted or deleted rows, the newest first, each with the one before it, if some
-            files are seen in part, or rows may be elsewhere.
-        names: each column's names, with the snapshots that have them.
-    """
+    """A table's partitions in the snapshots that are kept."""
 
     session: LakeSession
     name: TableName
-    is_read: bool = False
+    is_read: bool = False  # the catalog's tables are known and the table exists; otherwise only DuckDB answers
+    # Of each partition; None has those of partitionings without its columns, if all partitions were read
     files: Mapping[Key | None, Sequence[CatalogFile]] = field(default_factory=dict)
+    # The rows that were deleted from these files, by the file's id
     deletes: Mapping[int, Sequence[Deletes]] = field(default_factory=dict)
+    # Snapshots in which rows of any partition may be inlined, or in files of such a partitioning
     elsewhere: Sequence[Span] = ()
+    # The snapshots that inserted or deleted rows, the newest first, each with the one before it, if some files are seen
+    # in part, or rows may be elsewhere
     changed: Sequence[tuple[int, int | None]] = ()
+    # Each column's names, with the snapshots that have them
     names: Mapping[int, Sequence[tuple[str, Span]]] = field(default_factory=dict)
 
     def of(self, partition: Partition) -> "PastPartition":

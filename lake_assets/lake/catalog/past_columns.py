@@ -11,16 +11,11 @@ from lake_assets.lake.session import LakeSession, TableName
 
 @dataclass(frozen=True, slots=True)
 class PastColumns:
-    """How the columns of a snapshot and those of today correspond.
+    """How the columns of a snapshot and those of today correspond."""
 
-    Attributes:
-        names: the name that each column of today had then; columns that were added since are left out.
-        differences: for people, such as `column note was added`.
-        others: columns of today whose name another one had then with values, as it was dropped and added again.
-    """
-
-    names: Mapping[str, str]
-    differences: Sequence[str]
+    names: Mapping[str, str]  # the name that each column of today had then; columns that were added since are left out
+    differences: Sequence[str]  # for people, such as `column note was added`
+    # Columns of today whose name another one had then with values, as it was dropped and added again
     others: Sequence[str]
 
 

@@ -24,10 +24,6 @@ class Transaction:
 
     Statistics of tables are read at first and written at last, so that a commit waits for the catalog's database only
     before its first statement that writes, and at its end.
-
-    Attributes:
-        inlined: the tables of inlined rows of each described table, the newest first, by the table's id.
-        mappings: those of the tables that the commit changes, as far as they are known, by the tables' ids.
     """
 
     def __init__(self, database: CatalogDatabase, engine: duckdb.DuckDBPyConnection, description: Description) -> None:
@@ -52,7 +48,9 @@ class Transaction:
         if (state.version, state.schema_version, moment) != (seen.version, seen.schema_version, seen.moment):
             raise duckdb.TransactionException(OVERTAKEN)
         self.snapshot_id = state.snapshot_id + 1
+        # The tables of inlined rows of each described table, the newest first, by the table's id
         self.inlined = read_tables(inlined)
+        # Those of the tables that the commit changes, as far as they are known, by the tables' ids
         self.mappings: dict[int, Mappings] = dict(description.mappings)
         self._description = description
         self._version = spec.VERSIONS[state.version]

@@ -156,27 +156,18 @@ class Requirements:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A change of one partition. One transaction commits it, alone or with changes of other partitions.
-
-    Attributes:
-        row: its ledger row; the commit sets snapshot_id, rows_before and finished_at.
-        new: the new rows; None: the rows stay as they are.
-        adds: the partition's rows stay beside the new ones.
-        appends: for other tables of this package, the values of the columns that the ledger does not have.
-        requires: what must still hold.
-        export: of what the commit changes; None: nothing is exported.
-        delta: the exported changes; the commit must become their snapshot.
-    """
+    """A change of one partition. One transaction commits it, alone or with changes of other partitions."""
 
     table: TableName
     partition: Partition
-    row: LedgerRow
-    new: New | None
-    adds: bool = False
+    row: LedgerRow  # its ledger row; the commit sets snapshot_id, rows_before and finished_at
+    new: New | None  # the new rows; None: the rows stay as they are
+    adds: bool = False  # the partition's rows stay beside the new ones
+    # For other tables of this package, the values of the columns that the ledger does not have
     appends: Appends = field(default_factory=dict)
-    requires: Requirements = Requirements()
-    export: Export | None = None
-    delta: Delta | None = None
+    requires: Requirements = Requirements()  # what must still hold
+    export: Export | None = None  # of what the commit changes; None: nothing is exported
+    delta: Delta | None = None  # the exported changes; the commit must become their snapshot
 
 
 @dataclass(frozen=True, slots=True)

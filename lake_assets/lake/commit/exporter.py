@@ -53,16 +53,13 @@ TRIES = 3  # of `_latest.json` outside of the lock
 
 
 class Exports:
-    """The exported changes of a commit, all for the same snapshot and with the same time.
-
-    Attributes:
-        deltas: what each change of the commit exports, as it is written now; None if it exports nothing.
-    """
+    """The exported changes of a commit, all for the same snapshot and with the same time."""
 
     def __init__(self, session: LakeSession, changes: Sequence[Change]) -> None:
         self._session = session
         self._changes = changes
         self._base: int | None = None  # the snapshot before that of the deltas
+        # What each change of the commit exports, as it is written now; None if it exports nothing
         self.deltas: list[Delta | None] = [None for _ in changes]
 
     def prepare(self) -> list[Change]:

@@ -156,21 +156,13 @@ Values = tuple[object, ...]
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class OwnTable:
-    """A table of this package in a lake.
+    """A table of this package in a lake."""
 
-    Attributes:
-        setting: the key of the lake's config with its name.
-        columns: their types in DuckDB.
-        order: of the rows in a flushed file.
-        ends_with_run: its rows are deleted with the ledger row of their run.
-        is_used: whether a lake has the table.
-    """
-
-    setting: str
-    columns: Mapping[str, str]
-    order: Sequence[str] = ()
-    ends_with_run: bool = False
-    is_used: Callable[[Lake], bool] = lambda _: True
+    setting: str  # the key of the lake's config with its name
+    columns: Mapping[str, str]  # their types in DuckDB
+    order: Sequence[str] = ()  # of the rows in a flushed file
+    ends_with_run: bool = False  # its rows are deleted with the ledger row of their run
+    is_used: Callable[[Lake], bool] = lambda _: True  # whether a lake has the table
 
     def name(self, lake: Lake) -> TableName:
         """Return the table's name in this lake."""
