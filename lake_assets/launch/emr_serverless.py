@@ -18,8 +18,8 @@ from lake_assets.errors import DriverLostError, LauncherError
 from lake_assets.launch.pipes import BucketMessages
 from lake_assets.launch.received import Ended, Received
 from lake_assets.remote.bucket import client
+from lake_assets.remote.cancellation import GRACE_SECONDS
 from lake_assets.remote.request import Request
-from lake_assets.remote.supervise import GRACE_SECONDS
 from lake_assets.storage.vendor_errors import may_pass
 
 POLL_SECONDS = 5.0

@@ -13,7 +13,7 @@ from lake_assets.config.runs import EmrServerless, RemoteRuns
 from lake_assets.launch.emr_serverless import JobDriver
 from lake_assets.launch.pipes import take
 from lake_assets.launch.received import Ended, Received
-from lake_assets.launch.spark_submit import SubmittedDriver
+from lake_assets.launch.spark_submit import SubmittedDriver, submission
 from lake_assets.remote.request import Request
 
 
@@ -73,7 +73,7 @@ def launch(config: LakeConfig, runs: RemoteRuns, request: Request, received: Rec
 def _driver_of(config: LakeConfig, runs: RemoteRuns, request: Request, received: Received) -> RemoteDriver:
     if isinstance(runs, EmrServerless):
         return JobDriver(config, runs, request, received)
-    return SubmittedDriver(config, runs, transforms=config.streams[request.stream].transform is not None)
+    return SubmittedDriver(submission(config, runs, transforms=config.streams[request.stream].transform is not None))
 
 
 def await_end(driver: RemoteDriver, received: Received) -> Ended:

@@ -72,7 +72,8 @@ class FileMessages:
     def opened(self, request: Request, received: Received) -> Iterator[dict[str, str]]:  # noqa: ARG002 - the launcher's form
         """Write the request, and yield Pipes' variables for the driver."""
         with tempfile.TemporaryDirectory(prefix="lake-assets-") as folder:
-            context, messages = Path(folder, "context"), Path(folder, "messages")
+            self.folder = Path(folder)
+            context, messages = self.folder / "context", self.folder / "messages"
             context.write_text(json.dumps(context_of(request)), encoding="utf-8")
             messages.touch()
             with messages.open(encoding="utf-8") as self._reader:

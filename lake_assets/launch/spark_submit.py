@@ -6,6 +6,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,14 +18,17 @@ from lake_assets.config.spark import REMOTE
 from lake_assets.errors import LauncherError
 from lake_assets.launch.pipes import FileMessages
 from lake_assets.launch.received import Ended
-from lake_assets.remote import supervise
+from lake_assets.remote import cancellation
+from lake_assets.remote.cancellation import DRIVER_FILE, GRACE_SECONDS, LAUNCHER, is_running
 from lake_assets.spark.class_sharing import sharing_options
 from lake_assets.spark.java import find_java
+from lake_assets.spark.jvm_errors import JvmErrors
 from lake_assets.spark.remote import remote_url
 from lake_assets.spark.session import JVM_OPTIONS, spark_config
 
-ENTRY = Path(supervise.__file__).with_name("__main__.py")
+ENTRY = Path(cancellation.__file__).with_name("__main__.py")
 
+SETTLE_SECONDS = 15.0  # for a driver whose JVM was killed
 _POLL_SECONDS = 0.05
 
 
@@ -53,8 +57,7 @@ def submission(config: LakeConfig, runs: SparkSubmit, *, transforms: bool) -> Su
         "PYSPARK_PYTHON": conf.get("spark.pyspark.python", sys.executable),
         "PYSPARK_DRIVER_PYTHON": sys.executable,
     }
-    command = (sys.executable, "-m", supervise.__name__, program, "--deploy-mode", "client", *arguments, str(ENTRY))
-    return Submission(command, environment)
+    return Submission((program, "--deploy-mode", "client", *arguments, str(ENTRY)), environment)
 
 
 def check_fit(config: LakeConfig, runs: SparkSubmit) -> None:
@@ -84,30 +87,65 @@ def spark_submit(runs: SparkSubmit) -> str:
 
 
 class SubmittedDriver:
-    """A driver on this machine."""
+    """A driver on this machine, which the JVM of `spark-submit` starts.
+
+    A signal to the JVM would stop Spark first, and the driver would record the failure of a job, not a cancelled run.
+    So the signal goes to the driver, which ends Spark itself.
+    """
 
     name = "driver of the run"
     poll_seconds = _POLL_SECONDS
 
-    def __init__(self, config: LakeConfig, runs: SparkSubmit, *, transforms: bool) -> None:
+    def __init__(self, submission: Submission) -> None:
         self.messages = FileMessages()
-        self._submission = submission(config, runs, transforms=transforms)
+        self._submission = submission
+        self._settled: float | None = None  # when a driver that has outlived its JVM is not waited for any longer
 
     def start(self, variables: Mapping[str, str]) -> None:
-        """Start `spark-submit` under its supervisor."""
-        environment = {**os.environ, **self._submission.environment, **variables}
-        self._process = subprocess.Popen(self._submission.command, env=environment)  # noqa: S603 - our own command
+        """Start `spark-submit`."""
+        self._file, self._errors = self.messages.folder / "driver", JvmErrors()
+        own = {DRIVER_FILE: str(self._file), LAUNCHER: str(os.getpid())}
+        with self._errors.writer as errors:
+            # In a session of its own, so that Ctrl-C of a terminal reaches the driver by this process only.
+            self._process = subprocess.Popen(  # noqa: S603 - our own command
+                self._submission.command,
+                stdin=subprocess.DEVNULL,
+                stderr=errors,
+                env={**os.environ, **self._submission.environment, **variables, **own},
+                start_new_session=True,
+            )
 
     def has_ended(self) -> bool:
-        """Return whether it has ended."""
-        return self._process.poll() is not None
+        """Return whether it has ended; a driver whose JVM has ended first records what it had begun."""
+        if self._process.poll() is None:
+            return False
+        if self._settled is None:
+            self._settled = time.monotonic() + SETTLE_SECONDS
+        driver = self._driver()
+        return driver is None or not is_running(driver) or time.monotonic() > self._settled
 
     def cancel(self, look: Callable[[], None]) -> None:  # noqa: ARG002 - the launcher's form
-        """End it by the supervisor, which gives it time to record what it had begun."""
-        self._process.send_signal(signal.SIGINT)
-        with suppress(subprocess.TimeoutExpired):
-            self._process.wait(supervise.WAIT_SECONDS)
+        """End the driver, which has some time to record what it had begun; without one yet, all that was started."""
+        driver = self._driver()
+        with suppress(ProcessLookupError):
+            if driver is None:
+                os.killpg(self._process.pid, signal.SIGTERM)
+            else:
+                os.kill(driver, signal.SIGTERM)
+        deadline = time.monotonic() + GRACE_SECONDS
+        while not self.has_ended():
+            if time.monotonic() > deadline:
+                with suppress(ProcessLookupError):
+                    os.killpg(self._process.pid, signal.SIGKILL)
+            time.sleep(_POLL_SECONDS)
+        self._errors.wait()
 
     def ended(self) -> Ended:
         """Return how it ended."""
-        return Ended(f"exit code {self._process.returncode}")
+        self._errors.wait()
+        code = self._process.returncode
+        return Ended(f"exit code {code if code >= 0 else 128 - code}")
+
+    def _driver(self) -> int | None:
+        number = self._file.read_text(encoding="ascii") if self._file.exists() else ""
+        return int(number) if number else None

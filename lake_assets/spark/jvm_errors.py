@@ -1,4 +1,4 @@
-"""What a JVM writes to standard error, without a warning that Spark's own options cause; only Python's own library."""
+"""What a JVM writes to standard error, without a warning that Spark's own options cause."""
 
 import os
 from contextlib import suppress

@@ -48,7 +48,7 @@ def test_the_events_are_those_of_a_run_in_process(local_world: World, tmp_path: 
     assert {row["status"] for row in rows} == {"committed", "skipped", "failed"}
 
 
-SIGNAL_SECONDS = 3.0  # from Dagster by the supervisor to the driver
+SIGNAL_SECONDS = 3.0  # from Dagster by the launcher to the driver
 
 
 def drivers() -> list[psutil.Process]:

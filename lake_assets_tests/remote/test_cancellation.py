@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from lake_assets.remote.supervise import is_running
+from lake_assets.remote.cancellation import is_running
 from lake_assets_tests.until import until
 
 # A driver that says what ends it.
