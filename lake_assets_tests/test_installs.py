@@ -43,6 +43,7 @@ BRINGS = {
     "ui": "dagster-webserver",
     "deploy": "dagster-postgres",
     "slack": "dagster-slack",
+    "teams": "dagster-msteams",
     "kubernetes": "dagster-k8s",
     "openlineage": "openlineage-python",
     "otel": "opentelemetry-exporter-otlp-proto-http",

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, Field, SecretStr, model_validator
+from pydantic import AfterValidator, Field, SecretStr, field_validator, model_validator
 
 from lake_assets.config.fields import TEMPLATE, Identifier
 from lake_assets.config.model import Model
@@ -41,24 +41,20 @@ class Email(Model):
     password: SecretStr = Field(description="The user's password.")
 
 
-class Webhook(Model):
-    """A POST request with a JSON object, for any other service."""
+class Teams(Model):
+    """Messages to a channel of Microsoft Teams, by the webhook of a workflow. It needs the extra `teams`."""
 
-    url: SecretStr = Field(description="URL of the request; it may have a secret.")
-    authorization: SecretStr | None = Field(
-        None, description="The request's header `Authorization`, such as `Bearer …`."
-    )
-    timeout: float = Field(10, gt=0, le=20, description="Seconds until a request without an answer fails.")
+    url: SecretStr = Field(description="URL of the webhook, which is a secret.")
 
-    @model_validator(mode="after")
-    def _is_a_request(self) -> Self:
-        if not self.url.get_secret_value().startswith(("https://", "http://", TEMPLATE)):
-            raise ValueError("url is not the URL of a web server: begin it with https:// or http://")
-        for name, secret in (("url", self.url), ("authorization", self.authorization)):
-            value = "" if secret is None else secret.get_secret_value()
-            if not (value.isascii() and value.isprintable()):
-                raise ValueError(f"{name} has a line break, or a character outside ASCII: remove it")
-        return self
+    @field_validator("url")
+    @classmethod
+    def _is_of_a_web_server(cls, url: SecretStr) -> SecretStr:
+        text = url.get_secret_value()
+        if not text.startswith(("https://", "http://", TEMPLATE)):
+            raise ValueError("is not the URL of a web server: begin it with https:// or http://")
+        if not (text.isascii() and text.isprintable()):
+            raise ValueError("has a line break, or a character outside ASCII: remove it")
+        return url
 
 
 class Alerts(Model):
@@ -76,7 +72,7 @@ class Alerts(Model):
     )
     slack: Slack | None = Field(None, description="Sends them to a Slack channel.")
     email: Email | None = Field(None, description="Sends them by mail.")
-    webhook: Webhook | None = Field(None, description="Sends them to a web server.")
+    teams: Teams | None = Field(None, description="Sends them to a channel of Microsoft Teams.")
     failed_runs: bool = Field(
         True,
         description="Send failed runs, of all of the code location; false where another section `alerts` does it.",
@@ -87,6 +83,6 @@ class Alerts(Model):
 
     @model_validator(mode="after")
     def _has_a_receiver(self) -> Self:
-        if not (self.slack or self.email or self.webhook):
-            raise ValueError("alerts have no receiver: give slack, email or webhook")
+        if not (self.slack or self.email or self.teams):
+            raise ValueError("alerts have no receiver: give slack, email or teams")
         return self

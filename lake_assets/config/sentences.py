@@ -103,6 +103,8 @@ _ELSEWHERE = {
     **dict.fromkeys(ATTACH_OPTIONS, "write it below attach_options of the lake"),
     "delta_export_compression": "write deltas.compression of the stream",
     "delta_export_path": "write deltas.to of the stream",
+    "deploy_mode": "name the cluster as spark: {master: spark://host:7077}",
+    "webhook": "use slack, email or teams, or a run_failure_sensor of Dagster's of your own",
 }
 _CLOSE = 0.72  # as similar as `endpoint_url` and `endpoint`; `description` is not meant by `encryption_key`
 

@@ -10,14 +10,11 @@ import dagster as dg
 import pyarrow as pa
 import pytest
 
-from dev.servers.inbox import Inbox, inbox
 from dev.servers.moto import KEYS, Moto, moto
 from lake_assets import LakeIOManager, LakeResource, build_definitions, partitions_def
-from lake_assets.config.alerts import Alerts
 from lake_assets.config.sections import SqsSensor
 from lake_assets.errors import LakeAssetsError
 from lake_assets.orchestration.partition_keys import keys_of
-from lake_assets.orchestration.sensors.alert_sensors import alert_sensors
 from lake_assets.orchestration.sensors.sqs_queue import Queue
 from lake_assets.orchestration.sensors.sync import sync_lock
 from lake_assets.orchestration.translator import LakeAssetsTranslator, LakeAssetsTranslatorData
@@ -28,7 +25,7 @@ from lake_assets_tests.orchestration.instances import in_memory
 from lake_assets_tests.orchestration.test_restore_job import run as run_restore
 from lake_assets_tests.world import NW, SW, World
 
-__all__ = ["inbox", "moto"]
+__all__ = ["moto"]
 
 case = Cases()
 in_seconds = Cases(pytest.mark.more)
@@ -326,37 +323,6 @@ def a_queue_gives_its_messages_to_a_user_with_the_rights(moto: Moto) -> Steps:
     iam.put_user_policy(UserName="sensor", PolicyName="p", PolicyDocument=policy)
     assert moto.by_policies(receive) == 1
     return None
-
-
-# Alerts.
-
-
-@in_seconds
-def a_web_server_that_gets_alerts_answers(inbox: Inbox) -> Steps:
-    def sent(**webhook: str) -> None:
-        alerts = Alerts.model_validate({"webhook": webhook})
-        _, sensor = alert_sensors(alerts, [])
-        with dg.DagsterInstance.ephemeral() as instance:
-            result = fails.execute_in_process(instance=instance, raise_on_error=False)
-            event, run = result.get_run_failure_event(), result.dagster_run
-            sensor(dg.build_run_status_sensor_context("alerts", event, instance, run).for_run_failure())
-
-    inbox.statuses = [401]
-    yield partial(sent, url=inbox.url), "correct url or authorization of alerts.webhook"
-    yield partial(sent, url="http://127.0.0.1:9"), "start its server"
-    sent(url=inbox.url, authorization="Bearer x")
-    assert [letter.headers.get("authorization") for letter in inbox.letters] == [None, "Bearer x"]
-    return None
-
-
-@dg.op
-def fail() -> None:
-    raise dg.Failure("it failed")
-
-
-@dg.job
-def fails() -> None:
-    fail()
 
 
 @pytest.mark.parametrize("steps", [*case, *in_seconds])

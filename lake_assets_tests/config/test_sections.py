@@ -12,7 +12,7 @@ from lake_assets.orchestration.assets.stream_asset import stream_asset
 from lake_assets.orchestration.translator import specs_of
 from lake_assets_tests.config.test_load import FILE, GOOD, parsed, refused
 
-HOOK = "webhook: {url: 'https://hooks.example.com/x'}"
+HOOK = "teams: {url: 'https://hooks.example.com/x'}"
 URL = "https://sqs.eu-central-1.amazonaws.com/123456789012/landing"
 SQS = f"type: sqs, queue_url: '{URL}'"
 
@@ -40,15 +40,15 @@ def test_one_receiver_of_alerts_is_enough_and_each_rule_of_maintenance_has_a_def
 
 def test_secrets_of_alerts_come_from_the_environment_and_are_not_shown() -> None:
     keys = (
-        "webhook: {url: '${HOOK}', authorization: 'Bearer ${KEY}'}, slack: {channel: '#lake', token: '${KEY}'}, "
+        "teams: {url: '${HOOK}'}, slack: {channel: '#lake', token: '${KEY}'}, "
         "email: {to: [a@example.com], from: b@example.com, host: smtp.example.com, password: '${KEY}'}"
     )
     environment = {"HOOK": "https://hooks.example.com/part-of-the-url", "KEY": "hunter2"}
     config = parse_config(with_section("alerts", keys), FILE, environment)
 
     assert config.alerts is not None
-    assert config.alerts.webhook is not None
-    assert config.alerts.webhook.url.get_secret_value() == environment["HOOK"]
+    assert config.alerts.teams is not None
+    assert config.alerts.teams.url.get_secret_value() == environment["HOOK"]
     for secret in ("hunter2", "part-of-the-url"):
         assert secret not in repr(config) + config.model_dump_json()
 
@@ -76,9 +76,18 @@ def test_notifications_come_from_s3_only_and_their_secrets_are_not_shown() -> No
 @pytest.mark.parametrize(
     ("section", "keys", "error"),
     [
-        ("alerts", "", "alerts: alerts have no receiver: give slack, email or webhook"),
-        ("alerts", "webhook: {url: example.com}", "url is not the URL of a web server: begin it with https://"),
-        ("alerts", 'webhook: {url: "http://a/\\r\\nX: 1"}', "alerts.webhook: url has a line break"),
+        ("alerts", "", "alerts: alerts have no receiver: give slack, email or teams"),
+        (
+            "alerts",
+            "teams: {url: example.com}",
+            "alerts.teams.url: is not the URL of a web server: begin it with https://",
+        ),
+        (
+            "alerts",
+            "webhook: {url: https://a.example.com}",
+            "webhook: .*: use slack, email or teams, or a run_f",
+        ),
+        ("alerts", 'teams: {url: "http://a/\\r\\nX: 1"}', "alerts.teams.url: has a line break"),
         ("alerts", f"{HOOK}, stale_hours: 0", "alerts.stale_hours: 0 hours is outside"),
         ("alerts", f"{HOOK}, name: a-b", "alerts.name: 'a-b' is not an identifier"),
         ("alerts", 'email: {to: ["a@b.c\\nBcc: x@y.z"], from: f@b.c, host: h, password: p}', "email.to.*line break"),

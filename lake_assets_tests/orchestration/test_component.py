@@ -53,15 +53,15 @@ def test_a_partition_is_materialized_without_python(
 def test_components_have_alerts_and_one_of_them_sends_failed_runs(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("ALERT_URL", "https://alerts.example.com/x")
+    monkeypatch.setenv("TEAMS_URL", "https://alerts.example.com/x")
     for name, more in (("sales", ""), ("copies", ", failed_runs: false")):
         with (project / "defs" / name / "defs.yaml").open("a") as file:
-            file.write(f'  alerts: {{webhook: {{url: "{{{{ env.ALERT_URL }}}}"}}{more}}}\n')
+            file.write(f'  alerts: {{teams: {{url: "{{{{ env.TEAMS_URL }}}}"}}{more}}}\n')
 
     sensors = {sensor.name for sensor in loaded(project).sensors or ()}
 
     assert {name for name in sensors if "alerts" in name} == {
-        "sales_alerts_failed_runs_to_webhook",
+        "sales_alerts_failed_runs_to_teams",
         "sales_alerts_stale_streams",
         "copies_alerts_stale_streams",
     }

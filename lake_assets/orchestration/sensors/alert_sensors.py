@@ -1,6 +1,6 @@
 """Dagster's sensors of alerts: each receiver gets failed runs, and a stale stream lets a run fail.
 
-Mails and messages to Slack are sent by Dagster's own sensors of failed runs. Only the POST request is ours.
+The sensors are those of Dagster and of its integrations; what they say is said here.
 """
 
 import datetime as dt
@@ -10,30 +10,25 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import dagster as dg
-import requests
 
-from lake_assets.config.alerts import Alerts, Email, Slack, Webhook
-from lake_assets.config.secrets import masked
+from lake_assets.config.alerts import Alerts, Email, Slack, Teams
 from lake_assets.detection.packing import packed, time_of, unpacked
 from lake_assets.errors import LakeAssetsError, MissingExtraError, install
 from lake_assets.escapes import visible, visible_name
 from lake_assets.layout.texts import count, several
 from lake_assets.orchestration.assets.landing_asset import recent_partitions
-from lake_assets.orchestration.dagster_private import OWN_JOB, PARTITION, RANGE_END, RANGE_START
+from lake_assets.orchestration.dagster_private import PARTITION, RANGE_END, RANGE_START
 from lake_assets.streams.pending import Lag, lag_of
 from lake_assets.streams.stream import OpenStream
 
-Kind = Literal["run_failed", "stale", "not_refreshed", "unreadable"]
+Kind = Literal["stale", "not_refreshed", "unreadable"]
 Context = dg.RunFailureSensorContext
 
 FAILURE_TEXT = 2_000  # characters of a run's errors
+TEAMS_SECONDS = 20.0  # until a request without an answer fails; a tick has a minute
 NAMED = 5  # stale partitions in a text
 _STREAM, _KIND = "lake_assets/stream", "lake_assets/alert"  # tags of a run that fails for a stream
 _OP = "alert"
-
-
-class NotSentError(LakeAssetsError):
-    """An alert was not sent; the text has no secret."""
 
 
 def alert_sensors(alerts: Alerts | None, streams: Sequence[OpenStream]) -> list[dg.SensorDefinition]:
@@ -47,8 +42,8 @@ def alert_sensors(alerts: Alerts | None, streams: Sequence[OpenStream]) -> list[
         sensors.append(_to_slack(alerts, alerts.slack))
     if alerts.email is not None:
         sensors.append(_to_mail(alerts, alerts.email))
-    if alerts.webhook is not None:
-        sensors.append(_to_webhook(alerts, alerts.webhook))
+    if alerts.teams is not None:
+        sensors.append(_to_teams(alerts, alerts.teams))
     return sensors
 
 
@@ -115,31 +110,29 @@ def _mail_body(failed: "FailedRun") -> str:
     return shown.encode("ascii", "xmlcharrefreplace").decode()
 
 
-def _to_webhook(alerts: Alerts, webhook: Webhook) -> dg.SensorDefinition:
-    def failed_runs(context: Context) -> None:
-        url = _base(alerts)
-        linked = {"url": f"{url}/runs/{context.dagster_run.run_id}"} if url else {}
-        headers = {"Authorization": webhook.authorization.get_secret_value()} if webhook.authorization else {}
-        try:
-            # A redirected POST would become a GET, or send the header elsewhere.
-            answer = requests.post(
-                webhook.url.get_secret_value(),
-                json={**FailedRun.of(context).fields, **linked},
-                headers=headers,
-                timeout=webhook.timeout,
-                allow_redirects=False,
-            )
-            reason = None if 200 <= answer.status_code < 300 else f"the server answered {answer.status_code}"
-        except requests.RequestException as error:  # its text has the URL
-            reason = masked(type(error).__name__, webhook)
-        if reason is not None:
-            raise NotSentError(
-                f"the alert was not sent to alerts.webhook: {reason}:",
-                "correct url or authorization of alerts.webhook, or start its server.",
-            )
+def _to_teams(alerts: Alerts, teams: Teams) -> dg.SensorDefinition:
+    try:
+        from dagster_msteams import make_teams_on_run_failure_sensor  # noqa: PLC0415 - an extra
+    except ImportError as error:
+        raise MissingExtraError("alerts.teams needs dagster-msteams:", f"{install('teams')}.") from error
 
-    sensor: dg.SensorDefinition = dg.run_failure_sensor(**_common(alerts, "webhook"))(failed_runs)
+    def text(context: Context) -> str:
+        failed = FailedRun.of(context)
+        return _for_teams(f"**{visible_name(failed.title)}**\n{visible(failed.text)}")
+
+    sensor: dg.SensorDefinition = make_teams_on_run_failure_sensor(
+        teams.url.get_secret_value(),
+        message_fn=text,
+        timeout=TEAMS_SECONDS,
+        webserver_base_url=_base(alerts),
+        **_common(alerts, "teams"),
+    )
     return sensor
+
+
+def _for_teams(text: str) -> str:
+    """Return a text in Markdown that keeps its lines, and of whose words Teams makes no links."""
+    return text.replace("](", "] (").replace("\n", "\n\n")
 
 
 def _base(alerts: Alerts) -> str | None:
@@ -148,11 +141,10 @@ def _base(alerts: Alerts) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class FailedRun:
-    """What an alert says of a failed run: a line, what is wrong and what to do, and fields for programs."""
+    """What an alert says of a failed run: a line, and what is wrong and what to do."""
 
     title: str
     text: str
-    fields: dict[str, Any]
 
     @classmethod
     def of(cls, context: Context) -> "FailedRun":
@@ -163,25 +155,14 @@ class FailedRun:
         ]
         text = "\n".join(dict.fromkeys(texts))
         text = text if len(text) <= FAILURE_TEXT else f"{text[:FAILURE_TEXT]}…"
+        if _KIND in run.tags:
+            title, _, text = text.partition("\n")
+            return cls(title, text)
         first, last = run.tags.get(RANGE_START), run.tags.get(RANGE_END)
         partition = run.tags.get(PARTITION) or (f"{first}...{last}" if first else None)
         assets = sorted("/".join(key.path) for key in run.asset_selection or ())
         what = several(assets) if assets else f"the job {run.job_name}"
-        title = f"A run of {what} failed{f' for {partition}' if partition else ''}"
-        if _KIND in run.tags:
-            title, _, text = text.partition("\n")
-        fields: dict[str, object | None] = {
-            "source": "lake-assets",
-            "kind": run.tags.get(_KIND, "run_failed"),
-            "title": title,
-            "text": text,
-            "stream": run.tags.get(_STREAM),
-            "run": run.run_id,
-            "job": None if run.job_name == OWN_JOB else run.job_name,
-            "assets": assets,
-            "partition": partition,
-        }
-        return cls(title, text, {name: value for name, value in fields.items() if value})
+        return cls(f"A run of {what} failed{f' for {partition}' if partition else ''}", text)
 
 
 def _step_text(event: dg.DagsterEvent) -> str:

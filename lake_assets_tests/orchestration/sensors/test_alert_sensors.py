@@ -12,10 +12,11 @@ from typing import Any
 import dagster as dg
 import pytest
 import slack_sdk.web.base_client
+from requests.exceptions import RequestException
 from slack_sdk.errors import SlackApiError
 from slack_sdk.web.base_client import BaseClient
 
-from dev.servers.inbox import Inbox, inbox
+from dev.servers.inbox import Inbox, Letter, inbox
 from dev.servers.mail import PASSWORD, MailServer, mail_server
 from lake_assets.config.models import LakeConfig
 from lake_assets.detection.packing import packed, unpacked
@@ -23,7 +24,7 @@ from lake_assets.errors import MissingExtraError
 from lake_assets.orchestration.assets.stream_asset import stream_asset
 from lake_assets.orchestration.build import build_definitions
 from lake_assets.orchestration.resources import pyspark_resource
-from lake_assets.orchestration.sensors.alert_sensors import NotSentError, alert_sensors
+from lake_assets.orchestration.sensors.alert_sensors import alert_sensors
 from lake_assets.orchestration.translator import specs_of
 from lake_assets.streams.pending import lag_of
 from lake_assets.streams.stream import open_streams
@@ -34,7 +35,7 @@ from lake_assets_tests.world import NW, World, sales
 __all__ = ["inbox", "mail_server"]
 
 TOKEN = "xoxb-the-token"
-HOSTILE = "<!channel> & <script>alert(1)</script> é\r\nBcc: x@example.com\u202e\x1b[2J"
+HOSTILE = "[a link](https://x.example.com) <!channel> & <script>alert(1)</script> é\r\nBcc: x@example.com\u202e\x1b[2J"
 
 
 @pytest.fixture
@@ -60,8 +61,17 @@ def configured(world: World, **alerts: Any) -> LakeConfig:
     return LakeConfig.model_validate(world.document | {"alerts": alerts})
 
 
-def webhook(inbox: Inbox, **options: Any) -> dict[str, Any]:
-    return {"url": f"{inbox.url}/hooks/secret-of-the-url", "authorization": "Bearer secret-of-the-head"} | options
+def teams(inbox: Inbox) -> dict[str, Any]:
+    return {"url": f"{inbox.url}/hooks/teams"}
+
+
+def card(letter: Letter) -> str:
+    """The text of a message to Teams."""
+    assert letter.path == "/hooks/teams"
+    (attachment,) = letter.json["attachments"]
+    (block,) = attachment["content"]["body"]
+    text: str = block["text"]
+    return text
 
 
 def mail(server: MailServer, **options: Any) -> dict[str, Any]:
@@ -125,7 +135,7 @@ class Looks:
         self.cursor: str | None = None
 
     def tick(self) -> str:
-        """What is wrong, and a run for each alert, whose failure is sent to the web server."""
+        """What is wrong, and a run for each alert, whose failure is sent to Teams."""
         config = self.config()
         sensor = sensor_of(config, "alerts_stale_streams")
         with dg.build_sensor_context(self.instance, cursor=self.cursor) as context:
@@ -136,7 +146,7 @@ class Looks:
             result = sensor.job.execute_in_process(
                 request.run_config, self.instance, tags=dict(request.tags), raise_on_error=False
             )
-            tell(result, self.instance, config, "alerts_failed_runs_to_webhook")
+            tell(result, self.instance, config, "alerts_failed_runs_to_teams")
         return (
             ", ".join(request.tags["lake_assets/alert"] for request in data.run_requests or ())
             or data.skip_message
@@ -146,28 +156,25 @@ class Looks:
 
 @pytest.fixture
 def looks(local_world: World, instance: dg.DagsterInstance, inbox: Inbox) -> Looks:
-    """Alerts that a web server gets about a stream that is stale after two hours."""
-    return Looks(lambda: configured(local_world, webhook=webhook(inbox), stale_hours=2), instance)
+    """Alerts that Teams gets about a stream that is stale after two hours."""
+    return Looks(lambda: configured(local_world, teams=teams(inbox), stale_hours=2), instance)
 
 
 # Failed runs
 
 
-def test_a_failed_run_is_posted_to_a_webhook_a_message_in_slack_and_a_mail(
+def test_a_failed_run_is_a_message_in_teams_and_slack_and_a_mail(
     local_world: World, instance: dg.DagsterInstance, inbox: Inbox, mail_server: MailServer
 ) -> None:
-    receivers = {"webhook": webhook(inbox), "slack": slack(), "email": mail(mail_server)}
+    receivers = {"teams": teams(inbox), "slack": slack(), "email": mail(mail_server)}
     config = configured(local_world, **receivers, ui_url="https://dagster.example.com/")
 
     run = tell_failure(local_world, instance, config, *(f"alerts_failed_runs_to_{name}" for name in receivers))
 
     url, title = f"https://dagster.example.com/runs/{run}", "A run of sales failed for 2026-02-11|NW"
     posted, sent = inbox.letters
-    assert (posted.path, posted.headers["authorization"]) == ("/hooks/secret-of-the-url", "Bearer secret-of-the-head")
-    body = posted.json
-    assert body.pop("text").startswith("the source partition has no objects: ")
-    facts = {"run": run, "assets": ["sales"], "partition": "2026-02-11|NW", "url": url, "title": title}
-    assert body == facts | {"source": "lake-assets", "kind": "run_failed"}
+    assert f"**{title}**\n\nthe source partition has no objects: " in card(posted)
+    assert f"]({url})" in card(posted)
 
     assert (sent.path, sent.headers["authorization"]) == ("/api/chat.postMessage", f"Bearer {TOKEN}")
     assert sent.json["channel"] == "#lake"
@@ -193,10 +200,10 @@ def test_a_receiver_is_told_once_that_a_stream_is_stale(local_world: World, look
     local_world.ingest(NW)
     assert [looks.tick(), looks.tick()] == ["1 stream; all are on time"] * 2
 
-    (stale,) = (letter.json for letter in inbox.letters)
-    assert (stale["kind"], stale["stream"]) == ("stale", "sales")
-    assert stale["title"].startswith("sales is stale: landed objects have not been in the lake for 3.")
-    assert "region=NW/date=2026-02-11" in stale["text"]
+    (stale,) = map(card, inbox.letters)
+    title, _, text = stale.partition("\n\n")
+    assert title.startswith("**sales is stale: landed objects have not been in the lake for 3.")
+    assert "region=NW/date=2026-02-11" in text
 
 
 def test_objects_without_a_date_are_stale_from_when_they_were_first_seen(
@@ -212,7 +219,7 @@ def test_objects_without_a_date_are_stale_from_when_they_were_first_seen(
     looks.cursor = packed(state | {"undated": {"sales": earlier.isoformat()}})
 
     assert looks.tick() == "stale"
-    assert [letter.json["kind"] for letter in inbox.letters] == ["stale"]
+    assert len(inbox.letters) == 1
 
 
 @pytest.mark.more
@@ -247,8 +254,8 @@ def test_a_stream_that_gets_nothing_new_is_told_by_its_freshness(
     )
     assert looks.tick() == "not_refreshed"
 
-    (letter,) = inbox.letters
-    assert letter.json["title"].startswith("sales has had nothing new for 25.")
+    (told,) = map(card, inbox.letters)
+    assert told.startswith("**sales has had nothing new for 25.")
 
 
 def test_a_landing_zone_that_cannot_be_read_is_told(local_world: World, looks: Looks, inbox: Inbox) -> None:
@@ -257,36 +264,26 @@ def test_a_landing_zone_that_cannot_be_read_is_told(local_world: World, looks: L
 
     assert looks.tick() == "unreadable"
 
-    (letter,) = inbox.letters
-    assert letter.json["kind"] == "unreadable"
+    (told,) = map(card, inbox.letters)
+    assert told.startswith("**The landing zone or the lake of sales cannot be read**\n\n")
 
 
 # Errors and escapes
 
 
-def test_a_refusal_or_a_redirect_of_a_web_server_is_an_error_without_its_secrets(
-    local_world: World, instance: dg.DagsterInstance, inbox: Inbox
-) -> None:
-    inbox.statuses = [403, 302]
-    config = configured(local_world, webhook=webhook(inbox))
-    for status in (403, 302):
-        with pytest.raises(NotSentError, match=f"alerts.webhook: the server answered {status}") as refused:
-            tell_failure(local_world, instance, config, "alerts_failed_runs_to_webhook")
-        assert "secret-of" not in str(refused.value)
-    assert len(inbox.letters) == 2
-
-
-def test_a_refusal_of_slack_or_the_mail_server_names_no_secret(
+def test_a_refusal_of_a_receiver_is_an_error_without_its_secrets(
     local_world: World, instance: dg.DagsterInstance, inbox: Inbox, mail_server: MailServer
 ) -> None:
     inbox.answer = b'{"ok": false, "error": "channel_not_found"}'
-    config = configured(local_world, slack=slack(), email=mail(mail_server, password="wrong-password"))
+    wrong = mail(mail_server, password="wrong-password")
+    config = configured(local_world, slack=slack(), email=wrong, teams=teams(inbox))
 
-    for name, error in (("slack", SlackApiError), ("email", smtplib.SMTPAuthenticationError)):
+    errors = {"slack": SlackApiError, "email": smtplib.SMTPAuthenticationError, "teams": RequestException}
+    for name, error in errors.items():
+        inbox.statuses = [403] if name == "teams" else []
         with pytest.raises(error) as refused:
             tell_failure(local_world, instance, config, f"alerts_failed_runs_to_{name}")
-        assert TOKEN not in str(refused.value)
-        assert "wrong-password" not in str(refused.value)
+        assert [secret for secret in (TOKEN, "wrong-password", "/hooks/") if secret in str(refused.value)] == []
 
 
 @dg.op
@@ -302,13 +299,13 @@ def fails() -> None:
 def test_texts_of_others_are_texts_for_each_receiver(
     local_world: World, instance: dg.DagsterInstance, inbox: Inbox, mail_server: MailServer
 ) -> None:
-    config = configured(local_world, slack=slack(), email=mail(mail_server))
+    config = configured(local_world, slack=slack(), email=mail(mail_server), teams=teams(inbox))
     tags = {"dagster/partition": HOSTILE}
     result = fails.execute_in_process(instance=instance, tags=tags, raise_on_error=False)
 
-    tell(result, instance, config, "alerts_failed_runs_to_slack", "alerts_failed_runs_to_email")
+    tell(result, instance, config, *(f"alerts_failed_runs_to_{name}" for name in ("slack", "email", "teams")))
 
-    (sent,) = inbox.letters
+    sent, posted = inbox.letters
     ((_, message),) = mail_server.mails
     assert "<" not in json.dumps(sent.json)
     assert "&lt;!channel&gt; &amp; &lt;script&gt;" in sent.json["text"]
@@ -316,21 +313,29 @@ def test_texts_of_others_are_texts_for_each_receiver(
     assert message["Subject"].isascii()
     assert "<script>" not in message.get_payload()
     assert "&#233;" in message.get_payload()
+    assert "](" not in card(posted)
 
 
 def test_without_alerts_there_is_no_sensor_and_with_them_their_names_are_their_own(local_world: World) -> None:
     assert alert_sensors(None, []) == []
-    config = configured(local_world, webhook={"url": "https://a.example.com"}, name="night", status="stopped")
+    config = configured(local_world, teams={"url": "https://a.example.com"}, name="night", status="stopped")
     names = {sensor.name: sensor.default_status for sensor in build_definitions(config).sensors or ()}
 
     assert {name: names[name].value for name in names if name.startswith("night")} == {
-        "night_failed_runs_to_webhook": "STOPPED",
+        "night_failed_runs_to_teams": "STOPPED",
         "night_stale_streams": "STOPPED",
     }
 
 
-def test_slack_without_its_package_names_the_extra(local_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "dagster_slack", None)
+@pytest.mark.parametrize(
+    ("receiver", "package", "keys"),
+    [("slack", "dagster-slack", slack()), ("teams", "dagster-msteams", {"url": "https://a.example.com"})],
+    ids=["slack", "teams"],
+)
+def test_a_receiver_without_its_package_names_the_extra(
+    local_world: World, monkeypatch: pytest.MonkeyPatch, receiver: str, package: str, keys: dict[str, Any]
+) -> None:
+    monkeypatch.setitem(sys.modules, package.replace("-", "_"), None)
 
-    with pytest.raises(MissingExtraError, match=r"dagster-slack: run `pip install '\.\[slack\]'`"):
-        build_definitions(configured(local_world, slack=slack()))
+    with pytest.raises(MissingExtraError, match=rf"{package}: run `pip install '\.\[{receiver}\]'`"):
+        build_definitions(configured(local_world, **{receiver: keys}))
