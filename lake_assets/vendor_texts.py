@@ -22,15 +22,11 @@ class Text(Generic[Meaning]):
 
 
 class Texts(Generic[Meaning]):
-    """The texts of some vendors.
-
-    Args:
-        ignoring_case: the meanings in whose texts upper and lower case do not count.
-    """
+    """The texts of some vendors."""
 
     def __init__(self, vendors: Mapping[str, Sequence[Text[Meaning]]], ignoring_case: Collection[Meaning] = ()) -> None:
         self.vendors = vendors
-        self._ignoring_case = ignoring_case
+        self._ignoring_case = ignoring_case  # the meanings in whose texts upper and lower case do not count
         self._pattern = cache(self._compiled)
 
     def of(self, means: Meaning) -> tuple[Text[Meaning], ...]:

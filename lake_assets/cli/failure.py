@@ -13,18 +13,12 @@ _FAILED = style("failed", fg="red")
 
 
 class Failures:
-    """The errors of a command that continues after an error. Each different error is printed once.
-
-    Args:
-        debug: print tracebacks too.
-        reported: each failure is an event already, which the JSON log has.
-        err: print all on standard error, because standard output has a document.
-    """
+    """The errors of a command that continues after an error. Each different error is printed once."""
 
     def __init__(self, *, debug: bool, noun: str = "partition", reported: bool = False, err: bool = False) -> None:
-        self._err = err
-        self._debug = debug
-        self._reported = reported
+        self._err = err  # print all on standard error, because standard output has a document
+        self._debug = debug  # print tracebacks too
+        self._reported = reported  # each failure is an event already, which the JSON log has
         self._noun = noun
         self._names_by_text: dict[str, list[str]] = {}
 

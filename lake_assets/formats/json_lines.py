@@ -47,13 +47,7 @@ Unknown = Literal["error", "ignore", "infer"]
 
 
 class JsonText(Text):
-    """JSON objects, as a rule one a line.
-
-    Args:
-        unknown: what becomes of a record with a field that the schema lacks.
-        omitted: such fields that are left out, in lower case.
-        reserved: such fields that are refused in any case, in lower case.
-    """
+    """JSON objects, as a rule one a line."""
 
     blank = b" \t\r\n"
 
@@ -69,9 +63,9 @@ class JsonText(Text):
         reserved: Collection[str] = (),
     ) -> None:
         super().__init__(source, schema, for_table=for_table, rescue=rescue)
-        self._unknown = unknown
-        self._reserved = reserved
-        self._omitted = omitted
+        self._unknown = unknown  # what becomes of a record with a field that the schema lacks
+        self._reserved = reserved  # of them, those that are refused in any case, in lower case
+        self._omitted = omitted  # of them, those that are left out, in lower case
         self._wide: set[str] = set()  # columns with numbers beyond 64 bits
 
     @property

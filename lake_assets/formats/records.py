@@ -70,17 +70,11 @@ class Parser(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A text of whole records, as it was read.
+    """A text of whole records, as it was read."""
 
-    Args:
-        text: the records, each with its line break; some may be blank.
-        ends: the positions of these line breaks.
-        first: the number of its first line in the source.
-    """
-
-    text: memoryview
-    ends: Positions
-    first: int
+    text: memoryview  # the records, each with its line break; some may be blank
+    ends: Positions  # the positions of these line breaks
+    first: int  # the number of its first line in the source
     parser: Parser
 
     @property
@@ -123,12 +117,9 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """Records of a text, none empty.
+    """Records of a text, none empty."""
 
-    Args:
-        lines: the number of a record's first line in its source and its text, without the line break at its end.
-    """
-
+    # The number of a record's first line in its source and its text, without the line break at its end
     lines: Sequence[tuple[int, bytes]]
     parser: Parser
 

@@ -51,16 +51,11 @@ class Folder:
 
 
 class Sampler:
-    """Listings and footers of one storage, within the limits; objects that no layout reads are left out.
-
-    Args:
-        storage: of the landing zone; not a web server, which has no listing.
-        listed: called with the number of objects of each listing.
-    """
+    """Listings and footers of one storage, within the limits; objects that no layout reads are left out."""
 
     def __init__(self, storage: AnyStorage, listed: Callable[[int], object] = lambda _: None) -> None:
-        self.storage = storage
-        self._listed = listed
+        self.storage = storage  # of the landing zone; not a web server, which has no listing
+        self._listed = listed  # called with the number of objects of each listing
         self.listings = 0  # the number of listings so far, each of up to 1,000 objects
         self.footers = 0  # the number of footers so far
         self.seen: set[str] = set()

@@ -20,14 +20,11 @@ PREVIEWS = 20  # of a run: reading rows takes longer than a small commit
 
 
 class Viewer:
-    """Views the partitions of a run, the first ones with a preview.
-
-    Args:
-        warn: is called with a text if a partition cannot be read. Its commit is done, with or without a preview.
-    """
+    """Views the partitions of a run, the first ones with a preview."""
 
     def __init__(self, stream: OpenStream, warn: Callable[[str], None]) -> None:
         self._stream = stream
+        # Is called with a text if a partition cannot be read. Its commit is done, with or without a preview.
         self._warn = warn
         self._viewed = 0
         self._last: PartitionView | None = None

@@ -29,16 +29,12 @@ class OpenBatches:
     Tens of thousands of rows are gathered, sorted by path at once, and cut into whole batches; the rest stays sorted
     until more rows come. So a row is sorted once, its cost does not depend on the number of paths, and neither does
     the memory.
-
-    Args:
-        memory: bytes of Arrow memory for all of them. Above it, the oldest batches are closed early.
-        clock: monotonic seconds.
     """
 
     def __init__(self, limits: Batch, memory: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._limits = limits
-        self._memory = memory
-        self._clock = clock
+        self._memory = memory  # bytes of Arrow memory for all of them. Above it, the oldest batches are closed early.
+        self._clock = clock  # monotonic seconds
         self._tables: list[pa.Table] = []  # the rest of the last cut, if there is any, and the fresh rows
         self._codes: list[npt.NDArray[np.int64]] = []  # the fresh rows'
         self._held: dict[int, pa.Table] = {}  # the rest of the last cut, by code

@@ -67,15 +67,12 @@ def start_parameters(
 
 
 class JobDriver:
-    """A driver as one job run.
-
-    Args:
-        received: its log takes the id of the job run, and the driver's own output after its end, if `runs.logs` has it.
-    """
+    """A driver as one job run."""
 
     def __init__(self, config: LakeConfig, runs: EmrServerless, request: Request, received: Received) -> None:
         self.messages = BucketMessages(runs.messages)
         self._runs = runs
+        # Its log takes the id of the job run, and the driver's own output after its end, if `runs.logs` has it
         self._received = received
         self._config = config
         self._request = request

@@ -93,13 +93,10 @@ class BucketMessages:
     """The request and the messages of one run in a bucket, for a driver on another machine.
 
     The driver writes objects `1.json`, `2.json`, … with a message a line, as `dagster_pipes` does.
-
-    Args:
-        folder: URI of the folder for those of all runs.
     """
 
     def __init__(self, folder: str) -> None:
-        self._folder = folder
+        self._folder = folder  # URI of the folder for those of all runs
         self._bucket, prefix = bucket_and_key(folder)
         self._prefix = "/".join(filter(None, [prefix, uuid.uuid4().hex]))
         self._client = client("s3")

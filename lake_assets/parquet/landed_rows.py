@@ -74,17 +74,13 @@ class LandedRows(Protocol):
 
 
 class LandedParquet:
-    """The rows of a Parquet object, which is divided into shares by its row groups.
-
-    Args:
-        dictionaries: columns that it stores as dictionaries of texts may stay dictionaries.
-    """
+    """The rows of a Parquet object, which is divided into shares by its row groups."""
 
     def __init__(self, rows: ParquetRows, *, dictionaries: bool) -> None:
         self.schema: pa.Schema = rows.schema
         self.count: int | None = rows.count
         self._rows = rows
-        self._dictionaries = dictionaries
+        self._dictionaries = dictionaries  # columns that the object stores as such may stay dictionaries of texts
 
     @property
     def is_small(self) -> bool:

@@ -38,11 +38,7 @@ _FIX = (
 
 
 class LandedText(ABC):
-    """The rows of a text, which is divided into shares by its bytes if it is stored as it is read.
-
-    Args:
-        rules: of the stream, for columns that are not known, and values that do not fit.
-    """
+    """The rows of a text, which is divided into shares by its bytes if it is stored as it is read."""
 
     schema: pa.Schema
     count: int | None = None
@@ -51,7 +47,7 @@ class LandedText(ABC):
         self._file = file
         self._form = form
         self._origin = origin
-        self._rules = rules
+        self._rules = rules  # of the stream, for columns that are not known, and values that do not fit
         self._texts: list[TextFile] = []  # an Arrow stream that is not used any more closes the file below it
         text = self._opened()
         self._is_stored, self._mark = text.is_stored, text.begin
@@ -294,11 +290,7 @@ class LandedCsv(LandedText):
 
 
 class LandedJson(LandedText):
-    """The rows of JSON; a field that an object lacks is NULL.
-
-    Args:
-        omitted: fields that are left out, in lower case.
-    """
+    """The rows of JSON; a field that an object lacks is NULL."""
 
     def __init__(
         self,
@@ -310,7 +302,7 @@ class LandedJson(LandedText):
         omitted: Collection[str] = (),
     ) -> None:
         self.schema = known
-        self._omitted = omitted
+        self._omitted = omitted  # fields that are left out, in lower case
         self._rescue: str | None = None  # of no row while the columns are not known
         self._keeps = rules.unknown is Verdict.RESCUE and len(known) > 0
         super().__init__(file, form, origin, rules)

@@ -71,10 +71,6 @@ class Columns:
 class ParquetRows:
     """An open Parquet file.
 
-    Args:
-        pre_buffer: read the columns of a row group by few requests.
-        like: the columns of another file; if this one has the same, they are not worked out again.
-
     Raises:
         ArrowInvalid, OSError: the file is not a Parquet file, or cannot be read.
     """
@@ -89,7 +85,7 @@ class ParquetRows:
     ) -> None:
         self._file = file
         self._origin = origin
-        self._pre_buffer = pre_buffer
+        self._pre_buffer = pre_buffer  # read the columns of a row group by few requests
         self._dictionaries: tuple[Sequence[str], pq.ParquetFile] | None = None
         self._metadata: pq.FileMetaData | None = None
         self._unreadable: Mapping[str, str] = {}
@@ -98,6 +94,7 @@ class ParquetRows:
         except (pa.ArrowNotImplementedError, pa.ArrowInvalid, OSError) as error:
             self._make_readable(error)
             self.parquet = self._opened("us")
+        # If another file has the same columns, they are not worked out again.
         if like is None or not like.are_of(self.parquet):
             like = Columns.of(self.parquet, self.footer, self._unreadable)
         self.columns = like
