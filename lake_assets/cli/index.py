@@ -123,14 +123,15 @@ def _dry_run(
 
 def _index(run: CliRun, plan: "IndexPlan | None") -> bool:
     """Register the objects of the run's partitions, or of a plan of all."""
-    from lake_assets.cli.run_documents import IndexRunDocument
+    from lake_assets.cli.run_documents import IndexIgnored, IndexRunDocument
     from lake_assets.exports import lineage
     from lake_assets.ingest.index.index_run import index_all
 
     stream, form, outcomes = run.stream, run.form, Outcomes(run.form, debug=run.cli.debug)
 
     def document(error: BaseException | None) -> IndexRunDocument:
-        return IndexRunDocument.of(stream, run.options.run_id, outcomes.ended, plan, error)
+        ignored = IndexIgnored.of(plan)
+        return IndexRunDocument.of(stream, run.options.run_id, total, outcomes.ended, error, ignored=ignored)
 
     partitions = run.partitions if plan is None else None
     total = len(run.partitions) if plan is None else sum(1 for part in plan.partitions if part.new or part.changed)

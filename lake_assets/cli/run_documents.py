@@ -1,10 +1,9 @@
 """The documents of `plan`, `ingest`, `apply` and `index`."""
 
 import datetime as dt
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AliasPath, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
@@ -225,81 +224,75 @@ class LeftOutObject(Document):
     """What is wrong with it, and the fix."""
 
 
+def _of_row(name: str) -> Any:  # noqa: ANN401 - a field of any type
+    """Return a field with what the ledger's row has, null for a partition of which nothing was read or written."""
+    return Field(None, validation_alias=AliasPath("result", "row", name))
+
+
+def _in_milliseconds(seconds: Mapping[str, float]) -> dict[str, float]:
+    return {step: round(time, 3) for step, time in seconds.items()}
+
+
+def _left_out(reasons: Mapping[str, str]) -> list[LeftOutObject]:
+    return [LeftOutObject(object=key, why=why) for key, why in sorted(reasons.items())]
+
+
+def _why_skipped(result: Outcome | None) -> str:
+    return "" if result is None or result.row.status == "committed" else why_skipped(result)
+
+
 class IngestedPartition(Document):
     """The result of one partition. A number is null where nothing was read or written."""
 
     partition: Text
     """As a path, such as `region=NW/date=2026-02-11`."""
-    status: Literal["committed", "skipped", "failed"]
+    status: Annotated[
+        Literal["committed", "skipped", "failed"],
+        BeforeValidator(lambda status: status if status in ("committed", "skipped") else "failed"),
+    ]
     """A skipped partition has no new objects. A failed one keeps its rows; `index` may have registered some objects."""
-    snapshot: int | None = None
+    snapshot: int | None = _of_row("snapshot_id")
     """The number of the commit's snapshot."""
-    rows: int | None = None
+    rows: int | None = _of_row("row_count")
     """Rows that the commit wrote; in the modes append and index, those that it added."""
-    rows_before: int | None = None
+    rows_before: int | None = _of_row("rows_before")
     """The partition's rows before the commit."""
-    rows_after: int | None = None
+    rows_after: int | None = _of_row("rows_after")
     """The partition's rows after the commit."""
-    objects: int | None = None
+    objects: int | None = _of_row("source_files")
     """The number of landed objects."""
-    object_bytes: int | None = None
+    object_bytes: int | None = _of_row("source_bytes")
     """Their size in bytes."""
-    files: int | None = None
+    files: int | None = _of_row("files_written")
     """Data files that the commit added; null in a lake that MotherDuck manages."""
-    files_copied: int | None = None
+    files_copied: int | None = _of_row("files_copied")
     """Of them, those that are copies of objects."""
-    bytes: int | None = None
+    bytes: int | None = _of_row("bytes_written")
     """The size of the data files in bytes."""
-    seconds: float | None = None
+    seconds: Annotated[float | None, BeforeValidator(lambda result: result and seconds_of(result))] = Field(
+        None, validation_alias="result"
+    )
     """The sum of `steps` without `start`, the start of Spark."""
-    steps: dict[str, float] = Field(default_factory=dict)
+    steps: Annotated[dict[str, float], BeforeValidator(_in_milliseconds)] = Field(
+        default_factory=dict, validation_alias=AliasPath("result", "seconds")
+    )
     """Seconds by step. A job that partitions share counts for each of them in full."""
-    columns: list[Text] = Field(default_factory=list)
+    columns: list[Text] = Field(default_factory=list, validation_alias=AliasPath("result", "changes"))
     """What the partition changed in the table's columns, each in one clause."""
-    left_out: list[LeftOutObject] = Field(default_factory=list)
+    left_out: Annotated[list[LeftOutObject], BeforeValidator(_left_out)] = Field(
+        default_factory=list, validation_alias=AliasPath("result", "manifest", "left_out")
+    )
     """Landed objects that were not read."""
-    dead_letters: Sequence[LetterFile] = ()
+    dead_letters: Sequence[LetterFile] = Field((), validation_alias=AliasPath("result", "letters"))
     """Files of landed rows that are not in the lake."""
-    exported: Sequence[DeltaFile] | None = None
+    exported: Sequence[DeltaFile] | None = Field(None, validation_alias=AliasPath("result", "deltas"))
     """The exported changes of the commit; null if the stream exports none."""
-    held: bool = False
+    held: bool = Field(default=False, validation_alias=AliasPath("result", "row", "is_held"))
     """Whether a restore holds the partition, so that refreshes skip it."""
-    note: str = ""
+    note: Annotated[str, BeforeValidator(_why_skipped)] = Field("", validation_alias="result")
     """Why the partition was skipped; otherwise empty."""
-    error: Failure | None = None
+    error: Failure | None
     """Why it failed."""
-
-    @classmethod
-    def of(cls, outcome: Outcome) -> "IngestedPartition":
-        """Return the outcome as a document has it."""
-        error = outcome.error
-        if (result := outcome.result) is None:
-            return cls(partition=outcome.partition, status="failed", error=error)
-        row = result.row
-        is_committed = row.status == "committed"
-        steps = {step: round(seconds, 3) for step, seconds in result.seconds.items()}
-        return cls(
-            partition=row.load_partition,
-            status="failed" if error else "committed" if is_committed else "skipped",
-            snapshot=row.snapshot_id,
-            rows=row.row_count,
-            rows_before=row.rows_before,
-            rows_after=row.rows_after,
-            objects=row.source_files,
-            object_bytes=row.source_bytes,
-            files=row.files_written,
-            files_copied=row.files_copied,
-            bytes=row.bytes_written,
-            seconds=seconds_of(result),
-            steps=steps,
-            columns=result.changes,
-            left_out=[LeftOutObject(object=key, why=why) for key, why in sorted(result.manifest.left_out.items())],
-            dead_letters=result.letters,
-            exported=result.deltas,
-            held=row.hold == "held",
-            note="" if is_committed else why_skipped(result),
-            error=error,
-        )
 
 
 class IngestDocument(StreamDocument):
@@ -310,11 +303,15 @@ class IngestDocument(StreamDocument):
     selected: int
     """The number of partitions that were selected."""
     committed: int
-    """The number of committed partitions."""
+    """The number of partitions with a commit."""
     skipped: int
     """The number of skipped partitions."""
     failed: int
     """The number of failed partitions."""
+    files: int
+    """Data files that the commits added."""
+    rows: int
+    """Rows that the commits wrote; in the modes append and index, those that they added."""
     partitions: list[IngestedPartition]
     """In the order in which they ended."""
     error: Failure | None
@@ -322,21 +319,29 @@ class IngestDocument(StreamDocument):
 
     @classmethod
     def of(
-        cls, stream: OpenStream, run: str, selected: int, outcomes: Sequence[Outcome], error: BaseException | None
-    ) -> "IngestDocument":
-        """Return the document of a run."""
-        partitions = [IngestedPartition.of(outcome) for outcome in outcomes if outcome.result or outcome.error]
-        status = Counter(partition.status for partition in partitions)
+        cls,
+        stream: OpenStream,
+        run: str,
+        selected: int,
+        outcomes: Sequence[Outcome],
+        error: BaseException | None,
+        **others: object,
+    ) -> Self:
+        """Return the document of a run; `others` are the fields of a subclass."""
+        ended = [IngestedPartition.model_validate(outcome) for outcome in outcomes if outcome.result or outcome.error]
         return cls(
             stream=stream.name,
             table=str(stream.table),
             run=run,
             selected=selected,
-            committed=status["committed"],
-            skipped=status["skipped"],
-            failed=status["failed"],
-            partitions=partitions,
+            committed=sum(partition.snapshot is not None for partition in ended),
+            skipped=sum(partition.status == "skipped" for partition in ended),
+            failed=sum(partition.status == "failed" for partition in ended),
+            files=sum(partition.files or 0 for partition in ended),
+            rows=sum(partition.rows or 0 for partition in ended),
+            partitions=ended,
             error=error,
+            **others,
         )
 
 
@@ -365,52 +370,13 @@ class IndexIgnored(Document):
         )
 
 
-class IndexRunDocument(StreamDocument):
+class IndexRunDocument(IngestDocument):
     """What a run registered. It is printed after an interrupt too, with the partitions that have ended by then."""
 
-    action: Literal["index"]
+    action: Literal["index"] = "index"
     """Tells this document from those of `--dry-run`, `--check` and `--repair`."""
-    run: str
-    """The run's id, as in the ledger."""
-    committed: int
-    """The number of partitions with newly registered files."""
-    failed: int
-    """The number of partitions with objects that were not registered."""
-    files: int
-    """The number of registered files."""
-    rows: int
-    """Their rows."""
-    partitions: list[IngestedPartition]
-    """Those that were selected, or have new or changed objects."""
     ignored: IndexIgnored
     """What was not registered."""
-    error: Failure | None
-    """What ended the run before all partitions had ended."""
-
-    @classmethod
-    def of(
-        cls,
-        stream: OpenStream,
-        run: str,
-        outcomes: Sequence[Outcome],
-        plan: IndexPlan | None,
-        error: BaseException | None,
-    ) -> "IndexRunDocument":
-        """Return the document of a run."""
-        partitions = [IngestedPartition.of(outcome) for outcome in outcomes if outcome.result or outcome.error]
-        return cls(
-            action="index",
-            stream=stream.name,
-            table=str(stream.table),
-            run=run,
-            committed=sum(partition.snapshot is not None for partition in partitions),
-            failed=sum(partition.error is not None for partition in partitions),
-            files=sum(partition.files or 0 for partition in partitions),
-            rows=sum(partition.rows or 0 for partition in partitions),
-            partitions=partitions,
-            ignored=IndexIgnored.of(plan),
-            error=error,
-        )
 
 
 class IndexPlanPartition(Document):
