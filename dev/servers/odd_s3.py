@@ -30,6 +30,7 @@ class OddS3(ThreadingHTTPServer):
 
     Attributes:
         objects: of its one bucket, by key.
+        region: of the bucket, which the answer to its HEAD names, as Amazon's does; empty: none.
         page: how many keys a listing has at most.
         doubles: a page begins with the key that ended the last one, as some stores' pages do.
         answers: is asked first, with the method and the key (empty for a listing); None: the usual answer.
@@ -45,7 +46,7 @@ class OddS3(ThreadingHTTPServer):
         self.endpoint = f"http{'s' if context else ''}://127.0.0.1:{self.server_port}"
         self._context = context
         self.objects: dict[str, bytes] = {}
-        self.page, self.doubles, self.other = 1000, False, ""
+        self.page, self.doubles, self.other, self.region = 1000, False, "", ""
         self.answers: Callable[[str, str], Answer | None] = lambda *_: None
         self.requests: list[tuple[str, str, dict[str, str]]] = []
         self._parts: dict[str, dict[int, bytes]] = {}
@@ -133,13 +134,14 @@ def role_keys(number: int = 0, seconds: float = 3600) -> bytes:
 class _Handler(BaseHTTPRequestHandler):
     server: OddS3
     protocol_version = "HTTP/1.1"
+    _key = ""  # of the request
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
         """Say nothing."""
 
     def do_GET(self) -> None:
         url = urlsplit(self.path)
-        key = unquote(url.path.removeprefix(f"/{BUCKET}").removeprefix("/"))
+        key = self._key = unquote(url.path.removeprefix(f"/{BUCKET}").removeprefix("/"))
         asked = dict(parse_qsl(url.query, keep_blank_values=True))
         sent = self._sent()
         self.server.requests.append((self.command, key, {name.lower(): text for name, text in self.headers.items()}))
@@ -197,6 +199,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _send(self, status: int, body: bytes = b"", **headers: str) -> None:
         self.send_response(status)
+        if self.server.region and self.command == "HEAD" and not self._key:
+            headers["x-amz-bucket-region"] = self.server.region
         if self.close_connection:  # a client behind a proxy would send its next request there
             headers["Connection"] = "close"
         for name, text in (headers | {"Content-Length": str(len(body))}).items():

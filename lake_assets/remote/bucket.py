@@ -8,7 +8,7 @@ from botocore.config import Config
 
 from lake_assets.config.bucket_requests import Reached, way_to
 from lake_assets.errors import LauncherError
-from lake_assets.storage.clients import boto_client
+from lake_assets.storage.boto import boto_client
 
 ATTEMPTS = 10
 """Of a request, the first one included: a lost message would make the launcher count its partition as lost."""

@@ -4,9 +4,7 @@ Each gets server, region and keys from the config, so that all reach the same bu
 credentials alone, where the config has none.
 """
 
-import base64
 import datetime as dt
-import hashlib
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,7 +17,7 @@ from urllib.parse import urlsplit
 from obstore.store import AzureStore, GCSStore, HTTPStore, LocalStore, S3Store
 from pyarrow import fs
 
-from lake_assets.config.bucket_requests import Reached, RequestedStorage, Requests
+from lake_assets.config.bucket_requests import RequestedStorage, Requests
 from lake_assets.config.storages import (
     AnyStorage,
     AzureStorage,
@@ -33,10 +31,10 @@ from lake_assets.config.storages import (
 )
 from lake_assets.errors import StorageError
 from lake_assets.retrying import doublings
+from lake_assets.storage.boto import boto_client, s3_client
 from lake_assets.storage.storage_errors import no_credentials, no_role
 
 if TYPE_CHECKING:
-    from botocore.config import Config
     from obstore.store import RetryConfig
 
 Client = LocalStore | S3Store | GCSStore | AzureStore | HTTPStore
@@ -45,7 +43,6 @@ _LEAST_TIME = 30.0  # seconds in which obstore retries a request
 _ENVIRONMENT = Lock()
 _CHECKSUMS = ("AWS_REQUEST_CHECKSUM_CALCULATION", "AWS_RESPONSE_CHECKSUM_VALIDATION")
 _FIRST_PAUSE = 0.05  # seconds, of Arrow's client of S3; each pause is twice as long as the last one
-_CONNECTIONS = 16  # of boto3, as many as there are threads that delete
 _NO_PROXY = {"proxy_url": "http://none.invalid", "proxy_excludes": "*,0.0.0.0/0,::/0"}  # of obstore
 _FRESH = dt.timedelta(minutes=10)  # for which obstore keeps keys of a chain or role
 _RENEWED = 20 * 60  # seconds before keys of a role expire
@@ -263,60 +260,10 @@ def _arrows_gcs(storage: GcsStorage) -> fs.GcsFileSystem:
 
 
 def as_boto(storage: S3Storage | R2Storage, *, seconds: float = 0) -> Any:  # noqa: ANN401 - boto3 makes its clients' classes when it runs
-    """Make boto3's client, which sends each request once; nothing is connected yet.
-
-    An answer may take the storage's `timeout`, or `seconds` if that is longer.
-    """
+    """Make boto3's client with the keys of a storage; see `s3_client`."""
     from boto3.session import Session  # noqa: PLC0415 - boto3 takes its time
-    from botocore import UNSIGNED  # noqa: PLC0415
-    from botocore.config import Config  # noqa: PLC0415
 
-    access = storage.access
-    config = Config(
-        s3={"addressing_style": "virtual" if access.is_virtual else "path"},
-        request_checksum_calculation=storage.checksums,
-        response_checksum_validation=storage.checksums,
-        connect_timeout=storage.requests.connect_timeout,
-        read_timeout=max(seconds, storage.requests.timeout),
-        retries={"total_max_attempts": 1, "mode": "standard"},
-        max_pool_connections=_CONNECTIONS,
-        ignore_configured_endpoint_urls=True,  # those of the environment
-        **({"signature_version": UNSIGNED} if access.is_anonymous else {}),
-    )
-    session = assumed(storage) if has_role(storage) else Session(*storage.keys)
-    client = boto_client("s3", storage, config, session, endpoint_url=access.endpoint, region_name=access.region)
-    if storage.checksums == "when_required":
-        client.meta.events.register("before-call.s3.PutObjectTagging", _sum)
-    if access.is_paid:
-        client.meta.events.register("before-call.s3", _pay)
-    # It stays in the config's region, as the others do: it would ask for the bucket's own, for ever if nobody names it.
-    client.meta.events.register_last("before-parameter-build.s3", _stay)
-    return client
-
-
-def boto_client(service: str, way: Reached, config: "Config", session: Any, **where: str | None) -> Any:  # noqa: ANN401 - as above
-    """Make the client of a service by boto3's session, which has the keys; it is reached on this way.
-
-    `where` are boto3's endpoint and region.
-    """
-    from botocore.config import Config  # noqa: PLC0415 - boto3 takes its time
-
-    proxies = dict.fromkeys(("http", "https"), way.proxy.get_secret_value()) if way.proxy else {}
-    return session.client(service, verify=way.certificates, config=config.merge(Config(proxies=proxies)), **where)
-
-
-def _sum(params: dict[str, Any], **_: object) -> None:
-    """Add the checksum that all servers know; that of boto3 is a newer one."""
-    digest = hashlib.md5(params["body"], usedforsecurity=False).digest()
-    params["headers"]["Content-MD5"] = base64.b64encode(digest).decode()
-
-
-def _pay(params: dict[str, Any], **_: object) -> None:
-    params["headers"]["x-amz-request-payer"] = "requester"
-
-
-def _stay(context: dict[str, Any], **_: object) -> None:
-    context["s3_redirect"]["redirected"] = True
+    return s3_client(storage, assumed(storage) if has_role(storage) else Session(*storage.keys), seconds)
 
 
 def as_duckdb_secret(storage: AnyStorage) -> dict[str, str]:

@@ -31,6 +31,7 @@ from lake_assets.errors import (
 )
 from lake_assets.escapes import visible_name
 from lake_assets.storage import local
+from lake_assets.storage.boto import region_of
 from lake_assets.storage.vendor_errors import Meaning, answer_of, find, meaning_of
 
 Operation = Literal["list", "read", "write", "delete"]
@@ -151,9 +152,10 @@ def _whole(
     place, more, own = location(storage), f": {undone}" if undone else "", _own_words(error)
     match means:
         case Meaning.OTHER_REGION:
-            region = _REGION.search(f"{error} {getattr(error, 'body', '')}")
+            named = _REGION.search(f"{error} {getattr(error, 'body', '')}")
+            region = named[1] if named else region_of(storage) if isinstance(storage, S3Storage) else None
             return WholeStorageError(
-                f"the bucket of {storage.root} is in another region{f': {region[1]}' if region else ''}{own}:",
+                f"the bucket of {storage.root} is in another region{f': {region}' if region else ''}{own}:",
                 "set `region` of the storage to that of its bucket.",
             )
         case Meaning.WRONG_CLOCK:

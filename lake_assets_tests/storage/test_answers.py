@@ -128,12 +128,14 @@ class Odd:
             self.clients.verbs[verb, client]()
         except LakeAssetsError as raised:
             error = raised
-        return error, len([method for method, *_ in self.server.requests if method in METHODS[verb]])
+        asked = [key for method, key, _ in self.server.requests if method in METHODS[verb]]
+        return error, len([key for key in asked if key or verb in ("LIST", "DELETE")])  # and not for the region
 
 
 @pytest.fixture(scope="module")
 def asked() -> Iterator[Odd]:
     with odd_s3() as server:
+        server.region = "eu-central-1"
         yield Odd(server)
 
 
@@ -152,7 +154,7 @@ ANSWERS: dict[str, tuple[int, bytes, type[LakeAssetsError], str, tuple[Verb, ...
         301,
         answer("PermanentRedirect"),
         WHOLE,
-        r"is in another region( \(PermanentRedirect: in words\))?: set `region`",
+        r"is in another region: eu-central-1( \(PermanentRedirect: in words\))?: set `region`",
         EACH,
     ),
     "no key": (403, answer("InvalidAccessKeyId"), WHOLE, KEY_FIX, EACH),
@@ -206,6 +208,21 @@ def test_an_answer_has_one_meaning_at_each_verb_of_each_client(asked: Odd, case:
             if not (is_right and re.search(says, str(error)) and (kind is AWAY or requests <= most)):
                 wrong.append(f"{verb} by {client}, {requests} requests: {type(error).__name__}: {error}")
     assert not wrong, "\n".join(wrong)
+
+
+def test_the_region_of_a_bucket_is_asked_for_once_and_needs_no_key() -> None:
+    with odd_s3() as server:
+        server.answers = lambda *_: (301, b"")
+        store = Store(S3Storage.model_validate(server.source))
+
+        with pytest.raises(WholeStorageError, match="is in another region: set `region` of the storage"):
+            store.list()
+        server.region = "eu-central-1"
+        with pytest.raises(WholeStorageError, match="is in another region: eu-central-1: set `region`"):
+            store.list()
+
+        asked = [headers for method, _, headers in server.requests if method == "HEAD"]
+        assert ["authorization" in headers for headers in asked] == [False, False]
 
 
 # A status, a code; what it is an error of, what it says, and the verbs that get such an answer.

@@ -13,7 +13,7 @@ from lake_assets.config.secrets import mask_error, masked
 from lake_assets.config.sections import SqsSensor
 from lake_assets.detection.deliveries import Message
 from lake_assets.errors import QueueError
-from lake_assets.storage.clients import boto_client
+from lake_assets.storage.boto import boto_client
 from lake_assets.storage.vendor_errors import Meaning, meaning_of
 
 _BATCH = 10  # messages that SQS gives or takes with one request

@@ -1,0 +1,98 @@
+"""Clients of boto3, reached on the way that a config describes, and what a bucket tells to anybody."""
+
+import base64
+import hashlib
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from lake_assets.config.bucket_requests import Reached
+from lake_assets.config.storages import R2Storage, S3Storage
+from lake_assets.storage.retry_window import quick
+
+if TYPE_CHECKING:
+    from botocore.config import Config
+
+_CONNECTIONS = 16  # as many as there are threads that delete
+_REGION_SECONDS = 5  # for the answer that names a region
+
+
+def boto_client(service: str, way: Reached, config: "Config", session: Any, **where: str | None) -> Any:  # noqa: ANN401 - boto3 makes its clients' classes when it runs
+    """Make the client of a service by boto3's session, which has the keys; it is reached on this way.
+
+    `where` are boto3's endpoint and region.
+    """
+    from botocore.config import Config  # noqa: PLC0415 - boto3 takes its time
+
+    proxies = dict.fromkeys(("http", "https"), way.proxy.get_secret_value()) if way.proxy else {}
+    return session.client(service, verify=way.certificates, config=config.merge(Config(proxies=proxies)), **where)
+
+
+def s3_client(storage: S3Storage | R2Storage, session: Any, seconds: float = 0) -> Any:  # noqa: ANN401 - as above
+    """Make the client of a bucket's server, which sends each request once; nothing is connected yet.
+
+    An answer may take the storage's `timeout`, or `seconds` if that is longer.
+    """
+    from botocore import UNSIGNED  # noqa: PLC0415 - boto3 takes its time
+    from botocore.config import Config  # noqa: PLC0415
+
+    access = storage.access
+    config = Config(
+        s3={"addressing_style": "virtual" if access.is_virtual else "path"},
+        request_checksum_calculation=storage.checksums,
+        response_checksum_validation=storage.checksums,
+        connect_timeout=storage.requests.connect_timeout,
+        read_timeout=max(seconds, storage.requests.timeout),
+        retries={"total_max_attempts": 1, "mode": "standard"},
+        max_pool_connections=_CONNECTIONS,
+        ignore_configured_endpoint_urls=True,  # those of the environment
+        **({"signature_version": UNSIGNED} if access.is_anonymous else {}),
+    )
+    client = boto_client("s3", storage, config, session, endpoint_url=access.endpoint, region_name=access.region)
+    if storage.checksums == "when_required":
+        client.meta.events.register("before-call.s3.PutObjectTagging", _sum)
+    if access.is_paid:
+        client.meta.events.register("before-call.s3", _pay)
+    # It stays in the config's region, as the others do: it would ask for the bucket's own, for ever if nobody names it.
+    client.meta.events.register_last("before-parameter-build.s3", _stay)
+    return client
+
+
+def region_of(storage: S3Storage) -> str | None:
+    """Return the region of a bucket, which S3 names to anybody; None if its server does not.
+
+    This is one request without a signature, so that it needs no keys.
+    """
+    from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415 - boto3 takes its time
+
+    try:
+        answer = _stranger(storage).head_bucket(Bucket=storage.bucket)
+    except ClientError as error:
+        answer = error.response  # of 301 and 403, which name it too
+    except BotoCoreError:
+        return None  # the region is an addition to another error, which the caller has, and which says what to do
+    region: str | None = answer["ResponseMetadata"]["HTTPHeaders"].get("x-amz-bucket-region")
+    return region
+
+
+@lru_cache(maxsize=8)
+def _stranger(storage: S3Storage) -> Any:  # noqa: ANN401 - as above
+    """Make the client of a bucket without keys; that takes longer than its request."""
+    from boto3.session import Session  # noqa: PLC0415 - boto3 takes its time
+
+    stranger = quick(storage.model_copy(update={"anonymous": True}), _REGION_SECONDS)
+    assert isinstance(stranger, S3Storage)  # noqa: S101 - a copy of one
+    return s3_client(stranger, Session())
+
+
+def _sum(params: dict[str, Any], **_: object) -> None:
+    """Add the checksum that all servers know; that of boto3 is a newer one."""
+    digest = hashlib.md5(params["body"], usedforsecurity=False).digest()
+    params["headers"]["Content-MD5"] = base64.b64encode(digest).decode()
+
+
+def _pay(params: dict[str, Any], **_: object) -> None:
+    params["headers"]["x-amz-request-payer"] = "requester"
+
+
+def _stay(context: dict[str, Any], **_: object) -> None:
+    context["s3_redirect"]["redirected"] = True
