@@ -18,8 +18,8 @@ from lake_assets.ingest.replace.stream_steps import StreamSteps
 from lake_assets.ingest.run import passing_on_interrupts
 from lake_assets.layout.partition import Partition
 from lake_assets.spark.session import Sessions
-from lake_assets.streams.calendar import refuse_outside
 from lake_assets.streams.stream import OpenStream
+from lake_assets.streams.unknown import refuse_outside
 
 
 def ingest(
@@ -70,7 +70,7 @@ def ingest_all(
     """
     partitions, options = list(partitions), options or IngestOptions()
     if not options.outside:
-        refuse_outside(stream.config, partitions)
+        refuse_outside(stream, partitions)
     if stream.config.mode == "index":
         for outcome in index_all(stream, partitions, None, replace(options, outside=True), checkpoint):  # checked above
             yield replace(outcome, row=replace(outcome.row, status="failed")) if outcome.error else outcome

@@ -11,11 +11,12 @@ from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import count
 from lake_assets.selection.selection_grammar import Selector, described, parse
 from lake_assets.storage.manifest import Manifest
-from lake_assets.streams.calendar import Calendar, refuse_outside, sort_key
+from lake_assets.streams.calendar import Calendar, sort_key
 from lake_assets.streams.landing_zone import list_scope
 from lake_assets.streams.left_out import LeftOut
 from lake_assets.streams.pending import pending_in
 from lake_assets.streams.stream import OpenStream
+from lake_assets.streams.unknown import refuse_outside
 
 PREFIXES = 1_000  # partitions that are listed one by one; of more, the whole landing zone is listed
 
@@ -96,7 +97,7 @@ def select(stream: OpenStream, wanted: Wanted, *, outside: bool = False, now: dt
     named = list(dict.fromkeys(p for selector in selectors for p in selector.named or ()))
     rest = [selector for selector in selectors if selector.named is None]
     if not outside:
-        refuse_outside(stream.config, [*named, *(value for selector in rest for value in selector.values)])
+        refuse_outside(stream, [*named, *(value for selector in rest for value in selector.values)])
     if selectors and not rest and not (wanted.waiting or wanted.failed):
         return _first(Selection(tuple(named), len(named), is_named=True), wanted.most)
     # Partitions outside the config are in the landing zone and the ledger only.

@@ -4,7 +4,7 @@ Every command, check, report and sensor and Dagster's definitions use this modul
 """
 
 import datetime as dt
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from zoneinfo import ZoneInfo
@@ -13,10 +13,12 @@ from lake_assets.config.partition_fields import PartitionField
 from lake_assets.config.streams import Stream
 from lake_assets.errors import FuturePartitionError, LakeAssetsError, OutsidePartitionError
 from lake_assets.layout.partition import Partition, PartitionColumn, PartitionValue
-from lake_assets.layout.texts import first_lines, nearest
+from lake_assets.layout.texts import nearest
 from lake_assets.layout.times import TIME_TYPES, TimeType, zone_of
 
 VALUES_NAMED = 10  # in an error
+HasRows = Callable[[PartitionColumn, PartitionValue], bool]
+"""Whether the lake has rows with this value of a partition column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,14 +81,19 @@ class Calendar:
         """Return whether the config has the values of a column; those of another come from the landing zone."""
         return column.name in self._values or column.name in self.spans
 
-    def outside(self, partition: Partition) -> OutsidePartitionError | None:
-        """Return why the config does not have a partition by now; None if it does. Some columns are enough."""
+    def outside(self, partition: Partition, has_rows: HasRows | None = None) -> OutsidePartitionError | None:
+        """Return why the config does not have a partition by now; None if it does. Some columns are enough.
+
+        `has_rows` is for a partition that a person has typed: a value without rows in the lake may be a typo.
+        """
         for column, value in zip(partition.columns, partition.values, strict=True):
-            if (error := self._outside(column, value)) is not None:
+            if (error := self._outside(column, value, has_rows)) is not None:
                 return error
         return None
 
-    def _outside(self, column: PartitionColumn, value: PartitionValue) -> OutsidePartitionError | None:
+    def _outside(
+        self, column: PartitionColumn, value: PartitionValue, has_rows: HasRows | None
+    ) -> OutsidePartitionError | None:
         if (span := self.spans.get(column.name)) is not None:
             return self._outside_span(column, span, column.text(value), is_null=value is None)
         values = self._values.get(column.name)
@@ -94,13 +101,13 @@ class Calendar:
             return None
         text, texts = column.shown(value), [column.shown(known) for known in values]
         listed = ", ".join(texts[:VALUES_NAMED]) + (", …" if len(texts) > VALUES_NAMED else "")
-        near = nearest(text, texts)
-        correction = f"did you mean {near[0]}? Otherwise " if near else ""
-        return OutsidePartitionError(
-            f"partition value {column.name}={text} is not in `values` ({listed}):",
-            f"{correction}add it to `values`, or leave `values` out so that new ones are found.",
-            "not_in_values",
-        )
+        problem, fix = f"partition value {column.name}={text} is not in `values` ({listed})", "add it to `values`"
+        if has_rows is not None and has_rows(column, value):
+            problem, fix = f"{problem} any more, and the lake has rows of it", f"{fix} again"
+        elif has_rows is not None and (near := nearest(text, texts)):
+            fix = f"did you mean {near[0]}? Otherwise {fix}"
+        hint = f"{fix}, or leave `values` out so that new ones are found."
+        return OutsidePartitionError(f"{problem}:", hint, "not_in_values")
 
     def _outside_span(
         self, column: PartitionColumn, span: Span, text: str, *, is_null: bool
@@ -139,19 +146,6 @@ class Calendar:
 def configured_values(column: PartitionColumn, values: Iterable[str]) -> list[PartitionValue]:
     """Return the configured values of a column, typed, each once: 7 and 07 are the same integer."""
     return list(dict.fromkeys(column.parse(column.text(value)) for value in values))
-
-
-def refuse_outside(stream: Stream, partitions: Iterable[Partition]) -> None:
-    """Refuse partitions that the config does not have by now, in one error."""
-    calendar = Calendar(stream)
-    errors = [error for partition in partitions if (error := calendar.outside(partition)) is not None]
-    if not errors:
-        return
-    unlike = list({str(error): error for error in errors}.values())
-    if len(unlike) == 1:
-        raise unlike[0]
-    lines = first_lines([f"- {error}" for error in unlike], VALUES_NAMED)
-    raise OutsidePartitionError("\n".join([f"{len(errors):,} partitions are outside the config:", *lines]))
 
 
 def deferred(error: LakeAssetsError) -> LakeAssetsError:

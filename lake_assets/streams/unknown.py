@@ -1,18 +1,45 @@
-"""Suggestions for an unknown partition, of which nothing has landed and the ledger has no row."""
+"""Partitions that a person named and the config does not have, or of which nothing has landed: what was meant."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import islice
 
-from lake_assets.errors import KeyOrderError, NotDataError, StorageError
-from lake_assets.layout.partition import Partition
-from lake_assets.layout.texts import nearest
+import duckdb
+
+from lake_assets.errors import KeyOrderError, LakeAssetsError, NotDataError, OutsidePartitionError, StorageError
+from lake_assets.lake.catalog.past import where
+from lake_assets.layout.partition import Partition, PartitionColumn, PartitionValue
+from lake_assets.layout.texts import first_lines, nearest
+from lake_assets.streams.calendar import VALUES_NAMED, Calendar
 from lake_assets.streams.locator import PartitionLocator
 from lake_assets.streams.stream import OpenStream
 
 MOST_OBJECTS = 5_000  # that are listed of the landing zone to find existing values
 NAMED = 5  # values, if none is similar
+
+
+def refuse_outside(stream: OpenStream, partitions: Iterable[Partition]) -> None:
+    """Refuse partitions that the config does not have by now, in one error."""
+    calendar = Calendar(stream.config)
+
+    @cache
+    def has_rows(column: PartitionColumn, value: PartitionValue) -> bool:
+        condition, parameters = where(Partition((column,), (value,)))
+        with suppress(LakeAssetsError, duckdb.Error), stream.lake.open_if_exists() as lake:  # only a hint is lost
+            if lake is not None and lake.exists(stream.table):
+                sql = f"SELECT 1 FROM {stream.table.sql} WHERE {condition} LIMIT 1"  # noqa: S608 - quoted names
+                return bool(lake.rows(sql, parameters))
+        return False
+
+    errors = [error for partition in partitions if (error := calendar.outside(partition, has_rows)) is not None]
+    if not errors:
+        return
+    unlike = list({str(error): error for error in errors}.values())
+    if len(unlike) == 1:
+        raise unlike[0]
+    lines = first_lines([f"- {error}" for error in unlike], VALUES_NAMED)
+    raise OutsidePartitionError("\n".join([f"{len(errors):,} partitions are outside the config:", *lines]))
 
 
 class UnknownPartitions:

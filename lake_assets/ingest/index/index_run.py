@@ -16,8 +16,8 @@ from lake_assets.ingest.partition_run import PartitionRun
 from lake_assets.ingest.run import Run, chunks, fail_all, settle, shared, skip, still_open
 from lake_assets.lake.ledger.tables import create_ledger
 from lake_assets.layout.partition import Partition
-from lake_assets.streams.calendar import refuse_outside
 from lake_assets.streams.stream import OpenStream
+from lake_assets.streams.unknown import refuse_outside
 
 FILES = 5_000  # of one transaction, about: a partition's new files stay together
 
@@ -43,7 +43,7 @@ def index_all(
     options = options or IngestOptions()
     named = None if partitions is None else list(dict.fromkeys(partitions))
     if not options.outside:
-        refuse_outside(stream.config, named or ())
+        refuse_outside(stream, named or ())
     with reported_run(options.run_id, stream.name, "index", None if named is None else len(named)):
         index_run = IndexRun(stream, options, checkpoint, plan)
         if named is None:
