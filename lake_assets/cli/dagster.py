@@ -4,15 +4,14 @@
 
 import importlib.util
 import os
-import socket
 import sys
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from lake_assets.cli.common import Options, stream_argument
+from lake_assets.cli.dev_server import answers
 from lake_assets.cli.output import Form, collected, form_option
 from lake_assets.cli.terminal import echo, info
 from lake_assets.errors import ConfigError, MissingExtraError, install
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 
 NAMED = 10  # partitions
 _HOME = "DAGSTER_HOME"
-_SECONDS = 1.0  # in which a server of the port answers
 
 
 @click.command()
@@ -47,7 +45,7 @@ def dev(options: Options, host: str, port: int) -> None:
     config = options.config
     if importlib.util.find_spec("dagster_webserver") is None:
         raise MissingExtraError("Dagster's UI needs dagster-webserver:", f"{install('ui')}.")
-    with suppress(OSError), socket.create_connection((host, port), _SECONDS):
+    if answers(host, port):
         raise click.UsageError(f"port {port} of {host} is in use: choose another one with --port.")
     home = _home(config)
     # The folder that a user has set is that of a deployment.
@@ -58,9 +56,9 @@ def dev(options: Options, host: str, port: int) -> None:
     loads = ["-w", os.fspath(workspace)] if workspace.exists() else ["-m", "lake_assets.definitions"]
     place = config.uri or config.file
     environment = os.environ | {_HOME: os.fspath(home)} | ({CONFIG_VARIABLE: os.fspath(place)} if place else {})
-    info(f"Dagster's UI: http://{host}:{port} in a few seconds; Ctrl-C stops it. Runs and logs: {home}")
-    python = [sys.executable, "-W", "ignore:Function `dev_command` is superseded"]
-    command = [*python, "-m", "dagster", "dev", *loads, "--host", host, "--port", str(port)]
+    url = f"http://{host}:{port}"
+    info(f"Dagster loads the config, and then serves its UI at {url}. Ctrl-C stops it. Runs and logs: {home}")
+    command = [sys.executable, "-m", "lake_assets.cli.dev_server", host, str(port), *loads]
     os.execve(sys.executable, command, environment)  # noqa: S606 - no shell is meant
 
 

@@ -12,14 +12,16 @@ import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import psutil
 import pyarrow.parquet as pq
 import pytest
 import yaml
 from click.testing import CliRunner, Result
 
+from dev.servers.dagster import DagsterServer
 from dev.servers.process import free_ports
 from lake_assets.cli import main
 from lake_assets.config.load import load_config
@@ -141,7 +143,8 @@ def started(
     try:
         yield process
     finally:
-        os.killpg(process.pid, stop)
+        with suppress(ProcessLookupError):  # it has ended
+            os.killpg(process.pid, stop)
         try:
             process.wait(120)
         finally:
@@ -204,6 +207,40 @@ def test_dagster_starts_as_the_readme_says_and_synchronizes_with_the_same_folder
     monkeypatch.delenv("DAGSTER_HOME", raising=False)
     monkeypatch.delenv("LAKE_CONFIG", raising=False)
     assert CliRunner().invoke(main, ["sync-dagster"]).stdout == "sales: 0 partitions reported\n"
+
+
+@pytest.mark.more
+@pytest.mark.dagster
+def test_the_end_of_the_daemon_is_one_line_and_what_was_launched_goes_on_at_the_next_start(
+    tmp_path: Path, environment: dict[str, str]
+) -> None:
+    assert init(tmp_path).exit_code == 0
+    (port,) = free_ports(1)
+    log, command = tmp_path / "log", f"lake-assets dev --port {port}"
+    server = DagsterServer(f"http://127.0.0.1:{port}", tmp_path / "dagster_home")
+    served = f"Dagster's UI is served after [0-9]+ s: {server.url}"
+
+    def is_served() -> bool:
+        assert dagster.poll() is None, log.read_text()
+        return re.search(served, log.read_text()) is not None
+
+    with started(command, tmp_path, environment, log) as dagster:
+        until(is_served, "the UI is served")
+        children = psutil.Process(dagster.pid).children(recursive=True)
+        (daemon,) = [child for child in children if "dagster._daemon" in child.cmdline()]
+        daemon.suspend()
+        backfill = server.backfill("sales", [f"{dt.datetime.now(dt.UTC).date()}|NW"])  # which nothing has landed in
+        daemon.kill()
+        assert dagster.wait(120) == 1
+    said = log.read_text()
+    assert "Traceback" not in said
+    assert said.splitlines()[-1] == (
+        "Dagster's daemon was ended by SIGKILL, so all of Dagster ends. Run `lake-assets dev` again: queued runs go on "
+        "then."
+    )
+    with started(command, tmp_path, environment, log) as dagster:
+        until(is_served, "the UI is served")
+        assert server.wait(backfill, 300) == "COMPLETED_SUCCESS"
 
 
 def test_a_port_in_use_is_one_error_that_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
