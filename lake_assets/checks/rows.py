@@ -16,10 +16,12 @@ from lake_assets.ingest.compare_objects import read_noted
 from lake_assets.lake.catalog.past import counted_rows, key_of
 from lake_assets.lake.ledger.lookup import LastRuns
 from lake_assets.lake.ledger.read import restored_partitions
+from lake_assets.lake.ledger.tables import RELEASE, RESTORE
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import count
 from lake_assets.streams.stream import OpenStream
 
+_KEEPING = (RESTORE, RELEASE)  # modes of commits after which the rows need not be those of the landed objects
 NEWEST = 200  # partitions that are checked without a run
 READERS = 16  # threads; reading a footer is mostly latency
 
@@ -27,26 +29,27 @@ READERS = 16  # threads; reading a footer is mostly latency
 def row_counts(facts: Facts) -> PreparedCheck:
     """Each partition has as many rows as the footers of its landed files say.
 
-    If the stream has a transform or selects rows, the number in the ledger is compared instead; in mode append also for
-    a restored partition, and for one with vanished objects, because their rows stay. A partition whose objects have
-    changed since its commit is not compared: the check `landing_zone` names it.
+    If the stream has a transform or selects rows, the number in the ledger is compared instead; also for a partition
+    that is held or was restored, and in mode append for one with vanished objects, because their rows stay. Any other
+    partition whose objects have changed since its commit is not compared: the check `landing_zone` names it.
 
     The rows of a run's partitions are those of the catalog's data files. For the whole table they are counted by a
     query.
     """
     known = _committed(facts)
     counted = _count(facts, list(known))
-    lake = _InLake(facts, _appended(facts, list(known)), _restored(facts, list(known)))
+    kept = _kept(facts, known)
+    lake = _InLake(facts, _appended(facts, list(known)), kept)
     # The lake is closed when the threads read these.
     runs, _ = facts.runs, (facts.left_out, facts.dead_letters)
 
     @cache
-    def counts() -> dict[Partition, _Counts]:
+    def counts() -> dict[Partition, _Rows]:
         if not _is_by_ledger(facts.stream):
             _ = facts.landed.all(runs) if facts.scope.tried is None else facts.landed.of(known)
         with ThreadPoolExecutor(READERS) as pool:
             expected = pool.map(lake.expected, known, known.values())
-            return {partition: (counted[partition], rows) for partition, rows in zip(known, expected, strict=True)}
+            return {p: _Rows(counted[p], rows, kept.get(p)) for p, rows in zip(known, expected, strict=True)}
 
     return PreparedCheck(
         lambda: _of_counts(facts.stream, counts()),
@@ -54,8 +57,18 @@ def row_counts(facts: Facts) -> PreparedCheck:
     )
 
 
-_Counts = tuple[int, int | None]
-"""The rows in the lake, and the expected rows; None if that number is unknown."""
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """The number of rows of a partition."""
+
+    counted: int  # in the lake
+    expected: int | None  # None: unknown
+    kept: int | None  # the snapshot of the last commit, if a hold or restore keeps its rows there; else None
+
+    def wrong(self, partition: Partition) -> str:
+        """Return how many they are and should be."""
+        of_snapshot = "" if self.kept is None else f", as in snapshot {self.kept}"
+        return f"{partition}: {count(self.counted, 'row')} instead of {self.expected or 0:,}{of_snapshot}"
 
 
 # A registered file is not registered again, and a repair refuses a file from which rows were deleted.
@@ -66,24 +79,31 @@ _ADVICE: Mapping[str, str] = {
 }
 
 
-def _of_counts(stream: OpenStream, counts: Mapping[Partition, _Counts]) -> CheckResult:
-    wrong = [
-        f"{partition}: {count(counted, 'row')} instead of {rows:,}"
-        for partition, (counted, rows) in counts.items()
-        if rows is not None and rows != counted
-    ]
-    compared = sum(rows is not None for _, rows in counts.values())
+def _of_counts(stream: OpenStream, counts: Mapping[Partition, _Rows]) -> CheckResult:
+    compared = {p: rows for p, rows in counts.items() if rows.expected is not None}
+    kept = sum(rows.kept is not None for rows in compared.values())
+    wrong = {p: rows for p, rows in compared.items() if rows.counted != rows.expected}
+    source = "the ledger" if _is_by_ledger(stream) else "the landed objects"
+    others, unknown = len(compared) - kept, len(counts) - len(compared)
+    right, advice = list[str](), list[str]()
+    if others or not (kept or unknown):
+        right.append(f"The row counts of {count(others, 'partition')} match {source}.")
+    if kept:
+        right.append(f"The row counts of {count(kept, 'held or restored partition')} match the ledger.")
+    if unknown:
+        are = "is" if unknown == 1 else "are"
+        right.append(f"{count(unknown, 'partition')} {are} not compared: the landed objects have changed since.")
+    if any(rows.kept is None for rows in wrong.values()):
+        advice.append(f"The rows differ from {source}. {_ADVICE[stream.config.mode]}.")
+    if any(rows.kept is not None for rows in wrong.values()):
+        advice.append("Rows that were held or restored have changed. Restore them from the snapshot that is named.")
     return CheckResult.of_findings(
         "row_counts",
-        wrong,
-        failure=f"The rows differ from {_source_of(stream)}. {_ADVICE[stream.config.mode]}.",
-        success=f"The row counts of {count(compared, 'partition')} match {_source_of(stream)}.",
-        numbers={"partitions": compared, "wrong": len(wrong), "changed_since": len(counts) - compared},
+        [rows.wrong(partition) for partition, rows in wrong.items()],
+        failure=" ".join(advice),
+        success=" ".join(right),
+        numbers={"partitions": len(compared), "wrong": len(wrong), "changed_since": unknown},
     )
-
-
-def _source_of(stream: OpenStream) -> str:
-    return "the ledger" if _is_by_ledger(stream) else "the landed objects"
 
 
 def _committed(facts: Facts) -> dict[Partition, LastRuns]:
@@ -113,11 +133,12 @@ def _appended(facts: Facts, partitions: Sequence[Partition]) -> Mapping[str, Col
     }
 
 
-def _restored(facts: Facts, partitions: Sequence[Partition]) -> Collection[str]:
-    """Return the paths of those partitions of mode append that were restored, and not replaced since."""
-    if facts.stream.config.mode != "append" or not partitions:
-        return ()
-    return restored_partitions(facts.lake, facts.stream.table, [partition.path for partition in partitions])
+def _kept(facts: Facts, known: Mapping[Partition, LastRuns]) -> dict[Partition, int]:
+    """Return the last snapshot of those partitions that are held, or were restored and not replaced since."""
+    is_added_to = facts.stream.config.mode == "append"
+    candidates = [p.path for p, last in known.items() if is_added_to or (last.commit and last.commit.mode in _KEEPING)]
+    restored = restored_partitions(facts.lake, facts.stream.table, candidates) if candidates else ()
+    return {p: last.snapshot or 0 for p, last in known.items() if last.is_held or p.path in restored}
 
 
 def _is_by_ledger(stream: OpenStream) -> bool:
@@ -131,13 +152,13 @@ class _InLake:
 
     facts: Facts
     appended: Mapping[str, Collection[str]]  # keys of objects, by the partition's path
-    restored: Collection[str]  # paths of partitions
+    kept: Collection[Partition]  # held or restored
 
     def expected(self, partition: Partition, last: LastRuns) -> int | None:
         """Return the rows that a partition should have; None if that is unknown."""
         stream, landed = self.facts.stream, self.facts.landed
         left_out = self.facts.left_out.get(partition, {})
-        if _is_by_ledger(stream):
+        if _is_by_ledger(stream) or partition in self.kept:  # a restore lacks the rows of objects that came since
             return last.rows
         (manifest,) = landed.of([partition]).values()
         if not stream.has_read(manifest, last.fingerprint) and landed.again([partition]):
@@ -145,8 +166,6 @@ class _InLake:
         if not stream.has_read(manifest, last.fingerprint):
             return None
         there = {obj.key for obj in manifest.objects if obj.uri not in left_out}
-        if partition.path in self.restored:
-            return last.rows  # without those of objects that were appended since the restored snapshot
         if stream.config.mode == "append" and there != set(self.appended.get(partition.path, ())):
             return last.rows  # with the rows of objects that have vanished
         try:

@@ -36,6 +36,8 @@ from lake_assets.lake.ledger.tables import (
     create_ledger,
     letter_values,
     manifest_values,
+    release_command,
+    source_of_restore,
 )
 from lake_assets.lake.schema.table_setup import prepare_table
 from lake_assets.lake.session import LakeSession
@@ -66,11 +68,10 @@ def next_refresh(
     `fingerprint` is of the landed objects that its rows were made of; None if they are unknown. `restored` are these,
     as they were then.
     """
-    text = partition.option
     appends = stream.config.mode == "append"
     if is_held:
         return (
-            f"Held: refreshes skip it until you run `lake-assets restore {stream.name} --partition {text} --release`. "
+            f"Held: refreshes skip it until you run {release_command(stream.name, partition.option)}. "
             "`ingest --force` replaces it at any time."
         )
     try:
@@ -185,7 +186,7 @@ def restore(
         copies = _copy(stream, plan.files or (), options.run_id, is_held=hold)
         row = dataclasses.replace(
             row,
-            source_glob=f"{stream.table} AT (VERSION => {snapshot})",
+            source_glob=source_of_restore(stream.table, snapshot),
             mode=RESTORE,
             status="committed",
             row_count=plan.state.rows,

@@ -238,7 +238,7 @@ def plan_in(stream: OpenStream, plan: PartitionPlan, there: _InLake) -> Plan:
         error = compared.refusal(partition) if mode == "append" else decision.errors[0]
         decision = replace(decision, note=str(error))
     if decision.action == "skip" and last is not None and last.rows_after not in (None, rows_before):
-        decision = replace(decision, note=edited_text(stream, partition, last.rows_after, rows_before))
+        decision = replace(decision, note=edited_text(stream, partition, last, rows_before))
     reads = compared.new if decision.action == "append" else manifest
     files_written = files_copied = 0
     rows_after: int | None = None

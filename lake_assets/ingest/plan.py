@@ -29,7 +29,7 @@ from lake_assets.lake.catalog.past import where
 from lake_assets.lake.catalog.table import renamed
 from lake_assets.lake.commit.change import Planned
 from lake_assets.lake.ledger.read import commits, last_commits, last_runs, partitions_in_ledger
-from lake_assets.lake.ledger.tables import LedgerRow
+from lake_assets.lake.ledger.tables import LedgerRow, release_command
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import count, several
@@ -219,8 +219,7 @@ class Planner:
         """Decide what to do with a partition, also once its rows are read; `lake` is None if there is no lake yet."""
         mode = self._stream.config.mode
         if plan.is_held and not self._force and not (mode == "index" and plan.is_registered):
-            text = plan.partition.option
-            release = f"`lake-assets restore {self._stream.name} --partition {text} --release`"
+            release = release_command(self._stream.name, plan.partition.option)
             return Decision("skip", f"held until {release}, and only --force replaces it", is_hold=True)
         if self._landed_only and plan.last is None and not plan.landed.objects:
             return Decision("leave_out", "nothing of it has landed")
@@ -328,12 +327,16 @@ class Planner:
         return bool(lake.rows(f"SELECT 1 FROM {table} WHERE {condition} LIMIT 1", parameters))  # noqa: S608
 
 
-def edited_text(stream: OpenStream, partition: Partition, before: int, rows: int) -> str:
-    """Return what another client changed, and how to undo it: one clause."""
-    undo = f"`lake-assets ingest {stream.name} --partition {partition.option} --force` does"
+def edited_text(stream: OpenStream, partition: Partition, last: LedgerRow, rows: int) -> str:
+    """Return how another client changed the rows since the last commit, and how to undo it: one clause."""
+    of_partition = f"{stream.name} --partition {partition.option}"
+    undo = f"`lake-assets ingest {of_partition} --force` does"
     if stream.config.mode == "index":  # a registered file is not registered again
         undo = "to undo it, delete all its rows with SQL, land its objects under other names, and ingest it"
-    return f"another client changed it from {count(before, 'row')} to {rows:,}, and no refresh undoes that; {undo}"
+    elif last.is_held:
+        undo = f"`lake-assets restore {of_partition} --snapshot {last.snapshot} --hold` does"
+    before = count(last.rows_after or 0, "row")
+    return f"another client changed it from {before} to {rows:,}, and no refresh undoes that; {undo}"
 
 
 def _renamed(lake: LakeSession, table: TableName) -> CatalogError | None:

@@ -1,12 +1,13 @@
 """The events of commits, whoever made them: their materializations, and which of these Dagster has."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import dagster as dg
 
 from lake_assets.ingest.outcome import Outcome
 from lake_assets.lake.ledger.read import commit_of, commits, recorded_commits
-from lake_assets.lake.ledger.tables import RELEASE, LedgerRow
+from lake_assets.lake.ledger.tables import RELEASE, RELEASED, LedgerRow
 from lake_assets.layout.partition import Partition
 from lake_assets.orchestration.dagster_private import newest_materializations
 from lake_assets.orchestration.metadata import Metadata, partition_metadata
@@ -26,17 +27,20 @@ def outcome_of_commit(stream: OpenStream, partition: Partition, row: LedgerRow) 
 
 
 def commits_of(stream: OpenStream, partitions: Sequence[Partition]) -> dict[Partition, LedgerRow]:
-    """Return each partition's newest commit that changed its rows; a partition without one is left out."""
+    """Return each partition's newest commit that changed its rows; a partition without one is left out.
+
+    One that began a hold which has ended since has the hold `released`.
+    """
     if not partitions:
         return {}
     with stream.lake.open_if_exists() as session:
         if session is None:
             return {}
-        rows = {
-            path: commit_of(commits(session, stream.table, [path]), row.snapshot) if row.mode == RELEASE else row
-            for path, row in recorded_commits(session, stream.table, partitions).items()
-        }
-    return stream.config.by_partition({path: row for path, row in rows.items() if row is not None})
+        rows = recorded_commits(session, stream.table, partitions)
+        for path in [path for path, row in rows.items() if row.mode == RELEASE]:
+            row = commit_of(commits(session, stream.table, [path]), rows.pop(path).snapshot)
+            rows |= {} if row is None else {path: replace(row, hold=RELEASED)}
+    return stream.config.by_partition(rows)
 
 
 def known_to_dagster(

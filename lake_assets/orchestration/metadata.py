@@ -5,6 +5,7 @@ The texts have units: `size`, `source_size`, `duration` with its steps. The numb
 `bytes` and `source_bytes`. The rest of a run, such as its fingerprint, is in the ledger under the run's id.
 """
 
+import datetime as dt
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
@@ -17,11 +18,12 @@ from lake_assets.escapes import visible, visible_name
 from lake_assets.ingest.outcome import Outcome, error_text
 from lake_assets.lake.catalog.preview import PREVIEW_CHARACTERS, PartitionView
 from lake_assets.lake.commit.deltas import DeltaFile
-from lake_assets.lake.ledger.tables import LEDGER, LedgerRow
+from lake_assets.lake.ledger.tables import LEDGER, LedgerRow, release_command
 from lake_assets.layout.partition import Partition, option_of
 from lake_assets.layout.texts import count, durations, first_lines, several, size
 from lake_assets.orchestration.dagster_private import user_text
-from lake_assets.streams.cells import Cells
+from lake_assets.orchestration.partition_keys import keys_of
+from lake_assets.report.state import holder_text
 from lake_assets.streams.left_out import LeftOut
 from lake_assets.streams.stream import OpenStream
 
@@ -56,14 +58,27 @@ def definition_metadata(stream: OpenStream) -> Metadata:
 
 
 def _backfill(stream: OpenStream) -> str:
-    """Return what a backfill of several partitions becomes."""
-    cells = Cells(stream.config)
-    if limit := stream.config.max_partitions_per_run:
-        return f"Runs of up to {count(limit, cells.noun)}."
-    names = [column.name for column in cells.columns]
-    if len(names) == 1:
-        return f"One run per unbroken range of {names[0]}."
-    return f"One run per {names[0]} and unbroken {names[1]} range."
+    """Return which runs Dagster makes of a backfill, and how many of one of all partitions where the config has them.
+
+    In two dimensions it makes ranges for each value of the one with fewer values in the backfill.
+    """
+    keys, limit = keys_of(stream), stream.config.max_partitions_per_run
+    noun = "partition" if keys.are_partitions else "key"
+    first, *others = keys.dimensions
+    most = f"up to {count(limit, noun)} of " if limit else ""
+    text = f"One run for {most}each unbroken range of {first}"
+    if others:
+        text = (
+            f"One run for {most}each {first}, or each {others[0]} if these are fewer, and unbroken range of the other"
+        )
+    if not keys.dynamic:
+        fewest, *rest = sorted(dimension.get_num_partitions() for dimension in keys.dimensions.values())
+        groups, length = (fewest, rest[0]) if rest else (1, fewest)
+        runs = groups * -(-length // (limit or length or 1))
+        today = dt.datetime.now(dt.UTC).date()
+        text += f". All {count(groups * length, noun)} of {today} are {count(runs, 'run')}"
+    dialog = ' Dagster\'s dialog says "a single run" of one range.' if others and not limit else ""
+    return f"{text}.{dialog}"
 
 
 def materialization_metadata(
@@ -101,6 +116,8 @@ def materialization_metadata(
         metadata["dagster/column_schema"] = dg.MetadataValue.table_schema(schema)
         if landing is not None:
             metadata["dagster/column_lineage"] = dg.MetadataValue.column_lineage(_lineage(view, landing))
+    if row.is_held:
+        metadata["held"] = dg.MetadataValue.md(_held(row))
     if (command := _undo_command(row)) is not None:
         metadata["undo"] = dg.MetadataValue.md(command)
     return metadata | _plotted(row)
@@ -122,7 +139,7 @@ def elsewhere_metadata(row: LedgerRow) -> Metadata:
 def _figures(row: LedgerRow, rows: int | None, taken: str, exported: Mapping[str, int] | None = None) -> Metadata:
     """Return what a person reads first; figures of what seldom happens only where it has happened."""
     numbers = {"rows": rows, "rows_before": row.rows_before, "source_objects": row.source_files}
-    metadata: Metadata = {"status": dg.MetadataValue.text(row.status)} | integers(numbers)
+    metadata: Metadata = {"status": dg.MetadataValue.text(status_text(row))} | integers(numbers)
     if row.source_bytes is not None:
         metadata["source_size"] = dg.MetadataValue.text(size(row.source_bytes))
     metadata |= integers({"files": row.files_written})
@@ -162,6 +179,25 @@ def delta_figures(deltas: Sequence[DeltaFile]) -> dict[str, int]:
     }
 
 
+def status_text(row: LedgerRow) -> str:
+    """Return how a run of a partition ended, and of a restore, which rows it has put back."""
+    return f"restored: the rows of snapshot {row.restored_snapshot}" if row.restored_snapshot else row.status
+
+
+def _held(row: LedgerRow) -> str:
+    """Return who holds a partition since a commit, and how to release it; a forced refresh leaves a hold as it was."""
+    who = f"by {holder_text(row)}" if row.restored_snapshot else "also after this refresh, which was forced"
+    return (
+        f"Held {markdown(who)}. No refresh changes the partition until "
+        f"{release_command(row.stream, _option(row))}, or the job `restore_{row.stream}` with `release: true`."
+    )
+
+
+def _option(row: LedgerRow) -> str:
+    """Return a partition as for `--partition`, in code, which values in the path's form do not end by a backquote."""
+    return visible_name(option_of(row.load_partition)).replace("`", "%60")
+
+
 def _undo_command(row: LedgerRow) -> str | None:
     """Return how to restore the rows from before a commit; None if there were none, or the lake does not have them.
 
@@ -169,11 +205,9 @@ def _undo_command(row: LedgerRow) -> str | None:
     """
     if row.status != "committed" or not row.snapshot_id or not row.rows_before or row.mode == "index":
         return None
-    # In code, and values in the path's form have no backquote that ends it.
-    partition = visible_name(option_of(row.load_partition)).replace("`", "%60")
     return (
-        f"`lake-assets restore {row.stream} --partition {partition} --snapshot {row.snapshot_id - 1} --hold`, or the "
-        f"job `restore_{row.stream}`, puts the {count(row.rows_before, 'row')} from before back"
+        f"`lake-assets restore {row.stream} --partition {_option(row)} --snapshot {row.snapshot_id - 1} --hold`, or "
+        f"the job `restore_{row.stream}`, puts the {count(row.rows_before, 'row')} from before back"
     )
 
 

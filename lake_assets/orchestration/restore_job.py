@@ -24,12 +24,14 @@ from lake_assets.orchestration.metadata import (
     markdown,
     markdown_table,
     materialization_metadata,
+    partition_metadata,
+    status_text,
 )
-from lake_assets.orchestration.partition_keys import keys_of
+from lake_assets.orchestration.partition_keys import dimension_tags, keys_of
 from lake_assets.orchestration.stream_run import requester
 from lake_assets.streams.stream import OpenStream
 
-Events = Iterator[dg.AssetMaterialization | dg.AssetCheckEvaluation | dg.Output[None]]
+Events = Iterator[dg.AssetMaterialization | dg.AssetObservation | dg.AssetCheckEvaluation | dg.Output[None]]
 
 _NEWEST = 20  # snapshots in the metadata
 _COLUMNS = ("snapshot", "time (UTC)", "partition", "what", "before", "rows", "who", "run", "restore")
@@ -74,7 +76,13 @@ def restore_job(stream: OpenStream, asset: dg.AssetKey) -> dg.JobDefinition:
             metadata: Metadata = {"history": dg.MetadataValue.md(history_markdown(stream, partition))}
         except LakeAssetsError as error:
             raise UserFailure(str(error)) from None
-        if restored is not None:
+        if restored is None:
+            key = keys_of(stream).of(partition)
+            said = partition_metadata(partition) | {
+                "status": dg.MetadataValue.text("released: refreshes read it again")
+            }
+            yield dg.AssetObservation(asset, partition=key, metadata=said, tags=dimension_tags(key))
+        else:
             metadata |= _metadata(restored)
             text = f"{partition}: {count(restored.rows, 'row')} of snapshot {restored.snapshot}. {restored.next}"
             context.log.info(visible_name(text))
@@ -127,13 +135,12 @@ def history_markdown(stream: OpenStream, partition: Partition) -> str:
 
 
 def _metadata(restored: Restored) -> Metadata:
-    status = "dry run" if restored.row is None and not restored.is_unchanged else "restored"
+    status = "unchanged" if restored.is_unchanged else "dry run"
     metadata: Metadata = {
-        "status": dg.MetadataValue.text("unchanged" if restored.is_unchanged else status),
+        "status": dg.MetadataValue.text(status if restored.row is None else status_text(restored.row)),
         "rows": dg.MetadataValue.int(restored.rows),
         "rows_before": dg.MetadataValue.int(restored.rows_before),
         "restored_snapshot": dg.MetadataValue.int(restored.snapshot),
-        "held": dg.MetadataValue.bool(restored.is_held),
         "next_refresh": dg.MetadataValue.text(restored.next),
     }
     if restored.row is not None:

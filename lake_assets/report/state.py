@@ -23,7 +23,7 @@ from lake_assets.ingest.plan import edited_text
 from lake_assets.lake.catalog.past import LIVE, key_of, live_rows, past_table
 from lake_assets.lake.ledger.lookup import LastRuns
 from lake_assets.lake.ledger.read import last_runs
-from lake_assets.lake.ledger.tables import LedgerRow
+from lake_assets.lake.ledger.tables import LedgerRow, release_command
 from lake_assets.lake.session import LakeSession
 from lake_assets.layout.partition import Partition, PartitionColumn
 from lake_assets.parquet.job import LetterFile
@@ -69,6 +69,11 @@ class PartitionState:
     def is_waiting(self) -> bool:
         """Whether the landed objects are not those in the lake, also if all of them have vanished."""
         return self.is_pending or self.state == "stale"
+
+    @property
+    def release(self) -> str:
+        """The command that ends a hold, in code of Markdown."""
+        return release_command(self.stream, self.partition.option)
 
     @property
     def retry_text(self) -> str:
@@ -155,11 +160,11 @@ def read_state(stream: OpenStream, now: dt.datetime | None = None) -> StreamStat
         reasons = left_out.get(partition, {})
         if before.rows == now and not reasons and partition not in letters:
             return before
-        is_edited = before.rows is not None and before.rows != now
+        last = ledger[partition].commit if before.rows is not None and before.rows != now else None
         return replace(
             before,
             rows=now,
-            edited=edited_text(stream, partition, before.rows or 0, now or 0) if is_edited else None,
+            edited=edited_text(stream, partition, last, now or 0) if last is not None else None,
             quarantined=those_landed(reasons, landed.get(partition)) if stream.config.mode == "append" else reasons,
             dead_letters=letters.get(partition, ()),
         )
@@ -280,14 +285,17 @@ def partition_state(
 
 
 def holder_text(row: LedgerRow) -> str:
-    """Return who holds a partition since this commit, such as `ann (run 01234567) since 2026-02-11 06:00 UTC`."""
+    """Return who holds a partition since this commit, and with which rows.
+
+    Such as `ann (run 01234567) since 2026-02-11 06:00 UTC, with the rows of snapshot 7`.
+    """
     run = f"run {row.run_id[:8]}"
     who = f"{row.requested_by} ({run})" if row.requested_by else run
-    ended = row.finished_at
-    return who if ended is None else f"{who} since {ended.astimezone(dt.UTC):%Y-%m-%d %H:%M} UTC"
+    since = f" since {row.finished_at.astimezone(dt.UTC):%Y-%m-%d %H:%M} UTC" if row.finished_at else ""
+    rows = "" if row.restored_snapshot is None else f", with the rows of snapshot {row.restored_snapshot}"
+    return who + since + rows
 
 
 def held_text(state: PartitionState) -> str:
     """Return who holds a held partition, and how to release it: one clause."""
-    release = f"`lake-assets restore {state.stream} --partition {state.partition.option} --release` ends the hold"
-    return f"{state.partition} is held by {state.holder}; {release}"
+    return f"{state.partition} is held by {state.holder}; {state.release} ends the hold"

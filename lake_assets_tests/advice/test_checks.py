@@ -8,11 +8,13 @@ import pyarrow as pa
 import pytest
 
 from lake_assets.errors import CatalogError, SourceError
+from lake_assets.report.state import read_state
 from lake_assets_tests.advice.cases import Case, Cases, Steps, command, follow
 from lake_assets_tests.checks.checked import check
-from lake_assets_tests.world import NW, SW, World, sales
+from lake_assets_tests.world import NW, SW, World, plan, sales
 
 case = Cases()
+OF_NW = NW.replace(",", "/")
 MAINTAINED = {"maintenance": {"expire_older_than": 1e-6, "delete_older_than": 0, "orphans_older_than": 3}}
 
 
@@ -101,6 +103,26 @@ def an_object_that_no_run_can_read_is_corrected(local_world: World) -> Steps:
     command(local_world, "ingest", "sales", "--waiting")
     checked(local_world, "landing_zone")
     return [1, 5]
+
+
+@case
+def rows_of_a_hold_that_another_client_changed_are_restored(local_world: World) -> Steps:
+    local_world.commit(NW, 1, 2)
+    (first,) = (row.snapshot_id for row in local_world.ledger(NW))
+    local_world.commit(NW, 3)
+    restore = ("restore", "sales", "--partition", NW, "--hold", "--snapshot")
+    command(local_world, *restore, str(first))
+    local_world.execute("DELETE FROM lake.sales WHERE total = 2")
+    kept = local_world.ledger(NW)[0].snapshot_id
+    yield partial(checked, local_world, "row_counts"), "Restore them from the snapshot that is named"
+    assert check(local_world, "row_counts").named == [f"{OF_NW}: 1 row instead of 2, as in snapshot {kept}"]
+    (edited,) = read_state(local_world.stream).edited
+    assert f"`lake-assets {' '.join(restore[:4])} --snapshot {kept} --hold` does" in edited
+    assert edited.endswith(plan(local_world.stream, local_world.partition(NW)).decision.note)
+    command(local_world, *restore, str(kept))
+    checked(local_world, "row_counts")
+    assert read_state(local_world.stream).edited == []
+    return [1, 2]
 
 
 def without_a_total(world: World) -> None:

@@ -137,6 +137,10 @@ def test_objects_that_changed_are_left_to_the_check_of_the_landing_zone(
     filled.land("region=NE,date=2026-02-12", sales(9))
 
     assert check(filled, "row_counts").numbers == {"partitions": 1, "wrong": 0, "changed_since": 1}
+    changed = "1 partition is not compared: the landed objects have changed since."
+    matches = "The row counts of 1 partition match the landed objects."
+    assert check(filled, "row_counts").description == f"{matches} {changed}"
+    assert check(filled, "row_counts", Scope(None, (filled.partition(NW),))).description == changed
     result = check(filled, "landing_zone")
     assert (result.passed, is_error(filled.stream, "landing_zone")) == (False, False)
     assert result.named == ["region=NE/date=2026-02-12: missing", f"{OF_NW}: stale"]

@@ -5,9 +5,12 @@ import logging
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import pytest
+from dagster._core.definitions.automation_tick_evaluation_context import build_run_requests_with_backfill_policies
+from dagster._core.definitions.events import AssetKeyPartitionKey
 from dagster._core.execution.api import execute_run
 from dagster._core.execution.backfill import BulkActionStatus, PartitionBackfill
 from dagster._core.remote_origin import InProcessCodeLocationOrigin
@@ -17,6 +20,8 @@ from dagster._core.workspace.load_target import InProcessWorkspaceLoadTarget
 from dagster._daemon.backfill import execute_backfill_iteration
 from dagster._utils.hosted_user_process import recon_job_from_origin
 
+from lake_assets.orchestration.assets.stream_asset import stream_asset
+from lake_assets.orchestration.translator import specs_of
 from lake_assets_tests.orchestration.checks.check_runs import PARTITIONS
 from lake_assets_tests.orchestration.instances import storages
 from lake_assets_tests.world import NW, World, sales
@@ -106,3 +111,51 @@ def test_what_is_downstream_of_partitions_that_never_landed_is_left_out_too(
     of_nw = {name: ["2026-02-11|NW"] for name in ("sales", "each", "later")} | {"days": ["2026-02-11"], "whole": [None]}
     assert materialized == (of_nw if landed else {})
     assert status == BulkActionStatus.COMPLETED_SUCCESS
+
+
+DAYS = {"date": {"type": "date", "start": "2026-02-01", "end": "2026-02-10"}}
+OTHER = "One run for {}each region, or each date if these are fewer, and unbroken range of the other"
+DIALOG = ' Dagster\'s dialog says "a single run" of one range.'
+
+
+@pytest.mark.parametrize(
+    ("regions", "options", "says"),
+    [
+        pytest.param(30, {}, f"{OTHER.format('')}. All 300 partitions of {{}} are 10 runs.{DIALOG}", id="fewer dates"),
+        pytest.param(3, {}, f"{OTHER.format('')}. All 30 partitions of {{}} are 3 runs.{DIALOG}", id="fewer regions"),
+        pytest.param(
+            3,
+            {"max_partitions_per_run": 4},
+            f"{OTHER.format('up to 4 partitions of ')}. All 30 partitions of {{}} are 9 runs.",
+            id="limit",
+        ),
+        pytest.param(
+            0, {}, "One run for each unbroken range of date. All 10 partitions of {} are 1 run.", id="one column"
+        ),
+        pytest.param(
+            0,
+            {"max_partitions_per_run": 4},
+            "One run for up to 4 partitions of each unbroken range of date. All 10 partitions of {} are 3 runs.",
+            id="one column and a limit",
+        ),
+        pytest.param(None, {}, f"{OTHER.format('')}.{DIALOG}", id="unknown regions"),
+    ],
+)
+def test_the_asset_says_how_many_runs_dagster_makes_of_a_backfill(
+    local_world: World, regions: int | None, options: dict[str, Any], says: str
+) -> None:
+    region = {} if regions is None else {"values": [f"r{number}" for number in range(regions)]}
+    local_world.options = options | {"partitions": DAYS if regions == 0 else {"region": region} | DAYS}
+    asset = stream_asset(specs_of(local_world.stream))
+
+    (spec,) = asset.specs
+    assert spec.metadata["backfill"].value == says.format(dt.datetime.now(dt.UTC).date())
+    if regions is not None:
+        assert asset.partitions_def is not None
+        keys = {AssetKeyPartitionKey(asset.key, key) for key in asset.partitions_def.get_partition_keys()}
+        graph = dg.Definitions(
+            [asset], resources={"pyspark": dg.ResourceDefinition.none_resource()}
+        ).resolve_asset_graph()
+        with dg.instance_for_test() as instance:
+            requests = build_run_requests_with_backfill_policies(keys, graph, instance)
+        assert f"are {len(requests)} run" in says

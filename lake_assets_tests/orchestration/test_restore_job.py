@@ -6,10 +6,14 @@ import dagster as dg
 from dagster._core.storage.tags import AUTOMATION_CONDITION_TAG, BACKFILL_ID_TAG, SCHEDULE_NAME_TAG, SENSOR_NAME_TAG
 
 from lake_assets.orchestration.build import build_definitions
+from lake_assets.orchestration.commit_events import commits_of, outcome_of_commit
+from lake_assets.orchestration.metadata import materialization_metadata
 from lake_assets.orchestration.stream_run import requester
 from lake_assets_tests.history.test_restore import ingested
 from lake_assets_tests.orchestration.in_process import failure_of, shown_error
 from lake_assets_tests.world import NW, World
+
+KEY = "2026-02-11|NW"
 
 
 def run(world: World, **config: Any) -> dg.ExecuteInProcessResult:
@@ -37,14 +41,18 @@ def test_a_restored_partition_is_materialized_with_its_history(local_world: Worl
     first = ingested(local_world, 1, 2)
     ingested(local_world, 3)
 
-    result = run(local_world, partition="2026-02-11|NW", snapshot=first, hold=True)
+    result = run(local_world, partition=KEY, snapshot=first, hold=True)
 
     assert local_world.totals(NW) == [1, 2]
     (event,) = result.get_asset_materialization_events()
     assert event.asset_key == dg.AssetKey("sales")
-    assert event.partition == "2026-02-11|NW"
+    assert event.partition == KEY
     metadata: dict[str, Any] = {name: value.value for name, value in event.materialization.metadata.items()}
     assert (metadata["rows"], metadata["rows_before"], metadata["restored_snapshot"]) == (2, 1, first)
+    assert metadata["status"] == f"restored: the rows of snapshot {first}"
+    assert metadata["held"].startswith(f"Held by Dagster (run {result.run_id[:8]}) since ")
+    ways = f"`lake-assets restore sales --partition {NW} --release`, or the job `restore_sales` with `release: true`."
+    assert metadata["held"].endswith(f" snapshot {first}. No refresh changes the partition until {ways}")
     assert "restore, held" in metadata["history"]
     assert "Held: refreshes skip it until you run" in metadata["next_refresh"]
     row = local_world.ledger(NW)[0]
@@ -64,8 +72,16 @@ def test_a_hold_is_released(local_world: World) -> None:
     ingested(local_world, 3)
     run(local_world, snapshot=first, hold=True)
 
-    assert run(local_world, release=True).success
+    result = run(local_world, release=True)
+
     assert local_world.ledger(NW)[0].hold == "released"
+    (observed,) = result.get_asset_observation_events()
+    event = observed.asset_observation_data.asset_observation
+    assert (event.partition, event.metadata["status"].value) == (KEY, "released: refreshes read it again")
+    stream, partition = local_world.stream, local_world.partition(NW)
+    commit = outcome_of_commit(stream, partition, commits_of(stream, [partition])[partition])
+    assert commit.row.restored_snapshot == first
+    assert "held" not in materialization_metadata(commit)
 
 
 def test_an_error_is_one_sentence(local_world: World) -> None:

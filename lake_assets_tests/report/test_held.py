@@ -53,7 +53,9 @@ def test_it_is_held_by_the_run_that_began_the_hold_until_it_is_released(world: W
 
     state = state_of(world)
     assert (state.state, state.rows, state.is_waiting) == ("held", 2, False)
-    assert state.holder == f"ann (run 01234567) since {since:%Y-%m-%d %H:%M} UTC"
+    first = world.ledger(NW)[-1].snapshot_id
+    rows = f"with the rows of snapshot {first}"
+    assert state.holder == f"ann (run 01234567) since {since:%Y-%m-%d %H:%M} UTC, {rows}"
     world.ingest(NW)  # skipped
     assert state_of(world).holder == state.holder
     world.ingest(NW, force=True)
@@ -97,6 +99,10 @@ def test_the_check_of_the_landing_zone_names_it_and_passes(held: World) -> None:
         }
         assert result.named[0].startswith("region=NW/date=2026-02-11: held by ann (run 01234567) since ")
     assert set(by_partition(held, "landing_zone", both).values()) == {True}
+    assert check(held, "row_counts").description == (
+        "The row counts of 1 partition match the landed objects. "
+        "The row counts of 1 held or restored partition match the ledger."
+    )
     assert held.partition(NW) not in scan_landing(held.stream).pending
     release(held.stream, held.partition(NW))
     assert not check(held, "landing_zone").passed
@@ -132,6 +138,7 @@ def test_the_report_names_it_everywhere(held: World, tmp_path: Path) -> None:
     html = page([section(held.stream, state)], "x", state.read_at)
     assert "Held: no refresh changes them" in html
     assert "ann (run 01234567) since " in html
+    assert "<code>lake-assets restore sales --partition region=NW,date=2026-02-11 --release</code>" in html
     metadata = report_metadata(state)
     assert metadata["partitions_held"].value == 1
     assert "held by ann" in str(metadata["held"].value)

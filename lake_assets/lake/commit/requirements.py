@@ -15,7 +15,7 @@ from lake_assets.lake.commit.change import Change, Expected, by_table
 from lake_assets.lake.ledger.ledger_relation import read_inlined
 from lake_assets.lake.ledger.object_history import partition_objects
 from lake_assets.lake.ledger.read import recorded_commits
-from lake_assets.lake.ledger.tables import LEDGER, MANIFEST
+from lake_assets.lake.ledger.tables import LEDGER, MANIFEST, release_command
 from lake_assets.lake.schema.table_setup import data_schema
 from lake_assets.lake.session import LakeSession
 from lake_assets.parquet.file_names import may_be_marked, named_fingerprint
@@ -143,8 +143,8 @@ def refuse_others(session: LakeSession, changes: Sequence[Change]) -> None:
             if commit is not None and commit.is_held and not requires.may_be_held:
                 raise PartitionHeldError(
                     f"partition {change.partition} of {table} was restored and held meanwhile:",
-                    f"nothing was changed. `lake-assets restore {change.row.stream} --partition "
-                    f"{change.partition.option} --release` ends the hold.",
+                    f"nothing was changed. {release_command(change.row.stream, change.partition.option)} ends the "
+                    "hold.",
                 )
             planned = requires.planned
             if commit and planned and planned.is_before(commit.snapshot_id, commit.source_fingerprint):

@@ -2,6 +2,7 @@
 
 import dataclasses
 import datetime as dt
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -31,6 +32,8 @@ ADDS = f"mode IN ({', '.join(map(repr, ADDING))})"
 COMPACT = "compact"  # the mode of a rewrite of a partition's own files, which changes no row
 RESTORE = "restore"  # the mode of a commit that puts the rows of an earlier snapshot back
 RELEASE = "release"  # the mode of a commit that ends a hold, and changes no row
+
+_OF_SNAPSHOT = re.compile(r" AT \(VERSION => (\d+)\)$")  # in the `source_glob` of a restore
 
 Hold = Literal["held", "released"]
 """Whether refreshes skip the partition after this commit; NULL if it was never held."""
@@ -124,6 +127,12 @@ class LedgerRow(Documented):
         return self.snapshot_id or 0
 
     @property
+    def restored_snapshot(self) -> int | None:
+        """The snapshot whose rows a restore has put back; None of another commit."""
+        match = _OF_SNAPSHOT.search(self.source_glob) if self.mode == RESTORE else None
+        return int(match[1]) if match else None
+
+    @property
     def is_held(self) -> bool:
         """Whether refreshes skip the partition after this commit."""
         return self.hold == HELD
@@ -140,6 +149,16 @@ class LedgerRow(Documented):
         return dataclasses.replace(
             self, rows_before=rows_before, snapshot_id=snapshot_id, finished_at=dt.datetime.now(dt.UTC)
         )
+
+
+def source_of_restore(table: TableName, snapshot: int) -> str:
+    """Return the `source_glob` of a restore, which `restored_snapshot` reads."""
+    return f"{table} AT (VERSION => {snapshot})"
+
+
+def release_command(stream: str, option: str) -> str:
+    """Return how to end the hold of a partition, which is written as in `--partition`, in code of Markdown."""
+    return f"`lake-assets restore {stream} --partition {option} --release`"
 
 
 def _sql_type(field: "dataclasses.Field[object]") -> str:

@@ -401,15 +401,12 @@ def test_the_asset_is_described_by_the_config(local_world: World) -> None:
     assert list(spec.owners) == ["team:data", "ann@example.com"]
     assert spec.kinds == {"ducklake", "s3"}
     assert spec.metadata["dagster/table_name"].value == "main.sales"
-    assert spec.metadata["backfill"].value == ("One run per region and unbroken date range.")
     assert asset.backfill_policy == dg.BackfillPolicy.single_run()
 
     local_world.options["max_partitions_per_run"] = 200
     asset = stream_asset(specs_of(local_world.stream))
 
     assert asset.backfill_policy == dg.BackfillPolicy.multi_run(200)
-    (spec,) = asset.specs
-    assert spec.metadata["backfill"].value == "Runs of up to 200 partitions."
 
 
 @pytest.mark.parametrize("options", [{"owners": ["x@"]}, {"kinds": ["no spaces please"]}])
