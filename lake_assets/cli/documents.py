@@ -20,6 +20,7 @@ from lake_assets.cli.run_documents import (
     IngestDocument,
     LeftOutCounts,
     LeftOutDocument,
+    Number,
     PlanDocument,
     StreamDocument,
     Text,
@@ -40,7 +41,7 @@ from lake_assets.maintenance.compaction import CompactedPartition
 from lake_assets.maintenance.rebuild import LostPartition
 from lake_assets.report.metrics import Value
 from lake_assets.report.objects import FileEntry
-from lake_assets.report.state import Retry, State, StreamState
+from lake_assets.report.state import Retry, State
 from lake_assets.report.summary import Summary
 from lake_assets.streams.left_out import UnmatchedFolder
 from lake_assets.streams.stream import OpenStream, open_streams
@@ -151,9 +152,8 @@ class CheckDocument(StreamDocument):
     ) -> "CheckDocument":
         """Return the document of the findings; `partitions` is None for an audit."""
         statuses = [finding.status for finding in findings]
-        return cls(
-            stream=stream.name,
-            table=str(stream.table),
+        return cls.about(
+            stream,
             partitions=partitions,
             failed=statuses.count("failed"),
             warnings=statuses.count("warning"),
@@ -290,26 +290,14 @@ class ReportUnmatched(Document):
 
     stream: str
     """Its name."""
-    partitions: None
+    partitions: Annotated[None, BeforeValidator(lambda _: None)]
     """Always null: it tells this object from the others."""
-    objects_in_no_partition: int
+    objects_in_no_partition: Number = Field(validation_alias=AliasPath("left_out", "unmatched"))
     """The number of those whose folder is not of a partition."""
     left_out: LeftOutCounts
     """All of them by class."""
-    folders: list[UnmatchedFolder]
+    folders: list[UnmatchedFolder] = Field(validation_alias=AliasPath("left_out", "unmatched_folders"))
     """Where they are."""
-
-    @classmethod
-    def of(cls, state: StreamState) -> "ReportUnmatched":
-        """Return the objects as the document has them."""
-        left_out = state.left_out
-        return cls(
-            stream=state.stream,
-            partitions=None,
-            objects_in_no_partition=len(left_out.unmatched),
-            left_out=left_out,
-            folders=left_out.unmatched_folders,
-        )
 
 
 _ANY_COLUMNS: ConfigDict = {**Documented.__pydantic_config__, "extra": "allow"}

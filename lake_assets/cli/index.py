@@ -105,7 +105,7 @@ def _dry_run(
     parts = [part for part in plan.partitions if partitions is not None or part.new or part.changed]
     failing = [f"{part.partition}  {part.decision}" for part in parts if part.decision.fails]
     if form == "json":
-        echo(json_of(IndexPlanDocument.of(stream, plan), indent=1))
+        echo(json_of(IndexPlanDocument.about(stream, partitions=plan.partitions, ignored=plan), indent=1))
         return not failing
     for part in plan.partitions:
         if part.new:
@@ -123,14 +123,15 @@ def _dry_run(
 
 def _index(run: CliRun, plan: "IndexPlan | None") -> bool:
     """Register the objects of the run's partitions, or of a plan of all."""
-    from lake_assets.cli.run_documents import IndexIgnored, IndexRunDocument
+    from lake_assets.cli.run_documents import IndexRunDocument
     from lake_assets.exports import lineage
+    from lake_assets.ingest.index.index_plan import IndexPlan
     from lake_assets.ingest.index.index_run import index_all
 
     stream, form, outcomes = run.stream, run.form, Outcomes(run.form, debug=run.cli.debug)
 
     def document(error: BaseException | None) -> IndexRunDocument:
-        ignored = IndexIgnored.of(plan)
+        ignored = plan or IndexPlan(())
         return IndexRunDocument.of(stream, run.options.run_id, total, outcomes.ended, error, ignored=ignored)
 
     partitions = run.partitions if plan is None else None

@@ -91,7 +91,9 @@ def report_(
             rows = [summary for state in states for summary in summarize(state)]
         if form == "json":
             unmatched = [
-                ReportUnmatched.of(state) for state in states if not state.left_out.taking(outside=True).is_usual
+                ReportUnmatched.model_validate(state)
+                for state in states
+                if not state.left_out.taking(outside=True).is_usual
             ]
             write_documents([*rows, *unmatched])
         else:

@@ -11,7 +11,7 @@ from lake_assets.cli.failure import text_of
 from lake_assets.cli.outcomes import seconds_of, why_skipped
 from lake_assets.documented import Documented
 from lake_assets.ingest.dry_run import Job, StreamPlan
-from lake_assets.ingest.index.index_plan import IndexPlan, NotRegistered
+from lake_assets.ingest.index.index_plan import NotRegistered
 from lake_assets.ingest.index.verify import IndexedState, Repaired
 from lake_assets.ingest.outcome import Outcome
 from lake_assets.ingest.plan import Action
@@ -59,6 +59,11 @@ class StreamDocument(Document):
     """Its name."""
     table: str
     """With its schema, such as `main.sales`."""
+
+    @classmethod
+    def about(cls, stream: OpenStream, **fields: object) -> Self:
+        """Return the document with these fields."""
+        return cls(stream=stream.name, table=str(stream.table), **fields)
 
 
 class PlannedObject(Document):
@@ -199,9 +204,8 @@ class PlanDocument(StreamDocument):
         `left_out` is of nothing if only some folders were listed. `outside`: partitions outside the config are
         accepted.
         """
-        return cls(
-            stream=made.stream,
-            table=made.table,
+        return cls.about(
+            stream,
             lake=stream.lake_name,
             mode=stream.config.mode,
             on_empty=stream.config.on_empty,
@@ -329,9 +333,8 @@ class IngestDocument(StreamDocument):
     ) -> Self:
         """Return the document of a run; `others` are the fields of a subclass."""
         ended = [IngestedPartition.model_validate(outcome) for outcome in outcomes if outcome.result or outcome.error]
-        return cls(
-            stream=stream.name,
-            table=str(stream.table),
+        return cls.about(
+            stream,
             run=run,
             selected=selected,
             committed=sum(partition.snapshot is not None for partition in ended),
@@ -348,26 +351,14 @@ class IngestDocument(StreamDocument):
 class IndexIgnored(Document):
     """What is not registered. Objects are looked for if no partitions are selected."""
 
-    objects_in_no_partition: int
+    objects_in_no_partition: Number = Field(validation_alias=AliasPath("left_out", "unmatched"))
     """The number of landed objects that are in no partition."""
     left_out: LeftOutCounts
     """All landed objects that nothing registers."""
-    folders: list[UnmatchedFolder]
+    folders: list[UnmatchedFolder] = Field(validation_alias=AliasPath("left_out", "unmatched_folders"))
     """Where they are."""
     outside: Sequence[NotRegistered]
     """Partitions outside the config, unless `--outside` is given."""
-
-    @classmethod
-    def of(cls, plan: IndexPlan | None) -> "IndexIgnored":
-        """Return what a plan leaves out; nothing without a plan."""
-        plan = plan or IndexPlan(())
-        left_out = plan.left_out
-        return cls(
-            objects_in_no_partition=len(left_out.unmatched),
-            left_out=left_out,
-            folders=left_out.unmatched_folders,
-            outside=plan.outside,
-        )
 
 
 class IndexRunDocument(IngestDocument):
@@ -395,23 +386,12 @@ class IndexPlanPartition(Document):
 class IndexPlanDocument(StreamDocument):
     """What an index would register now, by `--dry-run`."""
 
-    action: Literal["dry_run"]
+    action: Literal["dry_run"] = "dry_run"
     """Tells this document from the others."""
     partitions: list[IndexPlanPartition]
     """Those that were selected, or have landed."""
     ignored: IndexIgnored
     """What would not be registered."""
-
-    @classmethod
-    def of(cls, stream: OpenStream, plan: IndexPlan) -> "IndexPlanDocument":
-        """Return the document of a plan."""
-        return cls(
-            action="dry_run",
-            stream=stream.name,
-            table=str(stream.table),
-            partitions=plan.partitions,
-            ignored=IndexIgnored.of(plan),
-        )
 
 
 class VanishedObject(Document):
@@ -439,7 +419,7 @@ class ChangedObject(Document):
 class IndexCheckDocument(StreamDocument):
     """The registered objects compared with the landing zone, by `--check`."""
 
-    action: Literal["check"]
+    action: Literal["check"] = "check"
     """Tells this document from the others."""
     registered: int
     """The number of registered objects."""
@@ -457,14 +437,7 @@ class IndexCheckDocument(StreamDocument):
             )
             for obj in state.changed
         ]
-        return cls(
-            action="check",
-            stream=stream.name,
-            table=str(stream.table),
-            registered=state.registered,
-            vanished=state.vanished,
-            changed=changed,
-        )
+        return cls.about(stream, registered=state.registered, vanished=state.vanished, changed=changed)
 
 
 class RepairedPartition(Document):
@@ -483,7 +456,7 @@ class RepairedPartition(Document):
 class IndexRepairDocument(StreamDocument):
     """What `--repair` did."""
 
-    action: Literal["repair"]
+    action: Literal["repair"] = "repair"
     """Tells this document from the others."""
     partitions: list[RepairedPartition]
     """Those that were updated."""
@@ -506,12 +479,5 @@ class IndexRepairDocument(StreamDocument):
             )
             for row in repaired.rows
         ]
-        return cls(
-            action="repair",
-            stream=stream.name,
-            table=str(stream.table),
-            partitions=partitions,
-            files_removed=repaired.ended,
-            files_updated=repaired.renewed,
-            errors=repaired.errors,
-        )
+        files = {"files_removed": repaired.ended, "files_updated": repaired.renewed}
+        return cls.about(stream, partitions=partitions, errors=repaired.errors, **files)
