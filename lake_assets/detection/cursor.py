@@ -16,7 +16,6 @@ class Cursor:
 
     layout: str  # see `identity`; the state of another source or layout is not used
     tree: bool = False  # the store lists folder by folder
-    scans: int = 0  # that requested runs; part of the run keys
     active: dict[str, FolderDigest] = field(default_factory=dict)  # by folder of the active partitions
     ranges: DigestRanges = field(default_factory=DigestRanges)  # the older folders'
     prefixes: set[str] = field(default_factory=set)  # folders above those of times, at the last scan
@@ -30,23 +29,21 @@ class Cursor:
     unremembered: int = 0  # further unmatched objects, when their number was last reported
 
     @classmethod
-    def load(cls, text: str | None, stream: Stream, scans: int = 0) -> "Cursor":
+    def load(cls, text: str | None, stream: Stream) -> "Cursor":
         """Load a cursor from the text of `dump`; a new one if the text is missing, unreadable or of another layout.
 
-        A new cursor is safe: everything is scanned again, and an ingest of unchanged objects does nothing. Its number
-        of scans begins with `scans`.
+        A new cursor is safe: everything is scanned again, and an ingest of unchanged objects does nothing.
         """
         layout = identity(stream)
-        return unpacked(text, lambda state: cls._of(layout, state)) or cls(layout, scans=scans)
+        return unpacked(text, lambda state: cls._of(layout, state)) or cls(layout)
 
     @classmethod
     def _of(cls, layout: str, state: Mapping[str, Any]) -> "Cursor":
         if state["layout"] != layout:
-            return cls(layout, scans=state["looks"])
+            return cls(layout)
         return cls(
             layout=layout,
             tree=state["tree"],
-            scans=state["looks"],
             active={path: FolderDigest(*digest) for path, *digest in state["active"]},
             ranges=DigestRanges(
                 (
@@ -77,7 +74,6 @@ class Cursor:
         state = {
             "layout": self.layout,
             "tree": self.tree,
-            "looks": self.scans,
             "active": [[path, digest.hash_sum, digest.objects] for path, digest in sorted(self.active.items())],
             "cells": [
                 [r.first, "" if r.last == r.first else r.last, r.folders, r.digest.hash_sum, r.digest.objects]

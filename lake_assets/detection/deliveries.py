@@ -17,7 +17,7 @@ from lake_assets.config.sections import SqsSensor
 from lake_assets.config.storages import S3Storage
 from lake_assets.config.streams import Stream
 from lake_assets.detection.cursor import identity
-from lake_assets.detection.digests import FolderDigest, hash_of
+from lake_assets.detection.digests import hash_of
 from lake_assets.detection.packing import packed, unpacked
 from lake_assets.detection.prefixes import TimePrefix
 from lake_assets.detection.reading import REPORTED, UnmatchedKey
@@ -143,8 +143,6 @@ class _Sorting:
             self._handle(event)
         cursor.receipts += [m.receipt for m, events in delivered.items() if not any(map(self._is_deferred, events))]
         cursor.future = list(self.future.values())[:MOST_FUTURE]
-        # The hashes of the events make the state of a target unique.
-        targets = self.run_plan.targets(0)
         unmatched = tuple(self._new(self.unmatched))
         later = len(self.left) + len(self.future)
         summary = (
@@ -152,7 +150,7 @@ class _Sorting:
             f"({count(len(messages), 'message')} received, {known:,} of their events again)."
             + (f" {left_out_text(self.left_out.values())}." if self.left_out else "")
         )
-        return ScanResult(targets, unmatched, cursor.dump(), summary)
+        return ScanResult(self.run_plan.targets, unmatched, cursor.dump(), summary)
 
     def _events(self, message: Message) -> tuple[Event, ...] | None:
         """Return the message's events; None if it must stay in the queue."""
@@ -204,7 +202,7 @@ class _Sorting:
     def _add(self, key: str, number: int, size: int = 0) -> None:
         where = self.locator.find(key)
         if isinstance(where, Partition):
-            if not self.run_plan.take([ChangedFolder(key, FolderDigest(number, 1), (self.cells.of(where),), size)]):
+            if not self.run_plan.take([ChangedFolder((self.cells.of(where),), size)]):
                 self.left.add(number)
         elif isinstance(where, FuturePartitionError):
             if number not in self.seen:

@@ -1,10 +1,12 @@
 """Failed partitions whose objects still wait: which may succeed as they are, and when they are tried again."""
 
 import datetime as dt
+import time
 from collections import defaultdict
 from collections.abc import Iterable
 
-from lake_assets.detection.requests import pause_after
+from lake_assets.detection.digests import hash_of
+from lake_assets.detection.requests import LOOKED, pause_after
 from lake_assets.errors import may_pass
 from lake_assets.lake.ledger.lookup import LastRuns
 from lake_assets.lake.ledger.read import last_runs, read_ledger
@@ -17,6 +19,7 @@ from lake_assets.streams.pending import pending_in
 from lake_assets.streams.stream import OpenStream
 
 _SINCE = dt.timedelta(days=30)  # before now, in which a failed run is tried again
+BUDGET_SECONDS = 20.0  # of the listings for one tick of a schedule
 _ROWS = 10_000  # failed rows of the ledger that are read
 
 
@@ -56,10 +59,22 @@ def next_tries(stream: OpenStream, lake: LakeSession, now: dt.datetime) -> dict[
     return tries
 
 
-def due_again(stream: OpenStream, now: dt.datetime) -> list[Partition]:
-    """Return the pending partitions that failed by what passes, and whose next try is due by now."""
+def due_again(stream: OpenStream, now: dt.datetime, most: int) -> list[Partition]:
+    """Return the pending partitions that failed by what passes, and whose next try is due by now, up to a number.
+
+    Their objects are listed, for `BUDGET_SECONDS` at most. If that is too short for all, each call begins elsewhere.
+    """
+    until = time.monotonic() + BUDGET_SECONDS
     calendar = Calendar(stream.config, now)
     with stream.lake.open_if_exists() as lake:
         tries = {} if lake is None else next_tries(stream, lake, now)
     due = [partition for partition, at in tries.items() if at <= now and calendar.outside(partition) is None]
-    return [partition for partition, for_good in failed_for_good(stream, due).items() if not for_good] if due else []
+    turn = hash_of(now) % len(due) if due else 0
+    due = due[turn:] + due[:turn]
+    again: list[Partition] = []
+    for begin in range(0, len(due), LOOKED):
+        if len(again) >= most or time.monotonic() > until:
+            break
+        pending = failed_for_good(stream, due[begin : begin + LOOKED])
+        again += [partition for partition, for_good in pending.items() if not for_good]
+    return again[:most]

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 State = TypeVar("State")
 
-VERSION = 2
+VERSION = 3
 
 
 def packed(state: Mapping[str, Any]) -> str:

@@ -10,18 +10,21 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from typing import Literal, Self
 
-from lake_assets.detection.digests import hash_of
 from lake_assets.detection.packing import packed, unpacked
 from lake_assets.detection.run_plan import MOST_CHANGED, RunTarget
 from lake_assets.layout.partition import Partition, PartitionColumn
 
 FIRST, LONGEST = 60.0, 3600.0  # seconds between a failed run and the next one
+LOOKED = 100  # cells whose objects are listed at once, to see whether the lake has them
 
 Verdict = Literal["done", "failed", "blocked"]
 """What the lake says of a cell: it has the objects; a run failed by what passes, or never ran; or by the objects."""
 
 RunState = Literal["under way", "done", "failed", "none"]
-"""Of the newest run of a cell since it was requested. A run that was cancelled is done: a person did that."""
+"""Of the newest run of a cell since it was requested.
+
+A run that was cancelled is done, because a person did that, and one that never began has failed.
+"""
 
 Phase = Literal["changed", "asked", "failed", "blocked"]
 """Of a cell: to be requested, requested, failed by what passes, and by its objects."""
@@ -39,7 +42,6 @@ class Waiting:
     """A cell that the lake may not have. Times are Unix times in seconds."""
 
     phase: Phase
-    state: str  # of its objects, as of `RunTarget`
     size: int  # bytes
     due: float  # when it is requested, or looked at
     asked: float = 0  # when it was requested last
@@ -85,14 +87,15 @@ class Requests:
         for target in targets:
             is_asked = is_queued(target.first)
             phase: Phase = "asked" if is_asked else "changed"
-            self._waiting[target.first] = Waiting(phase, target.state, target.size, now, now if is_asked else 0)
+            self._waiting[target.first] = Waiting(phase, target.size, now, now if is_asked else 0)
 
     def settle(
-        self, newest: Callable[[Partition, float], RunState], look: Look, now: float
+        self, newest: Callable[[Partition, float], RunState], look: Look, now: float, is_late: Callable[[], bool]
     ) -> dict[Partition, Waiting]:
         """Forget what the lake has; returns what has failed since the last time.
 
-        `newest` says what became of a cell's run since it was requested, and `look` what the lake says.
+        `newest` says what became of a cell's run since it was requested, and `look` what the lake says. Of many cells
+        some are looked at, the next time others, as `is_late` is asked between `LOOKED` of them.
         """
         ended = []
         for cell, waiting in sorted(self._waiting.items(), key=lambda item: item[1].asked):
@@ -107,22 +110,25 @@ class Requests:
                     continue  # Dagster may have yet to make the run
                 case _ if waiting.phase != "failed":
                     ended.append(cell)
-        failed = {}
-        for cell, verdict in (look(ended) if ended else {}).items():
-            waiting = self._waiting[cell]
-            if verdict == "done":
-                del self._waiting[cell]
-                continue
-            if verdict != waiting.phase:
-                failed[cell] = waiting
-            waiting.phase, waiting.tries = verdict, waiting.tries + 1
-            waiting.due = now + (LONGEST if verdict == "blocked" else pause_after(waiting.tries))
+        failed: dict[Partition, Waiting] = {}
+        for begin in range(0, len(ended), LOOKED):
+            if begin and is_late():
+                break
+            for cell, verdict in look(ended[begin : begin + LOOKED]).items():
+                waiting = self._waiting[cell]
+                if verdict == "done":
+                    del self._waiting[cell]
+                    continue
+                if verdict != waiting.phase:
+                    failed[cell] = waiting
+                waiting.phase, waiting.tries = verdict, waiting.tries + 1
+                waiting.due = now + (LONGEST if verdict == "blocked" else pause_after(waiting.tries))
         return failed
 
     def take(self, now: float) -> list[RunTarget]:
-        """Return a target of each cell that is to be requested now; its state names the try."""
+        """Return a target of each cell that is to be requested now."""
         return [
-            RunTarget(cell, cell, _state(waiting), waiting.size, (cell,))
+            RunTarget.of(cell, waiting.size)
             for cell, waiting in self._waiting.items()
             if waiting.phase in ("changed", "failed") and waiting.due <= now
         ]
@@ -144,7 +150,3 @@ class Requests:
         if blocked := phases.count("blocked"):
             texts.append(f"{blocked:,} failed by their objects, and are requested when these change.")
         return " ".join(texts)
-
-
-def _state(waiting: Waiting) -> str:
-    return f"{hash_of(waiting.state, waiting.tries, bits=64):016x}" if waiting.tries else waiting.state

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from functools import partial, reduce
 from math import prod
 
-from lake_assets.detection.digests import FolderDigest, hash_of
 from lake_assets.detection.reading import UnmatchedKey
 from lake_assets.layout.partition import Partition, PartitionColumn
 from lake_assets.layout.texts import count
@@ -31,9 +30,13 @@ class RunTarget:
 
     first: Partition
     last: Partition  # equal to `first` if it is one partition
-    state: str  # a hash of the changes in hexadecimal; equal only for the same scan
     size: int = 0  # bytes of the objects in its changed folders, as far as the scan has read them
     cells: tuple[Partition, ...] = ()  # those of its partitions that have changed
+
+    @classmethod
+    def of(cls, cell: Partition, size: int) -> "RunTarget":
+        """Return the run of one cell, with the bytes of its objects."""
+        return cls(cell, cell, size, (cell,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +54,6 @@ class ScanResult:
 class ChangedFolder:
     """A folder that has changed."""
 
-    path: str
-    digest: FolderDigest  # of its objects now; `NOTHING` if it has none
     partitions: tuple[Partition, ...]  # of its objects: their cells, each once
     size: int = 0  # bytes of its objects, as far as they are known
 
@@ -68,7 +69,7 @@ class RunPlan:
     def __init__(self, most: int, noun: str = "partition") -> None:
         self._most = most
         self._noun = noun
-        self._changed: dict[Partition, list[ChangedFolder]] = {}
+        self._changed: dict[Partition, int] = {}  # with the bytes of its changed folders
 
     def __len__(self) -> int:
         return len(self._changed)
@@ -90,22 +91,13 @@ class RunPlan:
             return False
         for folder in folders:
             for partition in folder.partitions:
-                self._changed.setdefault(partition, []).append(folder)
+                self._changed[partition] = self._changed.get(partition, 0) + folder.size
         return True
 
-    def targets(self, scan: int) -> tuple[RunTarget, ...]:
-        """Return a target of each partition.
-
-        The number of the scan is part of `RunTarget.state`. Dagster ignores a run key that it has seen, and a folder
-        may return to an earlier state. A repeated scan has the same number.
-        """
-        return tuple(self._target(partition, scan) for partition in self._changed)
-
-    def _target(self, partition: Partition, scan: int) -> RunTarget:
-        folders = self._changed[partition]
-        texts = sorted(f"{partition.path}\n{f.path}\n{f.digest.hash_sum}\n{f.digest.objects}" for f in folders)
-        state = f"{hash_of(scan, *texts, bits=64):016x}"
-        return RunTarget(partition, partition, state, sum(folder.size for folder in folders), (partition,))
+    @property
+    def targets(self) -> tuple[RunTarget, ...]:
+        """A target of each partition."""
+        return tuple(RunTarget.of(partition, size) for partition, size in self._changed.items())
 
 
 def runs_of(
@@ -149,9 +141,8 @@ def _joint(members: Sequence[RunTarget]) -> RunTarget:
     """Return targets as one, from the first to the last."""
     if len(members) == 1:
         return members[0]
-    state = f"{hash_of(*sorted(member.state for member in members), bits=64):016x}"
     cells = tuple(cell for member in members for cell in member.cells)
-    return RunTarget(members[0].first, members[-1].last, state, sum(member.size for member in members), cells)
+    return RunTarget(members[0].first, members[-1].last, sum(member.size for member in members), cells)
 
 
 def grouped(

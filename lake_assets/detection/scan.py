@@ -10,11 +10,12 @@ import datetime as dt
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 from lake_assets.config.sections import ObjectSensor
 from lake_assets.config.streams import Stream
 from lake_assets.detection.cursor import Cursor
-from lake_assets.detection.digests import NOTHING, DigestRange, DigestRanges, total
+from lake_assets.detection.digests import DigestRange, DigestRanges, total
 from lake_assets.detection.prefixes import TimePrefix
 from lake_assets.detection.reading import Folder, Listing, Reader, Reading, ScanPosition, UnmatchedKey
 from lake_assets.detection.run_plan import MOST_CHANGED, ChangedFolder, RunPlan, ScanResult
@@ -42,7 +43,6 @@ def scan(
     listing: Listing,
     cursor: str | None,
     *,
-    scanned_at: float | None = None,
     most: int = MOST_CHANGED,
     in_lake: InLake = lambda _: (),
     now: dt.datetime | None = None,
@@ -50,19 +50,16 @@ def scan(
 ) -> ScanResult:
     """Find the partitions whose objects have changed since the scan before; after an error the cursor is unchanged.
 
-    `cursor` is of the scan before, which was recorded at `scanned_at`, Unix time in seconds; None at first, and after a
-    reset. The time makes run keys after a reset differ from those before, and the keys of a repeated scan the same.
-    `most` is as of `RunPlan`. `in_lake` is called until the whole landing zone has been read once, as there is no scan
-    before to compare with. `now` has a time zone, and `clock` is for the time budget, in seconds.
+    `cursor` is of the scan before; None at first, and after a reset. `most` is as of `RunPlan`. `in_lake` is called
+    until the whole landing zone has been read once, as there is no scan before to compare with. `now` has a time zone,
+    and `clock` is for the time budget, in seconds.
     """
     now = now or dt.datetime.now(dt.UTC)
-    scans = int(scanned_at or 0)
+    begun = partial(Cursor.load, cursor, stream)  # a scan changes the one that it gets
     try:
-        begun = Cursor.load(cursor, stream, scans)
-        return _Scan(stream, listing, begun, most, now, clock).run(in_lake)
+        return _Scan(stream, listing, begun(), most, now, clock).run(in_lake)
     except KeyOrderError:
-        begun = Cursor.load(cursor, stream, scans).in_tree_order()
-        return _Scan(stream, listing, begun, most, now, clock).run(in_lake)
+        return _Scan(stream, listing, begun().in_tree_order(), most, now, clock).run(in_lake)
 
 
 class _Scan:
@@ -113,10 +110,8 @@ class _Scan:
         else:
             self._read_older()
         cursor.ranges.shrink()
-        targets = self.run_plan.targets(cursor.scans)
-        cursor.scans += bool(len(self.run_plan))
         unmatched, unremembered = self._new_unmatched()
-        return ScanResult(targets, unmatched, cursor.dump(), self._summary(), unremembered)
+        return ScanResult(self.run_plan.targets, unmatched, cursor.dump(), self._summary(), unremembered)
 
     def _retire(self) -> None:
         """Move folders that are no longer active to the older ones."""
@@ -203,7 +198,7 @@ class _Scan:
         if isinstance(partition, LakeAssetsError) or self.is_emptied:
             del self.cursor.active[path]
             return
-        if self.run_plan.take([ChangedFolder(path, NOTHING, (self.cells.of(partition),))]):
+        if self.run_plan.take([ChangedFolder((self.cells.of(partition),))]):
             del self.cursor.active[path]
 
     def _read_first(self) -> None:
@@ -334,7 +329,7 @@ def changed_folders(range_: DigestRange | None, folders: Sequence[Folder], since
 def changed_folder(folder: Folder, cells: Cells) -> ChangedFolder:
     """Return a changed folder, with its objects now."""
     of_folder = tuple(dict.fromkeys(map(cells.of, folder.partitions)))
-    return ChangedFolder(folder.path, folder.digest, of_folder, folder.size)
+    return ChangedFolder(of_folder, folder.size)
 
 
 def _by_range(folders: Sequence[Folder], ranges: DigestRanges) -> list[tuple[DigestRange | None, list[Folder]]]:

@@ -65,7 +65,7 @@ def build_definitions(
     _check_names(config, specs, ledgers)
     sensors = [ended_runs_sensor(lake, of_lake) for lake, of_lake in by_lake.items()]
     sensors += [sync_sensor(lake, of_lake) for lake, of_lake in by_lake.items()]
-    sensors += [lost_runs_sensor(lake) for lake in list(by_lake)[:1]]
+    sensors += [lost_runs_sensor(lake, specs) for lake in list(by_lake)[:1]]
     transforms = any(each.stream.config.transform is not None for each in specs)
     shared = dg.Definitions(
         assets=[ledger_asset(by_lake[lake], spec) for lake, spec in ledgers.items()],

@@ -154,8 +154,12 @@ def unfinished_runs(instance: dg.DagsterInstance) -> frozenset[str]:
     return frozenset(instance.get_run_ids(dg.RunsFilter(statuses=NOT_FINISHED_STATUSES)))
 
 
-def runs_of_server(context: dg.SensorEvaluationContext) -> Iterator[tuple[dg.DagsterRun, int | None, float]]:
+def runs_of_server(
+    context: dg.SensorEvaluationContext, after: str | None = None
+) -> Iterator[tuple[dg.DagsterRun, int | None, float]]:
     """Yield the runs under way of a sensor's code server, each with its process and a Unix time of that.
+
+    They come newest first, those after a run if its id is given.
 
     The process is None from the request of a run, which the time is of, until the new process has said its number.
     """
@@ -164,7 +168,7 @@ def runs_of_server(context: dg.SensorEvaluationContext) -> Iterator[tuple[dg.Dag
     # Other launchers set no such tag, as Dagster's daemon asks them whether a run lives. The default one sets it when
     # it asks the code server for a process, right after the run is "starting".
     is_default = launcher is not None and launcher.class_name == dg.DefaultRunLauncher.__name__
-    for run in context.instance.get_runs(dg.RunsFilter(statuses=_UNDER_WAY)):
+    for run in context.instance.get_runs(dg.RunsFilter(statuses=_UNDER_WAY), cursor=after):
         is_launched = is_requested(run) or (is_default and run.status == dg.DagsterRunStatus.STARTING)
         if is_launched and run.remote_job_origin and run.remote_job_origin.location_name == location:
             kinds = {dg.DagsterEventType.RUN_STARTING, dg.DagsterEventType.ENGINE_EVENT}
@@ -191,6 +195,17 @@ def fail_run(instance: dg.DagsterInstance, run_id: str, why: str) -> bool:
         return False
     instance.report_run_failed(run, why)
     return True
+
+
+def tag_run(instance: dg.DagsterInstance, run_id: str, tag: str) -> None:
+    """Add a tag to a run."""
+    instance.add_run_tags(run_id, {tag: "true"})
+
+
+def cancel_run(instance: dg.DagsterInstance, run: dg.DagsterRun, why: str, assets: Collection[dg.AssetKey]) -> None:
+    """Report a run that has ended as cancelled, so that Dagster does not show its partitions of assets as failed."""
+    instance.report_run_canceled(run, why)
+    instance.wipe_asset_cached_status(list(assets))  # has the partitions that were shown as failed
 
 
 def has_failed_step(instance: dg.DagsterInstance, run: dg.DagsterRun, step: str) -> bool:

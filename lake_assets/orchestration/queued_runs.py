@@ -23,12 +23,13 @@ from lake_assets.streams.stream import OpenStream
 _NOT_BEGUN = (dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.NOT_STARTED, dg.DagsterRunStatus.STARTING)
 _CLOCK_SECONDS = 5.0  # by which clocks differ, and Dagster rounds
 _MOST = 2_000  # newest runs that are read; a partition that only older ones have may have one run more
+NEVER_BEGAN = "lake_assets/never_began"  # a tag of a run that Dagster dropped, and that is shown as cancelled for it
 _ENDED: dict[dg.DagsterRunStatus, RunState] = {
     dg.DagsterRunStatus.SUCCESS: "done",
     dg.DagsterRunStatus.CANCELED: "done",
     dg.DagsterRunStatus.FAILURE: "failed",
 }
-_SENSOR = "dagster/sensor_name"  # a tag of a run: the sensor that requested it
+_SENSOR, _SCHEDULE = "dagster/sensor_name", "dagster/schedule_name"  # tags of a run: what requested it
 _NARROWING = {"partitions", "failed", "max"}  # options of a run that leave out partitions with new objects
 
 
@@ -37,12 +38,17 @@ def refresh_job(stream: str) -> str:
     return f"refresh_{stream}"
 
 
+def schedule_of(job: str) -> str:
+    """Return the name of a job's schedule."""
+    return f"{job}_schedule"
+
+
 @dataclass(frozen=True, slots=True)
 class _Run:
     span: tuple[Partition, Partition]  # the first and the last cell
-    status: dg.DagsterRunStatus
+    state: RunState
     began: float | None  # Unix time
-    sensor: str | None
+    requester: str | None  # the sensor or schedule
 
 
 class QueuedRuns:
@@ -66,7 +72,7 @@ class QueuedRuns:
 
     def are_of(self, sensor: str) -> bool:
         """Return whether a sensor has requested one of the runs."""
-        return any(run.sensor == sensor for run in self._queued)
+        return any(run.requester == sensor for run in self._queued)
 
     def newest(self, cell: Partition, since: float) -> RunState:
         """Return what became of the newest run of a cell that began after a Unix time, or will begin."""
@@ -74,8 +80,20 @@ class QueuedRuns:
             return "under way"
         for run in self._since(since):
             if (run.began is None or run.began >= since - _CLOCK_SECONDS) and self._is_inside(cell, cell, run.span):
-                return _ENDED.get(run.status, "under way")
+                return run.state
         return "none"
+
+    def lost(self, schedule: str, since: float) -> Iterator[tuple[Partition, Partition]]:
+        """Yield the first and the last cell of each run of a schedule that never began, if no later run has them all.
+
+        Only runs that were changed after a Unix time are read.
+        """
+        later: list[tuple[Partition, Partition]] = []
+        for run in self._since(since):
+            is_lost = run.requester == schedule and run.state == "failed" and run.began is None
+            if is_lost and not any(self._is_inside(*run.span, span) for span in later):
+                yield run.span
+            later.append(run.span)
 
     @cached_property
     def _spans(self) -> tuple[set[tuple[Partition, Partition]], list[tuple[Partition, Partition]]]:
@@ -104,7 +122,8 @@ class QueuedRuns:
                 first, last = (self._keys.cell(end or "") for end in ends)
             except PartitionError:  # a run of the job without partitions, or of an earlier config
                 continue
-            yield _Run((first, last), run.status, record.start_time, run.tags.get(_SENSOR))
+            state: RunState = "failed" if NEVER_BEGAN in run.tags else _ENDED.get(run.status, "under way")
+            yield _Run((first, last), state, record.start_time, run.tags.get(_SENSOR) or run.tags.get(_SCHEDULE))
 
     def _is_refresh(self, run: dg.DagsterRun) -> bool:
         """Return whether a run refreshes all of its partitions of the stream."""
@@ -144,10 +163,10 @@ def job_schedule(
     description: str | None = None,
 ) -> dg.ScheduleDefinition:
     """Return the schedule `<job>_schedule`: a tick requests a run of the job, unless one of its runs is queued."""
-    name = f"{job.name}_schedule"
+    name = schedule_of(job.name)
 
     def tick(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
-        of_schedule = dg.RunsFilter(statuses=_NOT_BEGUN, tags={"dagster/schedule_name": name})
+        of_schedule = dg.RunsFilter(statuses=_NOT_BEGUN, tags={_SCHEDULE: name})
         # A context that a test builds may have no instance.
         queued = context.instance.get_run_records(of_schedule, limit=1) if context.instance_ref else ()
         return (

@@ -9,13 +9,15 @@ import dagster as dg
 from lake_assets.detection.failures import due_again
 from lake_assets.detection.run_plan import RunTarget, runs_of
 from lake_assets.errors import LakeAssetsError
+from lake_assets.layout.partition import Partition
 from lake_assets.layout.times import TIME_TYPES
 from lake_assets.orchestration.dagster_private import RANGE_END, RANGE_START, UserFailure
 from lake_assets.orchestration.partition_keys import ValueOrder, joined_key, keys_by_dimension, keys_of, partition_key
-from lake_assets.orchestration.queued_runs import QueuedRuns, job_schedule, refresh_job
+from lake_assets.orchestration.queued_runs import QueuedRuns, job_schedule, refresh_job, schedule_of
 from lake_assets.streams.stream import OpenStream
 
 MOST, RUNS = 100, 25  # partitions of a run of older ones that failed, and such runs of a tick
+LOST_SINCE = dt.timedelta(days=7)  # before a tick, of whose runs some may never have begun
 
 
 def refresh_schedule(stream: OpenStream, asset: dg.AssetKey) -> dg.ScheduleDefinition | None:
@@ -23,8 +25,8 @@ def refresh_schedule(stream: OpenStream, asset: dg.AssetKey) -> dg.ScheduleDefin
 
     A tick requests one run over the current partition and the `lookback` ones before it, for every value of the other
     column. The run lists them and reads those that have changed; a partition that has never landed is skipped. Older
-    ones whose runs failed by what passes are requested too. A tick has no run key, so the next one of the same day is
-    another run. If Dagster evaluates a tick twice, it finds the run by its scheduled time.
+    ones whose runs failed by what passes, or never began, are requested too. A tick has no run key, so the next one of
+    the same day is another run. If Dagster evaluates a tick twice, it finds the run by its scheduled time.
     """
     config = stream.config.schedule
     if config is None:
@@ -37,7 +39,7 @@ def refresh_schedule(stream: OpenStream, asset: dg.AssetKey) -> dg.ScheduleDefin
     )
 
     @dg.schedule(
-        name=f"refresh_{stream.name}_schedule",
+        name=schedule_of(job.name),
         job=job,
         cron_schedule=config.cron,
         execution_timezone=config.time_zone or stream.config.time_zone,
@@ -50,7 +52,7 @@ def refresh_schedule(stream: OpenStream, asset: dg.AssetKey) -> dg.ScheduleDefin
         of_stream = keys_of(stream)
         keys = of_stream.recent(instance, at, config.lookback)
         runs = None if instance is None else QueuedRuns(stream, asset, instance)
-        again = [] if runs is None else _failed_before(context, stream, runs, keys)
+        again = [] if runs is None else _again(context, stream, runs, keys)
         for name in keys:
             if not keys[name]:
                 return again or dg.SkipReason(_why_none(stream, name, at))
@@ -63,23 +65,26 @@ def refresh_schedule(stream: OpenStream, asset: dg.AssetKey) -> dg.ScheduleDefin
     return schedule
 
 
-def _failed_before(
+def _again(
     context: dg.ScheduleEvaluationContext, stream: OpenStream, runs: QueuedRuns, newest: Mapping[str, Sequence[str]]
 ) -> list[dg.RunRequest]:
-    """Return runs of older partitions that failed by what passes, and are due again; see `due_again`."""
-    of_stream, order = keys_of(stream), ValueOrder(stream, context.instance)
+    """Return runs of older partitions: those of runs that never began, and those of `due_again`."""
+    of_stream, order, at = keys_of(stream), ValueOrder(stream, context.instance), context.scheduled_execution_time
+
+    def is_older(*cells: Partition) -> bool:
+        return any(key not in newest[name] for cell in cells for name, key in keys_by_dimension(cell).items())
+
+    lost = runs.lost(schedule_of(refresh_job(stream.name)), (at - LOST_SINCE).timestamp())
+    targets = [RunTarget(*span) for span in lost if is_older(*span) and not runs.have(*span)]
     try:
-        cells = dict.fromkeys(map(of_stream.cell_of, due_again(stream, context.scheduled_execution_time)))
+        failed = dict.fromkeys(map(of_stream.cell_of, due_again(stream, at, MOST * RUNS)))
     except LakeAssetsError as error:
         context.log.warning(f"Older partitions that failed are looked for at the next tick: {error}")
-        return []
-    older = [c for c in cells if any(key not in newest[name] for name, key in keys_by_dimension(c).items())]
-    targets = [RunTarget(cell, cell, "", 0, (cell,)) for cell in older if not runs.have(cell)]
+        failed = {}
+    cells = [RunTarget.of(cell, 0) for cell in failed if is_older(cell) and not runs.have(cell)]
     most = stream.config.max_partitions_per_run or MOST
-    joined = runs_of(targets, of_stream.columns, order.position, most=most, max_runs=RUNS)
-    ends = [(partition_key(target.first), partition_key(target.last)) for target in joined]
-    at = context.scheduled_execution_time.isoformat()
-    return [dg.RunRequest(run_key=f"{first}...{last}:{at}", **run_range(first, last)) for first, last in ends]
+    targets += runs_of(cells, of_stream.columns, order.position, most=most, max_runs=RUNS)
+    return [run_request(target, at.isoformat()) for target in targets[:RUNS]]
 
 
 def drain_schedule(stream: OpenStream) -> dg.ScheduleDefinition | None:
@@ -124,6 +129,18 @@ def _why_none(stream: OpenStream, column: str, at: dt.datetime) -> str:
         f"No {column} is known yet: add its values under `values` in the config, or its partitions in the UI "
         "(Backfill, Add partition); a sensor adds those that land."
     )
+
+
+def run_request(target: RunTarget, at: str, assets: Sequence[dg.AssetKey] | None = None) -> dg.RunRequest:
+    """Return the run of a target that a tick requests.
+
+    `at` is the time of the tick, and `assets` are those of the run, if the tick's job has others too. The run key has
+    that time: Dagster starts no run for a key that it has seen, also if that run never began. It notes the requests of
+    a tick before it makes their runs, and so goes on with them after a restart.
+    """
+    first, last = partition_key(target.first), partition_key(target.last)
+    key = f"{first if first == last else f'{first}...{last}'}:{at}"
+    return dg.RunRequest(run_key=key, asset_selection=assets, **run_range(first, last))
 
 
 def run_range(first: str, last: str) -> dict[str, Any]:

@@ -24,7 +24,7 @@ skews = st.sampled_from([0, 0, 0, 1, 1800, 400 * 86_400]).map(lambda seconds: dt
 
 
 class Landing(RuleBasedStateMachine):
-    """Writers put, rewrite and delete objects while a sensor scans; some ticks are lost after they were recorded."""
+    """Writers put, rewrite and delete objects while a sensor scans; some ticks are lost before they were recorded."""
 
     begin_at_once = True  # the runs that a tick requests
 
@@ -62,11 +62,10 @@ class Landing(RuleBasedStateMachine):
         self.run(self.watch.tick())
 
     @rule()
-    def tick_whose_cursor_is_lost(self) -> None:
+    def lost_tick(self) -> None:
         before = self.watch.cursor
-        self.run(self.watch.tick())
+        self.watch.scan()
         self.watch.cursor = before
-        assert self.watch.tick() == []
 
     @rule()
     def a_day_passes(self) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from lake_assets.detection.requests import FIRST, LONGEST, Requests, RunState, Verdict
+from lake_assets.detection.requests import FIRST, LONGEST, LOOKED, Requests, RunState, Verdict
 from lake_assets.detection.run_plan import RunTarget
 from lake_assets.layout.partition import Partition, PartitionColumn
 
@@ -22,17 +22,14 @@ class Sensor:
     runs: dict[Partition, RunState] = field(default_factory=dict)
     lake: dict[Partition, Verdict] = field(default_factory=dict)
     looks: int = 0
-    keys: set[tuple[Partition, str]] = field(default_factory=set)
 
     def tick(self, *changed: Partition, seconds: float = 5) -> list[Partition]:
         """A tick so many seconds after the last one; returns what is requested."""
         self.now += seconds
         requests = Requests.load(self.text, COLUMNS)
-        requests.settle(lambda cell, _: self.runs.get(cell, "none"), self._look, self.now)
-        requests.add([RunTarget(cell, cell, f"{self.now}", 1, (cell,)) for cell in changed], lambda _: False, self.now)
+        requests.settle(lambda cell, _: self.runs.get(cell, "none"), self._look, self.now, lambda: False)
+        requests.add([RunTarget.of(cell, 1) for cell in changed], lambda _: False, self.now)
         targets = requests.take(self.now)
-        assert self.keys.isdisjoint((target.first, target.state) for target in targets)  # Dagster would start no run
-        self.keys |= {(target.first, target.state) for target in targets}
         requests.note(targets, self.now)
         self.runs |= {target.first: "under way" for target in targets}
         self.text = requests.dump()
@@ -81,6 +78,20 @@ def test_a_cell_that_failed_by_its_objects_is_requested_when_they_change_and_not
     sensor.runs[NW] = "done"
     sensor.tick()
     assert sensor.text == ""
+
+
+def test_of_many_cells_whose_runs_failed_each_is_looked_at_however_little_time_a_tick_has() -> None:
+    cells = [Partition.of(COLUMNS, {"region": f"R{number}", "date": "2026-02-11"}) for number in range(10_000)]
+    requests, looked = Requests(), list[Partition]()
+    requests.add([RunTarget.of(cell, 1) for cell in cells], lambda _: True, 0)
+
+    def look(some: Collection[Partition]) -> Mapping[Partition, Verdict]:
+        looked.extend(some)
+        return dict.fromkeys(some, "failed")
+
+    for tick in range(1, 4):
+        requests.settle(lambda *_: "failed", look, 0, lambda: True)
+        assert looked == cells[: tick * LOOKED]
 
 
 def test_a_run_that_dagster_tries_again_or_has_yet_to_make_is_waited_for() -> None:

@@ -5,7 +5,6 @@ from itertools import product
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lake_assets.detection.digests import FolderDigest
 from lake_assets.detection.run_plan import MOST_BYTES, ChangedFolder, RunPlan, RunTarget, grouped, runs_of
 from lake_assets.layout.partition import Partition, PartitionColumn
 
@@ -18,8 +17,7 @@ def partition(region: str, day: int) -> Partition:
 
 
 def target(region: str, day: int, size: int = 1) -> RunTarget:
-    found = partition(region, day)
-    return RunTarget(found, found, found.path, size, (found,))
+    return RunTarget.of(partition(region, day), size)
 
 
 def position(of: Partition, column: PartitionColumn) -> int:
@@ -64,7 +62,7 @@ def test_what_needs_too_many_runs_is_requested_as_ranges_of_times_whose_gaps_are
     ]
     assert names(runs_of(targets, COLUMNS, position, most=1, max_runs=1)) == [("A01", "A10")]
     regions = [Partition.of(COLUMNS[:1], {"region": region}) for region in "ABC"]
-    without_time = [RunTarget(region, region, "", 1, (region,)) for region in regions]
+    without_time = [RunTarget.of(region, 1) for region in regions]
     assert len(runs_of(without_time, COLUMNS[:1], position, most=1, max_runs=2)) == 2
 
 
@@ -91,19 +89,11 @@ def test_a_scan_takes_as_many_partitions_as_may_wait_but_one_at_least() -> None:
         return [plan.take([folder(of) for of in each]) for each in changes]
 
     def folder(region: str) -> ChangedFolder:
-        return ChangedFolder(region, FolderDigest(1, 1), (partition(region, 3),), 1)
+        return ChangedFolder((partition(region, 3),), 1)
 
     assert taken(2, "A", "B", "C", "A") == [True, True, False, True]
     assert taken(1, "ABC", "D") == [True, False]
     assert taken(0, "A", "") == [False, True]
-
-
-def test_the_state_of_a_group_is_that_of_its_members_in_any_order() -> None:
-    targets = [target("A", 3), target("A", 4)]
-    (group,) = grouped(targets, COLUMNS, position, 100)
-    assert grouped(targets[::-1], COLUMNS, position, 100) == (group,)
-    (other,) = grouped([targets[0], RunTarget(targets[1].first, targets[1].last, "other")], COLUMNS, position, 100)
-    assert other.state != group.state
 
 
 @given(st.sets(st.tuples(st.sampled_from(REGIONS), st.integers(1, 9))), st.integers(1, 12))

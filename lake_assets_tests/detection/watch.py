@@ -1,13 +1,12 @@
 """A sensor that scans a bucket repeatedly, as in Dagster."""
 
 import datetime as dt
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from lake_assets.config.streams import Stream
 from lake_assets.detection.run_plan import MOST_CHANGED, RunTarget, ScanResult
 from lake_assets.detection.scan import InLake, scan
-from lake_assets.layout.partition import Partition
 from lake_assets_tests.detection.bucket import NOW, Bucket
 
 PARTITIONS: dict[str, Any] = {"region": {}, "date": {"type": "date", "start": "2020-01-01"}}
@@ -38,13 +37,12 @@ def covered(target: RunTarget) -> list[str]:
 
 @dataclass
 class Watch:
-    """A sensor whose run requests are recorded as Dagster does: a known run key starts no run."""
+    """A sensor whose run requests are recorded."""
 
     stream: Stream
     bucket: Bucket
     now: dt.datetime = NOW
     cursor: str | None = None
-    run_keys: set[tuple[Partition, Partition, str]] = field(default_factory=set)
     in_lake: InLake = lambda _: ()
     most: int = MOST_CHANGED
     queue: set[str] | None = None  # partitions whose runs have not begun, as of `covered`; None if runs begin at once
@@ -66,10 +64,7 @@ class Watch:
         """Scan once; returns the partitions for which runs start, sorted."""
         started = []
         for target in self.scan().targets:
-            key = (target.first, target.last, target.state)
-            if key not in self.run_keys:
-                self.run_keys.add(key)
-                started += [each for each in covered(target) if each not in (self.queue or ())]
+            started += [each for each in covered(target) if each not in (self.queue or ())]
         if self.queue is not None:
             assert len(self.queue) + len(started) == len(self.queue.union(started))  # one queued run of a partition
             self.queue.update(started)

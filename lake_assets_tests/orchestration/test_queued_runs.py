@@ -6,7 +6,7 @@ from typing import Any
 
 import dagster as dg
 import pytest
-from dagster._core.remote_origin import GrpcServerCodeLocationOrigin, RemoteJobOrigin, RemoteRepositoryOrigin
+from dagster._core.remote_origin import RemoteJobOrigin, RemoteRepositoryOrigin
 from dagster._core.utils import make_new_run_id
 
 from dev.servers.moto import KEYS, Moto, moto
@@ -15,7 +15,7 @@ from lake_assets_tests.orchestration.instances import tick_of
 from lake_assets_tests.orchestration.sensors.test_sqs import notification, path_of
 from lake_assets_tests.orchestration.sensors.test_stream_sensor import day, key, keys_of
 from lake_assets_tests.orchestration.test_stream_schedules import Scheduled
-from lake_assets_tests.orchestration.ticks import Ticks, ticks_of
+from lake_assets_tests.orchestration.ticks import LOCATION, Ticks, ticks_of
 from lake_assets_tests.tiers import more
 from lake_assets_tests.world import World, sales
 
@@ -28,8 +28,7 @@ START, END = "dagster/asset_partition_range_start", "dagster/asset_partition_ran
 
 def add(instance: dg.DagsterInstance, job: str, tags: Mapping[str, str], **changes: Any) -> dg.DagsterRun:
     """A run in Dagster's storage, queued if `changes` do not say otherwise."""
-    location = GrpcServerCodeLocationOrigin(host="localhost", port=1, location_name="lake")
-    origin = RemoteJobOrigin(RemoteRepositoryOrigin(location, "__repository__"), job)
+    origin = RemoteJobOrigin(RemoteRepositoryOrigin(LOCATION, "__repository__"), job)
     run = dg.DagsterRun(job_name=job, run_id=make_new_run_id(), remote_job_origin=origin, status=QUEUED, tags=tags)
     return instance.add_run(run._replace(**changes))
 

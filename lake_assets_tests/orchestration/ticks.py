@@ -8,12 +8,32 @@ from typing import Any
 
 import dagster as dg
 from dagster._core.definitions.sensor_definition import SensorExecutionData
+from dagster._core.remote_origin import GrpcServerCodeLocationOrigin
 
 from lake_assets.config.models import LakeConfig
 from lake_assets.orchestration.build import build_definitions
 from lake_assets.orchestration.resources import pyspark_resource
 from lake_assets_tests.orchestration.instances import in_memory
 from lake_assets_tests.world import World
+
+LOCATION = GrpcServerCodeLocationOrigin(host="localhost", port=1, location_name="lake")
+
+
+@dataclass
+class Clock:
+    """Takes the place of the module `time`: a test says how long each thing takes."""
+
+    now: float = 1_000_000.0
+
+    def time(self) -> float:
+        return self.now
+
+    monotonic = time
+
+    def passes(self, seconds: float) -> bool:
+        """So much time passes."""
+        self.now += seconds
+        return True
 
 
 @dataclass
@@ -48,6 +68,7 @@ class Ticks:
             repository_name="__repository__",
             repository_def=definitions.get_repository_def(),
             sensor_name=self.sensor,
+            code_location_origin=LOCATION,
         )
         with context:
             return definitions.resolve_sensor_def(self.sensor).evaluate_tick(context)

@@ -173,8 +173,8 @@ def test_a_failed_partition_says_when_a_sensor_or_schedule_tries_it_again(
     assert sw.finished_at is not None
     at = sw.finished_at + dt.timedelta(seconds=pause_after(2))
     assert (sw.retry, sw.next_try, sw.retry_text) == ("later", at, f"tried again from {at:%Y-%m-%d %H:%M:%S} UTC")
-    assert due_again(local_world.stream, at - dt.timedelta(seconds=1)) == []
-    assert due_again(local_world.stream, at) == [local_world.partition(SW)]
+    assert due_again(local_world.stream, at - dt.timedelta(seconds=1), 10) == []
+    assert due_again(local_world.stream, at, 10) == [local_world.partition(SW)]
     local_world.land(NW, b"another one")
     assert states(local_world)[region("NW")].retry == "later"
 

@@ -5,6 +5,7 @@ The sensors are those of Dagster and of its integrations; what they say is said 
 
 import datetime as dt
 import html
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -27,6 +28,7 @@ Context = dg.RunFailureSensorContext
 FAILURE_TEXT = 2_000  # characters of a run's errors
 TEAMS_SECONDS = 20.0  # until a request without an answer fails; a tick has a minute
 NAMED = 5  # stale partitions in a text
+BUDGET_SECONDS = 20.0  # of one tick; the next one goes on
 _STREAM, _KIND = "lake_assets/stream", "lake_assets/alert"  # tags of a run that fails for a stream
 _OP = "alert"
 
@@ -200,31 +202,43 @@ def _stale_sensor(alerts: Alerts, streams: Sequence[OpenStream]) -> dg.SensorDef
         description="Sends an alert when landed objects, or refreshes, are older than the config allows.",
     )
     def stale(context: dg.SensorEvaluationContext) -> dg.SensorResult:
-        cursor, runs = _Cursor.of(context.cursor), list[dg.RunRequest]()
-        wrong: dict[str, str] = {}
-        for stream in streams:
-            if (problem := _problem(alerts, stream, context.instance, cursor)) is None:
+        cursor, runs, until = _Cursor.of(context.cursor), list[dg.RunRequest](), time.monotonic() + BUDGET_SECONDS
+        for stream in cursor.in_turn(streams):
+            if time.monotonic() > until:
+                cursor.next = stream.name
+                break
+            kind, text = _problem(alerts, stream, context.instance, cursor) or (None, "")
+            before = cursor.wrong.pop(stream.name, None)
+            if kind is None:
                 continue
-            kind, text = problem
-            wrong[stream.name] = kind
-            if cursor.wrong.get(stream.name) != kind:
+            cursor.wrong[stream.name] = kind
+            if before != kind:
                 tags = {_STREAM: stream.name, _KIND: kind, "dagster/max_retries": "0"}
                 config: dict[str, object] = {"ops": {_OP: {"config": {"text": text}}}}
                 runs.append(dg.RunRequest(run_config=config, tags=tags))
-        listed = ", ".join(f"{stream}: {kind}" for stream, kind in wrong.items())
+        cursor.wrong = {stream.name: cursor.wrong[stream.name] for stream in streams if stream.name in cursor.wrong}
+        listed = ", ".join(f"{stream}: {kind}" for stream, kind in cursor.wrong.items())
         context.log.info(reason := f"{count(len(streams), 'stream')}; {listed or 'all are on time'}")
-        cursor.wrong = wrong
         return dg.SensorResult(run_requests=runs, skip_reason=None if runs else reason, cursor=cursor.text)
 
     return stale
 
 
 class _Cursor:
-    """What is wrong with each stream, and since when streams have pending partitions of unknown age."""
+    """What is wrong with each stream, and since when streams have pending partitions of unknown age.
 
-    def __init__(self, wrong: dict[str, str], undated: dict[str, str]) -> None:
+    `next` is the stream that the next tick begins with, where the time of this one ended.
+    """
+
+    def __init__(self, wrong: dict[str, str], undated: dict[str, str], begin: str = "") -> None:
         self.wrong = wrong
         self.undated = undated
+        self._begin, self.next = begin, ""
+
+    def in_turn(self, streams: Sequence[OpenStream]) -> Sequence[OpenStream]:
+        """Return the streams, from the one on that the tick before had no time for."""
+        begin = next((number for number, stream in enumerate(streams) if stream.name == self._begin), 0)
+        return [*streams[begin:], *streams[:begin]]
 
     @classmethod
     def of(cls, text: str | None) -> "_Cursor":
@@ -234,12 +248,14 @@ class _Cursor:
     @classmethod
     def _read(cls, state: Mapping[str, Any]) -> "_Cursor":
         return cls(
-            dict(state["wrong"]), {stream: first for stream, first in state["undated"].items() if time_of(first)}
+            dict(state["wrong"]),
+            {stream: first for stream, first in state["undated"].items() if time_of(first)},
+            state.get("next", ""),
         )
 
     @property
     def text(self) -> str:
-        return packed({"wrong": self.wrong, "undated": self.undated})
+        return packed({"wrong": self.wrong, "undated": self.undated, "next": self.next})
 
     def since(self, lag: Lag) -> dt.datetime | None:
         """Since when the stream lags; of pending partitions without a date, since they were first seen."""

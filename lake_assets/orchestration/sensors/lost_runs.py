@@ -1,49 +1,145 @@
-"""A sensor that fails the runs whose processes are gone, so that Dagster tries them again.
+"""A sensor for runs that nobody else ends: those whose processes are gone, and those that never began.
 
 A run of Dagster's default launcher is a process beside the code server. If it dies, the code server fails the run. If
 the code server has died too (a reboot, a redeploy, too little memory), nobody does: the run would stay "started" until
 `max_runtime_seconds`, and keep its place among those that may run at once. Sensors execute on the code server, so this
-one sees the processes of its machine, or of its container.
+one sees the processes of its machine, or of its container. It fails such runs, so that Dagster tries them again.
+
+A run may end before it begins: Dagster drops it from the queue while the code location has an error, or cannot launch
+it. Nothing of its partitions was tried, but Dagster would show all of them as failed, because it planned them. So this
+sensor reports such a run as cancelled, and its partitions keep the status that they had. A tag says that no person did
+that: the sensor or schedule that requested the run requests it again.
 """
 
+import datetime as dt
+import json
 import time
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 
 import dagster as dg
 import psutil
 
 from lake_assets.layout.texts import count
-from lake_assets.orchestration.dagster_private import fail_run, is_requested, runs_of_server
+from lake_assets.orchestration.dagster_private import cancel_run, fail_run, is_requested, runs_of_server, tag_run
+from lake_assets.orchestration.queued_runs import NEVER_BEGAN, refresh_job
+from lake_assets.orchestration.translator import StreamSpecs
 
 INTERVAL_SECONDS = 15
+BUDGET_SECONDS = 20.0  # of one tick; the next one goes on
 START_SECONDS = 60.0  # in which the process of a run begins; one that comes later finds that its run has ended
 REQUEST_SECONDS = 20.0  # in which the daemon asks the code server for that process; a killed daemon does not
+END_SECONDS = 300.0  # in which Dagster launches a run that it has made, and tries a failed one again
 _CLOCK_SECONDS = 2.0  # by which the system's time of a process's beginning may differ from the clock
+_SINCE = dt.timedelta(days=7)  # before the first tick, of whose runs some may never have begun
+_READ = 500  # runs of one query
 
 
-def lost_runs_sensor(lake: str) -> dg.SensorDefinition:
+def lost_runs_sensor(lake: str, streams: Collection[StreamSpecs]) -> dg.SensorDefinition:
     """Return the sensor `<lake>_lost_runs`; one of a config is enough, as it looks at all runs of the code location."""
+    jobs = {refresh_job(specs.stream.name): specs.table.key for specs in streams}
 
     @dg.sensor(
         name=f"{lake}_lost_runs",
         minimum_interval_seconds=INTERVAL_SECONDS - 1,
         default_status=dg.DefaultSensorStatus.RUNNING,
-        description="Fails runs whose processes are gone, so that Dagster tries them again.",
+        description="Ends runs whose processes are gone, or that never began.",
     )
-    def lost_runs(context: dg.SensorEvaluationContext) -> dg.SkipReason:
-        lost = [
-            (run.run_id, pid)
-            for run, pid, at in runs_of_server(context)
-            if _is_lost(pid, at, START_SECONDS if is_requested(run) else REQUEST_SECONDS)
-        ]
-        failed = [run_id for run_id, pid in lost if fail_run(context.instance, run_id, _reason(pid))]
-        for run_id in failed:
-            context.log.warning(f"the process of run {run_id} is gone: the run has failed")
-        if not failed:
-            return dg.SkipReason("No lost runs.")
-        gone = "its process is gone" if len(failed) == 1 else "their processes are gone"
-        return dg.SkipReason(f"{count(len(failed), 'run')} failed, because {gone}.")
+    def lost_runs(context: dg.SensorEvaluationContext) -> dg.SensorResult:
+        cursor, until = _Cursor.of(context.cursor), time.monotonic() + BUDGET_SECONDS
+        failed = list(_fail_lost(context, cursor, until))
+        dropped = list(_cancel_dropped(context, jobs, cursor, until))
+        texts = []
+        if failed:
+            gone = "its process is gone" if len(failed) == 1 else "their processes are gone"
+            texts.append(f"{count(len(failed), 'run')} failed, because {gone}.")
+        if dropped:
+            texts.append(f"{count(len(dropped), 'run')} never began.")
+        return dg.SensorResult(skip_reason=" ".join(texts) or "No lost runs.", cursor=cursor.text)
 
     return lost_runs
+
+
+@dataclass
+class _Cursor:
+    """How far a tick has come."""
+
+    run: str | None  # the last one whose process was looked for, if the budget ended there
+    ended: dt.datetime  # the last change of the runs that were looked at
+
+    @classmethod
+    def of(cls, text: str | None) -> "_Cursor":
+        """Return the cursor of a text; a new one if it cannot be read."""
+        try:
+            state = json.loads(text or "")
+            return cls(state["run"], dt.datetime.fromisoformat(state["ended"]))
+        except (ValueError, KeyError, TypeError):
+            return cls(None, dt.datetime.now(dt.UTC) - _SINCE)
+
+    @property
+    def text(self) -> str:
+        return json.dumps({"run": self.run, "ended": self.ended.isoformat()})
+
+
+def _fail_lost(context: dg.SensorEvaluationContext, cursor: _Cursor, until: float) -> Iterator[str]:
+    """Fail the runs whose processes are gone, from the cursor on; yields their ids."""
+    after, cursor.run = cursor.run, None
+    for run, pid, at in runs_of_server(context, after):
+        seconds = START_SECONDS if is_requested(run) else REQUEST_SECONDS
+        if _is_lost(pid, at, seconds) and fail_run(context.instance, run.run_id, _reason(pid)):
+            context.log.warning(f"the process of run {run.run_id} is gone: the run has failed")
+            yield run.run_id
+        if time.monotonic() > until:
+            cursor.run = run.run_id
+            return
+
+
+def _cancel_dropped(
+    context: dg.SensorEvaluationContext, jobs: Mapping[str, dg.AssetKey], cursor: _Cursor, until: float
+) -> Iterator[str]:
+    """Report the runs that never began as cancelled, from the cursor on; yields their ids.
+
+    `jobs` has the assets of jobs whose runs do not name them.
+    """
+    instance, location, ours = context.instance, _location(context.code_location_origin), set(jobs.values())
+    statuses = (dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.NOT_STARTED)
+    filters = dg.RunsFilter(statuses=statuses, updated_after=cursor.ended)
+    is_open = False
+    for record in instance.get_run_records(filters, limit=_READ, order_by="update_timestamp", ascending=True):
+        run = record.dagster_run
+        of_job = {jobs[run.job_name]} if run.job_name in jobs else set[dg.AssetKey]()
+        assets = run.asset_selection or of_job
+        is_ours = not ours.isdisjoint(assets) and _location(run.remote_job_origin) == location
+        has_begun = _has_begun(record) if is_ours else True
+        if has_begun is False:
+            tag_run(instance, run.run_id, NEVER_BEGAN)
+            cancel_run(instance, run, _DROPPED, assets)
+            context.log.warning(f"run {run.run_id} never began")
+            yield run.run_id
+        is_open = is_open or has_begun is None
+        if not is_open:
+            cursor.ended = record.update_timestamp
+        if time.monotonic() > until:
+            return
+
+
+def _location(origin: object) -> str | None:
+    return getattr(origin, "location_name", None)
+
+
+def _has_begun(record: dg.RunRecord) -> bool | None:
+    """Return whether a run has begun; None if Dagster may have yet to launch it, or to try it again."""
+    if record.start_time is not None:
+        return True
+    run, age = record.dagster_run, time.time() - record.update_timestamp.timestamp()
+    is_made = run.status == dg.DagsterRunStatus.NOT_STARTED or run.is_complete_and_waiting_to_retry
+    return None if is_made and age < END_SECONDS else False
+
+
+_DROPPED = (
+    "This run never began, for the reason above. Nothing of its partitions was tried: they keep the status that they "
+    "had. If a sensor or schedule requested the run, it requests it again; if not, re-execute it."
+)
 
 
 def _is_lost(pid: int | None, at: float, seconds: float) -> bool:

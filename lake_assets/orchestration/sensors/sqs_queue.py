@@ -1,5 +1,6 @@
 """A queue of SQS: receiving and deleting messages."""
 
+import math
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -28,15 +29,15 @@ class Queue:
         self._config = config
         self._made: Any = None
 
-    def receive(self) -> tuple[Message, ...]:
-        """Return the messages of the queue, up to the limits of a tick in number and time.
+    def receive(self, until: float = math.inf) -> tuple[Message, ...]:
+        """Return the messages of the queue, up to the limit of a tick in number, and a time by the monotonic clock.
 
         Other readers do not see them during the queue's visibility timeout, or ever again once they are deleted.
         """
-        config, deadline = self._config, time.monotonic() + self._config.budget
+        config = self._config
         messages: dict[str, Message] = {}
         with self._errors():
-            while (room := config.messages - len(messages)) > 0 and time.monotonic() < deadline:
+            while (room := config.messages - len(messages)) > 0 and time.monotonic() < until:
                 answer = self._client.receive_message(
                     QueueUrl=config.queue_url,
                     MaxNumberOfMessages=min(room, _BATCH),
@@ -51,15 +52,21 @@ class Queue:
                 messages |= {message.id: message for message in received}
         return tuple(messages.values())
 
-    def delete(self, receipts: Sequence[str]) -> None:
-        """Delete messages; one whose receipt has expired comes again, and is known then."""
+    def delete(self, receipts: Sequence[str], until: float = math.inf) -> Sequence[str]:
+        """Delete messages up to a time by the monotonic clock, and return the receipts that are left.
+
+        A message whose receipt has expired comes again, and is known then.
+        """
         with self._errors():
             for begin in range(0, len(receipts), _BATCH):
+                if time.monotonic() >= until:
+                    return receipts[begin:]
                 entries = [
                     {"Id": str(number), "ReceiptHandle": receipt}
                     for number, receipt in enumerate(receipts[begin : begin + _BATCH])
                 ]
                 self._client.delete_message_batch(QueueUrl=self._config.queue_url, Entries=entries)
+        return ()
 
     @property
     def _client(self) -> Any:  # noqa: ANN401 - as above

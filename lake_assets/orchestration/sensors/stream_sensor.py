@@ -1,8 +1,8 @@
 """A sensor for each stream that has one, by listings or messages: it requests a run where objects have landed."""
 
+import datetime as dt
 import time
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
 from functools import partial
 from ipaddress import ip_address
 from urllib.parse import urlsplit
@@ -17,14 +17,13 @@ from lake_assets.detection.requests import Requests, Verdict
 from lake_assets.detection.run_plan import RunTarget, ScanResult, runs_of
 from lake_assets.detection.scan import scan
 from lake_assets.errors import LakeAssetsError
-from lake_assets.escapes import visible_name
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import count, several
 from lake_assets.orchestration.partition_keys import ValueOrder, keys_of, partition_key
 from lake_assets.orchestration.queued_runs import QueuedRuns
 from lake_assets.orchestration.sensors.kept_state import KeptState
 from lake_assets.orchestration.sensors.sqs_queue import Queue
-from lake_assets.orchestration.stream_schedules import run_range
+from lake_assets.orchestration.stream_schedules import run_request
 from lake_assets.streams.pending import not_pending
 from lake_assets.streams.stream import OpenStream
 
@@ -57,40 +56,60 @@ def stream_sensor(stream: OpenStream, asset: dg.AssetKey) -> dg.SensorDefinition
     def changes(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         runs = QueuedRuns(stream, asset, context.instance)
         kept = KeptState(context.instance, context.cursor)
-        state, _, waiting = (kept.text or "").partition("\n")
-        requests = Requests.load(waiting, keys_of(stream).columns)
+        state, _, requested = (kept.text or "").partition("\n")
+        requests = Requests.load(requested, keys_of(stream).columns)
+        until = time.monotonic() + config.budget
         try:
-            scanned = find(state or None, context.last_tick_completion_time, requests)
+            scanned = find(state or None, requests, until)
         except LakeAssetsError as error:
             raise without_traceback(error) from None
+        _settle(context, stream, requests, runs, until)
         now = time.time()
-        targets = _requested(context, stream, scanned, requests, runs)
-        scanned = replace(scanned, targets=tuple(_runs(context.instance, stream, targets)))
-        requests.note(scanned.targets, now)
-        scanned = replace(scanned, summary=f"{scanned.summary} {requests.text(now)}".rstrip())
+        requests.add(scanned.targets, runs.have, now)
+        # A run that is queued lists later, so what has changed shares the next one.
+        waiting = () if runs.are_of(context.sensor_name) else requests.take(now)
+        targets = _runs(context.instance, stream, waiting)
+        requests.note(targets, now)
+        summary = f"{scanned.summary} {requests.text(now)}".rstrip()
         _log(context, stream, scanned)
-        text = "\n".join(filter(None, [scanned.cursor, requests.dump()]))
-        return _result(context, stream, asset, replace(scanned, cursor=kept.store(text)))
+        cursor = kept.store("\n".join(filter(None, [scanned.cursor, requests.dump()])))
+        if not targets:
+            return dg.SensorResult(skip_reason=summary, cursor=cursor)
+        context.log.info(summary)
+        at = dt.datetime.fromtimestamp(now, dt.UTC).isoformat(timespec="milliseconds")
+        return dg.SensorResult(
+            # The UI shows the asset as the run's target, because a sensor's job has no name.
+            run_requests=[run_request(target, at, [asset]) for target in targets],
+            cursor=cursor,
+            dynamic_partitions_requests=[
+                dg.AddDynamicPartitionsRequest(name, keys)
+                for name, keys in _new_keys(context.instance, stream, targets).items()
+            ],
+        )
 
     return changes
 
 
-def _requested(
-    context: dg.SensorEvaluationContext, stream: OpenStream, scanned: ScanResult, requests: Requests, runs: QueuedRuns
-) -> Sequence[RunTarget]:
-    """Return what is to be requested at this tick: nothing while a run of the sensor is queued."""
+def _settle(
+    context: dg.SensorEvaluationContext, stream: OpenStream, requests: Requests, runs: QueuedRuns, until: float
+) -> None:
+    """Forget what the lake has of what was requested, and log what has failed since the last tick."""
     now = time.time()
     try:
-        failed = requests.settle(runs.newest, partial(_verdicts, stream), now)
+        failed = requests.settle(runs.newest, partial(_verdicts, stream), now, lambda: time.monotonic() > until)
     except LakeAssetsError as error:
         context.log.warning(f"What has failed is looked for at the next tick: {error}")
-        failed = {}
+        return
+    by_reason: dict[str, list[str]] = {}
     for cell, waiting in failed.items():
-        again = f"it is requested again {waiting.due - now:.0f} seconds from now, if its objects still wait"
-        why = "by its objects, and is requested when these change" if waiting.phase == "blocked" else f"and {again}"
-        context.log.warning(f"{visible_name(cell.path)} failed {why}")
-    requests.add(scanned.targets, runs.have, now)
-    return () if runs.are_of(context.sensor_name) else requests.take(now)
+        by_reason.setdefault(
+            "by its objects, and is requested when these change"
+            if waiting.phase == "blocked"
+            else f"and is requested again {waiting.due - now:.0f} seconds from now, if its objects still wait",
+            [],
+        ).append(cell.path)
+    for reason, paths in by_reason.items():
+        context.log.warning(f"{several(paths, NAMED_KEYS)}: failed {reason}")
 
 
 def _verdicts(stream: OpenStream, cells: Collection[Partition]) -> dict[Partition, Verdict]:
@@ -105,17 +124,17 @@ def _verdicts(stream: OpenStream, cells: Collection[Partition]) -> dict[Partitio
     return verdicts
 
 
-Find = Callable[[str | None, float | None, Requests], ScanResult]
-"""Finds changed partitions at a tick, as many as may wait beside others.
+Find = Callable[[str | None, Requests, float], ScanResult]
+"""Finds changed partitions at a tick, as many as may wait beside others, up to a time by the monotonic clock.
 
-By the state that the tick before has left, and the time when it ended.
+By the state that the tick before has left.
 """
 
 
 def _by_listing(stream: OpenStream) -> Find:
-    def find(state: str | None, scanned_at: float | None, requests: Requests) -> ScanResult:
+    def find(state: str | None, requests: Requests, _until: float) -> ScanResult:
         in_lake = partial(not_pending, stream)
-        return scan(stream.config, stream.source, state, scanned_at=scanned_at, most=requests.room, in_lake=in_lake)
+        return scan(stream.config, stream.source, state, most=requests.room, in_lake=in_lake)
 
     return find
 
@@ -127,12 +146,11 @@ def _by_messages(stream: OpenStream, queue: Queue) -> Find:
     messages, and the next tick deletes them: after a lost tick all messages are still in the queue, and come again.
     """
 
-    def find(state: str | None, _scanned_at: float | None, requests: Requests) -> ScanResult:
+    def find(state: str | None, requests: Requests, until: float) -> ScanResult:
         cursor = QueueCursor.load(state, stream.config)
         if not requests.waits:  # or a reset of the cursor would lose what waits
-            queue.delete(cursor.receipts)
-            cursor.receipts = []
-        messages = queue.receive() if requests.room else ()
+            cursor.receipts = [*queue.delete(cursor.receipts, until)]
+        messages = queue.receive(until) if requests.room else ()
         return classify(stream.config, messages, cursor, most=requests.room)
 
     return find
@@ -163,7 +181,7 @@ def without_traceback(error: LakeAssetsError) -> LakeAssetsError:
 
 
 def _log(context: dg.SensorEvaluationContext, stream: OpenStream, scanned: ScanResult) -> None:
-    """Log the objects that belong to no partition, and the summary if Dagster does not show it as the skip reason."""
+    """Log the objects that belong to no partition."""
     by_reason: dict[str, list[str]] = {}
     for unmatched in scanned.unmatched:
         by_reason.setdefault(unmatched.reason, []).append(unmatched.key)
@@ -172,24 +190,6 @@ def _log(context: dg.SensorEvaluationContext, stream: OpenStream, scanned: ScanR
     if scanned.unremembered:
         another = count(scanned.unremembered, "object")
         context.log.warning(f"below {stream.source.root}: another {another} in no partition")
-    if scanned.targets:
-        context.log.info(scanned.summary)
-
-
-def _result(
-    context: dg.SensorEvaluationContext, stream: OpenStream, asset: dg.AssetKey, scanned: ScanResult
-) -> dg.SensorResult:
-    """Return the result of a tick: the runs, the dynamic partitions that they need, and the cursor."""
-    if not scanned.targets:
-        return dg.SensorResult(skip_reason=dg.SkipReason(scanned.summary), cursor=scanned.cursor)
-    return dg.SensorResult(
-        run_requests=[run_request(asset, target) for target in scanned.targets],
-        cursor=scanned.cursor,
-        dynamic_partitions_requests=[
-            dg.AddDynamicPartitionsRequest(name, keys)
-            for name, keys in _new_keys(context.instance, stream, scanned.targets).items()
-        ],
-    )
 
 
 def _new_keys(instance: dg.DagsterInstance, stream: OpenStream, targets: Sequence[RunTarget]) -> dict[str, list[str]]:
@@ -203,16 +203,3 @@ def _runs(instance: dg.DagsterInstance, stream: OpenStream, targets: Sequence[Ru
     assert sensor is not None  # noqa: S101 - its tick calls this
     most = min(sensor.group_runs, stream.config.max_partitions_per_run or sensor.group_runs)
     return runs_of(targets, keys_of(stream).columns, order.position, most=most, max_runs=sensor.max_runs)
-
-
-def run_request(asset: dg.AssetKey, target: RunTarget) -> dg.RunRequest:
-    """Return the run of one partition, or of the range between two.
-
-    Its run key names the partition and the state of its objects, so a repeated tick starts no second run.
-    """
-    first, last = partition_key(target.first), partition_key(target.last)
-    return dg.RunRequest(
-        run_key=f"{first if first == last else f'{first}...{last}'}:{target.state}",
-        asset_selection=[asset],  # the UI shows it as the run's target, because a sensor's job has no name
-        **run_range(first, last),
-    )

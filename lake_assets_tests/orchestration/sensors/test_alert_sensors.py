@@ -7,7 +7,8 @@ import smtplib
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import dagster as dg
 import pytest
@@ -24,12 +25,14 @@ from lake_assets.errors import MissingExtraError
 from lake_assets.orchestration.assets.stream_asset import stream_asset
 from lake_assets.orchestration.build import build_definitions
 from lake_assets.orchestration.resources import pyspark_resource
+from lake_assets.orchestration.sensors import alert_sensors as look_ups
 from lake_assets.orchestration.sensors.alert_sensors import alert_sensors
 from lake_assets.orchestration.translator import specs_of
 from lake_assets.streams.pending import lag_of
 from lake_assets.streams.stream import open_streams
 from lake_assets_tests.orchestration.in_process import REGIONS
 from lake_assets_tests.orchestration.instances import in_memory
+from lake_assets_tests.orchestration.ticks import Clock
 from lake_assets_tests.world import NW, World, sales
 
 __all__ = ["inbox", "mail_server"]
@@ -256,6 +259,33 @@ def test_a_stream_that_gets_nothing_new_is_told_by_its_freshness(
 
     (told,) = map(card, inbox.letters)
     assert told.startswith("**sales has had nothing new for 25.")
+
+
+def test_a_look_at_ten_thousand_streams_ends_in_time_and_the_next_goes_on(
+    local_world: World, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    streams, clock = [SimpleNamespace(name=f"s{number}") for number in range(10_000)], Clock()
+    looked: list[str] = []
+
+    def problem(_: object, stream: SimpleNamespace, *__: object) -> tuple[str, str] | None:
+        looked.append(stream.name)
+        clock.passes(1)
+        return ("stale", "s1 is stale\n") if stream.name == "s1" else None
+
+    monkeypatch.setattr(look_ups, "time", clock)
+    monkeypatch.setattr(look_ups, "_problem", problem)
+    alerts = configured(local_world, slack=slack()).alerts
+    assert alerts is not None
+    sensor, cursor = look_ups._stale_sensor(alerts, cast("list[Any]", streams)), None
+    requests: list[dg.RunRequest] = []
+    for ticks in range(1, 4):
+        with dg.build_sensor_context(instance, cursor=cursor) as context:
+            data = sensor.evaluate_tick(context)
+        cursor = data.cursor
+        requests += data.run_requests or ()
+        assert looked == [stream.name for stream in streams[: ticks * (int(look_ups.BUDGET_SECONDS) + 1)]]
+    assert [request.tags["lake_assets/stream"] for request in requests] == ["s1"]
+    assert data.skip_message == "10,000 streams; s1: stale"
 
 
 def test_a_landing_zone_that_cannot_be_read_is_told(local_world: World, looks: Looks, inbox: Inbox) -> None:

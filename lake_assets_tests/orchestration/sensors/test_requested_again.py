@@ -1,17 +1,19 @@
 """A partition whose run failed by what passes is requested again; one that failed by its objects waits for others."""
 
 import datetime as dt
+from collections.abc import Callable
 
 import dagster as dg
 import pytest
 
 from lake_assets.detection import requests
 from lake_assets.errors import LakeAssetsError, SourceChangedError, StorageUnreachableError
+from lake_assets.orchestration.dagster_private import RANGE_END, RANGE_START, delete_texts
 from lake_assets.orchestration.failed_step import RETRIES
 from lake_assets_tests.ingest.test_release import NAMES, group_in
 from lake_assets_tests.orchestration.in_process import failing_once
 from lake_assets_tests.orchestration.sensors.test_stream_sensor import day, key, keys_of
-from lake_assets_tests.orchestration.test_queued_runs import has_begun, queue
+from lake_assets_tests.orchestration.test_queued_runs import add, has_begun, queue
 from lake_assets_tests.orchestration.test_stream_schedules import Scheduled
 from lake_assets_tests.orchestration.ticks import Ticks
 from lake_assets_tests.world import NW, World, sales
@@ -110,6 +112,50 @@ def test_a_run_that_was_lost_is_requested_again_after_the_pause_that_the_tick_na
     assert again.partition_key == key("NW")
 
 
+def drop(ticks: Ticks, run: dg.DagsterRun) -> None:
+    """Dagster drops a run from the queue."""
+    ticks.instance.report_run_failed(run)
+
+
+def drop_and_show(ticks: Ticks, run: dg.DagsterRun) -> None:
+    drop(ticks, run)
+    Ticks(ticks.world, ticks.instance, sensor="test_lost_runs").tick()
+    assert {run.status for run in ticks.instance.get_runs()} == {dg.DagsterRunStatus.CANCELED}
+
+
+def drop_and_reset(ticks: Ticks, run: dg.DagsterRun) -> None:
+    drop(ticks, run)
+    ticks.cursor = None
+
+
+def drop_and_lose_state(ticks: Ticks, run: dg.DagsterRun) -> None:
+    drop(ticks, run)
+    delete_texts(ticks.instance, "lake_assets/%", "lake_assets/~")
+
+
+def delete(ticks: Ticks, run: dg.DagsterRun) -> None:
+    ticks.instance.delete_run(run.run_id)
+
+
+@pytest.mark.usefixtures("at_once")
+@pytest.mark.parametrize("lose", [drop, drop_and_show, drop_and_reset, drop_and_lose_state, delete])
+def test_a_run_that_never_began_is_requested_again_with_another_run_key(
+    ticks: Ticks, local_world: World, lose: Callable[[Ticks, dg.DagsterRun], None]
+) -> None:
+    local_world.land(day("NW"), sales(1))
+    (first,) = ticks.tick()
+    lose(ticks, queue(ticks, first))
+
+    (again,) = ticks.tick()
+
+    assert (again.partition_key, again.run_key == first.run_key) == (key("NW"), False)
+    lose(ticks, queue(ticks, again))
+    (third,) = ticks.tick()
+    assert len({first.run_key, again.run_key, third.run_key}) == 3
+    assert [result.success for result in ticks.run([third])] == [True]
+    assert ticks.tick() == []
+
+
 @pytest.mark.usefixtures("at_once")
 def test_a_run_that_somebody_has_cancelled_is_not_requested_again(ticks: Ticks, local_world: World) -> None:
     local_world.land(day("NW"), sales(1))
@@ -142,3 +188,35 @@ def test_a_schedule_requests_older_partitions_that_an_outage_has_failed(
     monkeypatch.undo()
     assert [scheduled.run(request).success for request in again] == [True, True]
     assert len(scheduled.tick(later).run_requests) == 1
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_schedule_requests_older_partitions_of_runs_that_never_began(
+    local_world: World, instance: dg.DagsterInstance
+) -> None:
+    scheduled, now = Scheduled(local_world, instance, lookback=1), dt.datetime.now(dt.UTC)
+    at = [(now + dt.timedelta(days=number)).isoformat() for number in range(-3, 1)]
+
+    def ends(request: dg.RunRequest) -> tuple[str, str]:
+        return request.tags[RANGE_START], request.tags[RANGE_END]
+
+    def drop_of(request: dg.RunRequest) -> None:
+        tags = dict(request.tags) | {"dagster/schedule_name": scheduled.schedule.name}
+        instance.report_run_failed(add(instance, "refresh_sales", tags))
+
+    first = scheduled.request(at[0])
+    drop_of(first)
+    (same,) = scheduled.tick(at[0]).run_requests  # of the newest partitions, which had no run
+    assert ends(same) == ends(first)
+
+    second, again = scheduled.tick(at[2]).run_requests
+
+    assert ends(again) == ends(first)
+    assert len({request.run_key for request in (first, second, again)}) == 3
+    drop_of(second)
+    drop_of(again)
+    assert {ends(request) for request in scheduled.tick(at[3]).run_requests[1:]} == {ends(first), ends(second)}
+    run = add(instance, "refresh_sales", again.tags)
+    has_begun(instance, run)
+    instance.report_run_failed(run)  # its partitions are in the ledger, if they failed
+    assert {ends(request) for request in scheduled.tick(at[3]).run_requests[1:]} == {ends(second)}

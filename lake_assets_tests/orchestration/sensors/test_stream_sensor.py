@@ -80,16 +80,15 @@ def test_a_tick_asks_for_a_partition_with_a_new_object_and_only_that_is_added(ti
     assert local_world.totals() == [1, 1, 2]
 
 
-def test_a_repeated_tick_has_the_same_run_keys(ticks: Ticks, local_world: World) -> None:
+def test_a_run_key_has_the_partition_and_the_time_of_the_tick(ticks: Ticks, local_world: World) -> None:
     local_world.land(day("NW"), sales(1))
-    first = ticks.evaluate()
-    for request in first.dynamic_partitions_requests or ():
-        ticks.instance.add_dynamic_partitions(request.partitions_def_name, list(request.partition_keys))
+    before = dt.datetime.now(dt.UTC).replace(microsecond=0)
 
-    again = ticks.evaluate()
+    (request,) = ticks.tick()
 
-    assert [r.run_key for r in again.run_requests or ()] == [r.run_key for r in first.run_requests or ()]
-    assert again.dynamic_partitions_requests == []
+    partition, _, at = str(request.run_key).partition(":")
+    assert partition == key("NW")
+    assert before <= dt.datetime.fromisoformat(at) <= dt.datetime.now(dt.UTC)
 
 
 def test_new_regions_become_partitions_with_their_runs(ticks: Ticks, local_world: World) -> None:

@@ -1,0 +1,38 @@
+"""Which failed partitions a schedule tries again; `report/test_state.py` has when."""
+
+import datetime as dt
+from collections.abc import Sequence
+
+import pytest
+
+from lake_assets.detection import failures
+from lake_assets.layout.partition import Partition
+from lake_assets_tests.orchestration.ticks import Clock
+from lake_assets_tests.world import NW, World
+
+
+def test_a_look_at_ten_thousand_failed_partitions_ends_in_time_and_the_next_begins_elsewhere(
+    local_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    local_world.commit(NW, 1)
+    stream, clock, now = local_world.stream, Clock(), dt.datetime.now(dt.UTC)
+    columns, date = stream.config.columns, "2026-02-11"
+    due = [Partition.of(columns, {"region": f"R{number}", "date": date}) for number in range(10_000)]
+    looked: set[Partition] = set()
+
+    def look(_: object, partitions: Sequence[Partition]) -> dict[Partition, bool]:
+        looked.update(partitions)
+        clock.passes(1)
+        return dict.fromkeys(partitions, True)
+
+    monkeypatch.setattr(failures, "time", clock)
+    monkeypatch.setattr(failures, "next_tries", lambda *_: dict.fromkeys(due, now))
+    monkeypatch.setattr(failures, "failed_for_good", look)
+
+    for minutes in range(3):
+        begun, before = clock.now, len(looked)
+        assert failures.due_again(stream, now + dt.timedelta(minutes=minutes), 10) == []
+        assert clock.now - begun <= failures.BUDGET_SECONDS + 1
+        assert len(looked) > before
+    monkeypatch.setattr(failures, "failed_for_good", lambda _, partitions: dict.fromkeys(partitions, False))
+    assert len(failures.due_again(stream, now, 10)) == 10
