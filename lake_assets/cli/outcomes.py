@@ -19,11 +19,7 @@ if TYPE_CHECKING:
 
 
 class Outcomes:
-    """The outcomes of a run so far.
-
-    Args:
-        form: of the command's output; `json` collects the results for a document and prints none.
-    """
+    """The outcomes of a run so far; for a document they are collected and not printed."""
 
     def __init__(self, form: Form, *, debug: bool) -> None:
         self.ended: list[Outcome] = []

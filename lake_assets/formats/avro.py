@@ -35,12 +35,8 @@ class Records(NamedTuple):
 class AvroFile:
     """An open container file.
 
-    Args:
-        known: as of `avro_types.columns`.
-
-    Raises:
-        ArrowInvalid: its header is damaged.
-        SchemaError: a column cannot be one of a table.
+    `known` is as of `avro_types.columns`. A damaged header is an ArrowInvalid, and a column that cannot be one of a
+    table a SchemaError.
     """
 
     def __init__(self, file: pa.NativeFile, origin: str, known: pa.Schema) -> None:

@@ -35,11 +35,8 @@ _MISCOUNTED = re.compile(r"CSV parse error: (?:Row #\d+: )?Expected (\d+) column
 class CsvText(Text):
     """Comma-separated values (RFC 4180), or a dialect of them.
 
-    Args:
-        integers: names of columns whose numbers are not codes.
-        dialect: of the text, which has been decoded; its lines to skip are left out if the names are given.
-        names: of the columns, of which the last ones may have none, and then no values; those of its header when None.
-        wanted: names of the columns that are read; None: all of the schema.
+    The text has been decoded. Of the `names` of columns the last ones may have none, and then no values. If they are
+    given, the dialect's lines to skip are left out; when None, they are those of the header.
     """
 
     def __init__(
@@ -55,13 +52,13 @@ class CsvText(Text):
         rescue: str | None = None,
     ) -> None:
         super().__init__(source, schema, for_table=for_table, rescue=rescue)
-        self._integers = integers
+        self._integers = integers  # names of columns whose numbers are not codes
         self._dialect = dialect
         self._names: Sequence[str] | None = None
         self._nameless: list[str] = []
         if names is not None:
             self._names, self._nameless = _named(names)
-        self._wanted = wanted
+        self._wanted = wanted  # names of the columns that are read; None: all of the schema
         self._types = DialectTypes(dialect)
         is_escaped = dialect.quote is None and dialect.escape is not None
         self._nulls = [text for text in dialect.nulls if not is_escaped or str(dialect.escape) not in text]

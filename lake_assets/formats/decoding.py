@@ -28,16 +28,10 @@ def mark_of(begin: bytes) -> bytes:
 
 
 class TextFile:
-    """An open text.
-
-    Args:
-        file: the landed file.
-        form: its format.
-        origin: names it in errors.
-    """
+    """An open text of a landed file."""
 
     def __init__(self, file: pa.NativeFile, form: TextFormat, origin: str) -> None:
-        self._origin = origin
+        self._origin = origin  # names it in errors
         self._most = form.most_decompressed
         self._text: pa.NativeFile | _Decoded = decompressed(file)
         self._first = self._text  # Arrow's stream, if not used any more, closes the file below it

@@ -18,13 +18,7 @@ FixSchema = Callable[[Callable[[], pa.Schema]], pa.Schema]
 
 
 class Text(ABC):
-    """One source of text; parses its lines and knows its columns once these are fixed.
-
-    Args:
-        schema: of the records, or how it is fixed, as of `read_records`.
-        for_table: infer types for a table: none of columns without values, and decimals of numbers beyond 64 bits.
-        rescue: the column that rows of `read` get with what does not fit, if there is any; None: it is an error.
-    """
+    """One source of text; parses its lines and knows its columns once these are fixed."""
 
     blank = b"\r"
 
@@ -32,9 +26,10 @@ class Text(ABC):
         self, source: str, schema: pa.Schema | FixSchema, *, for_table: bool = False, rescue: str | None = None
     ) -> None:
         self.source = source
-        self._rescue = rescue
+        self._rescue = rescue  # the column of rows of `read` with what does not fit; None: that is an error
+        # Types are inferred for a table: none of columns without values, and decimals of numbers beyond 64 bits.
         self._for_table = for_table
-        self._fix = schema if callable(schema) else None
+        self._fix = schema if callable(schema) else None  # how the schema is fixed, as of `read_records`
         self._schema: pa.Schema | None = None if callable(schema) else schema
         self._line = 1
 

@@ -36,17 +36,14 @@ MOST = 1_000  # objects of a partition whose footers are read
 class Footers:
     """The footers of several partitions' objects, read in parallel, each once.
 
-    Nothing is read for a stream with a transform, whose rows and columns the footers do not tell.
-
-    Args:
-        reads: the objects of each partition; of one with more than `MOST`, none is read.
-        known: the columns of the table, if there is one, for formats that have no types.
+    None is read of a partition with more than `MOST` objects, and none for a stream with a transform, whose rows and
+    columns the footers do not tell.
     """
 
     def __init__(self, stream: OpenStream, reads: Iterable[Manifest], known: pa.Schema) -> None:
         self._stream = stream
         self._store = ArrowStore(stream.config.source)
-        self._known = known
+        self._known = known  # the columns of the table, if there is one, for formats that have no types
         few = [manifest.read for manifest in reads if len(manifest.read) <= MOST]
         keys = [] if stream.config.transform is not None else [landed.key for read in few for landed in read]
         with ThreadPoolExecutor(FOOTERS) as pool:

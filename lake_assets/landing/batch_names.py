@@ -18,19 +18,14 @@ class BatchNames:
     """Generates names, each greater than the one before; safe to use from several threads.
 
     If the clock goes backwards, the names stay in the last second that was seen, and the sequence continues until the
-    clock has caught up.
-
-    Args:
-        node: of letters, digits, `.` and `-`; the host's name when None.
-        after: a second that all names lie behind, such as that of the last batch before a restart.
-        clock: seconds since 1970.
+    clock has caught up. All lie behind the second `after`, such as that of the last batch before a restart.
     """
 
     def __init__(self, node: str | None = None, *, after: int = 0, clock: Callable[[], float] = time.time) -> None:
         self.writer = f"{node or host_name()}-{secrets.token_hex(4)}"
         self.behind = 0.0
         """The most seconds by which the clock was ever behind the names."""
-        self._clock = clock
+        self._clock = clock  # seconds since 1970
         self._second = after
         self._sequence = 0 if after else -1
         self._lock = Lock()

@@ -20,15 +20,7 @@ class Ended:
 
 
 class Received:
-    """Takes the messages of one driver.
-
-    Args:
-        pending: the outcomes of the request's partitions so far: nothing is known of them.
-        note: is called with the outcome of each partition when it arrives, after its event.
-        opened: is called when the driver has started.
-        log: is called with level and text of each message of the driver's log, and of the launcher's warnings.
-        output: takes the driver's own output, line by line, where the engine has it.
-    """
+    """Takes the messages of one driver."""
 
     def __init__(
         self,
@@ -41,10 +33,10 @@ class Received:
         # The outcomes that are not known yet, by the partitions' paths
         self.pending = {outcome.partition.path: outcome for outcome in pending}
         self._partitions = {path: outcome.partition for path, outcome in self.pending.items()}
-        self._note = note
-        self._opened = opened
-        self.log = log
-        self.output = output
+        self._note = note  # is called with the outcome of each partition when it arrives, after its event
+        self._opened = opened  # is called when the driver has started
+        self.log = log  # is called with level and text of messages of the driver's log, and of the launcher's warnings
+        self.output = output  # takes the driver's own output, line by line, where the engine has it
         self._has_started = False
         self._end: End | None = None
         self._problem: BaseException | None = None  # of this process, with a message

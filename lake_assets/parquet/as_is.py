@@ -58,13 +58,9 @@ class UnfitError(Exception):
 
 
 class Candidate:
-    """A landed file that may become a data file.
+    """A landed file that may become a data file; an UnfitError if by its footer it cannot.
 
-    Args:
-        footer: bytes of its footer, as the end of the file says.
-
-    Raises:
-        UnfitError: by its footer the file cannot be a data file.
+    `footer` are the bytes of its footer, as the end of the file says.
     """
 
     def __init__(self, rows: ParquetRows, size: int, footer: int, job: Job, partition: Partition, origin: str) -> None:

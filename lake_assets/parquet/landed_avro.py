@@ -32,8 +32,7 @@ _SMALL = 2 * 2**20  # bytes of an object; larger ones are decoded as they are re
 class LandedAvro:
     """The rows of Avro, divided into shares by the blocks that begin in their bytes.
 
-    Args:
-        known: the columns of the table, which may have those of the object by their aliases.
+    `known` are the columns of the table, which may have those of the object by their aliases.
     """
 
     def __init__(self, file: pa.NativeFile, origin: str, known: pa.Schema) -> None:

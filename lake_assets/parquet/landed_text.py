@@ -229,11 +229,7 @@ class LandedText(ABC):
 
 
 class LandedCsv(LandedText):
-    """The rows of CSV; its columns are those of its header, or of the format.
-
-    Args:
-        known: the columns whose types are known; none if the table is to be made.
-    """
+    """The rows of CSV; its columns are those of its header, or of the format. `known` have a type already."""
 
     def __init__(self, file: pa.NativeFile, form: CsvFormat, origin: str, known: pa.Schema, rules: Rules) -> None:
         super().__init__(file, form, origin, rules)

@@ -42,29 +42,20 @@ from lake_assets.parquet.partition_values import chosen_values, is_other, other_
 class Fitter:
     """Fits batches of one schema to a target schema, and checks partition columns that the rows have.
 
-    Args:
-        source: the schema of the batches.
-        target: the schema of a data file, without partition columns; columns, and parts, without a type yet are null.
-        by_value: a number may have another type of numbers in the table; its values decide.
-        selects: keep only the rows with the partition's values, by the partition columns in the rows.
-        derived: the partition columns that are derived from another column of the rows. By the derived value, each row
-            is checked, or with `selects` kept or dropped.
-
-    Raises:
-        SchemaDriftError: the policy is `evolve`, and the table lacks a column or a field, or has a narrower one.
+    With the policy `evolve`, a SchemaDriftError says that the table lacks a column or a field, or has a narrower one.
     """
 
     def __init__(
         self,
         source: pa.Schema,
-        target: pa.Schema,
+        target: pa.Schema,  # of a data file, without partition columns; columns, and parts, without a type yet are null
         partition: Partition,
         origin: str,
         *,
         rules: Rules = STRICT,
-        by_value: bool = False,
-        selects: bool = False,
-        derived: Sequence[Derived] = (),
+        by_value: bool = False,  # a number may have another type of numbers in the table; its values decide
+        selects: bool = False,  # keep only the rows with the partition's values, by the partition columns in the rows
+        derived: Sequence[Derived] = (),  # by whose value each row is checked, or with `selects` kept or dropped
     ) -> None:
         if rules.rescue is not None:
             own = (name for name in target.names if name.lower() == rules.rescue.lower())

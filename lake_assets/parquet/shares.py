@@ -34,20 +34,15 @@ _REQUESTS = 32  # for them at once: most of the time is network latency
 
 
 class Reader:
-    """Reads the shares of one task, of any of its job's partitions.
-
-    Args:
-        threads: small objects are decoded in so many threads. The rows are the same, in the same order.
-        dictionaries: columns that an object stores as dictionaries of texts may stay dictionaries.
-    """
+    """Reads the shares of one task, of any of its job's partitions."""
 
     def __init__(
         self,
         job: Job,
         schema: pa.Schema,
         *,
-        threads: int = 1,
-        dictionaries: bool = False,
+        threads: int = 1,  # in which small objects are decoded; the rows are the same, in the same order
+        dictionaries: bool = False,  # columns that an object stores as dictionaries of texts may stay dictionaries
     ) -> None:
         self._job = job
         self._landed = job.landed

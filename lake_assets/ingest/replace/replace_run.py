@@ -37,8 +37,7 @@ Key = Sequence[PartitionRun]
 class ReplaceRun(Run):
     """A run that replaces partitions, or adds the rows of their new objects, by files that Spark's tasks write.
 
-    Args:
-        members: the steps of each stream, of the same options but for what the streams themselves say.
+    Its members are the steps of each stream, of the same options but for what the streams themselves say.
     """
 
     group = GROUP_PARTITIONS
