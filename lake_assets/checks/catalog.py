@@ -63,7 +63,7 @@ def _commits(facts: Facts) -> list[LedgerRow]:
     if scope.results:
         return [result.row for result in scope.results.values() if result.row.snapshot_id is not None]
     paths = None if scope.tried is None else [partition.path for partition in scope.tried]
-    rows = [row for row in commits(facts.lake, stream.table, paths, columns=_COLUMNS) if row.stream == stream.name]
+    rows = [row for row in commits(facts.lake, stream.table, paths, columns=_COLUMNS) if row.stream in stream.names]
     repaired: dict[str, int] = {}  # the newest repair of each partition
     for row in rows:
         if row.mode == "repair":

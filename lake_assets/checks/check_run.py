@@ -197,7 +197,7 @@ def scope_of_run(stream: OpenStream, run_id: str, since: dt.datetime | None = No
     Older rows of the ledger than `since`, when the run began, are not read.
     """
     with stream.lake.open_if_exists() as lake:
-        rows = [] if lake is None else rows_of_run(lake, stream.name, run_id, since)
+        rows = [] if lake is None else rows_of_run(lake, stream.names, run_id, since)
     last = sorted({row.load_partition: row for row in rows}.items())
     of_run = {p: row for path, row in last if (p := stream.config.partition_at(path))}
     failed = {p: not_committed(row) for p, row in of_run.items() if row.status not in ("committed", "skipped")}

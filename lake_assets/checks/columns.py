@@ -31,7 +31,7 @@ def _of_run(facts: Facts) -> CheckResult:
 def _previous_by_ledger(facts: Facts) -> int | None:
     """Return the snapshot of the newest commit of another run; None if there is none."""
     lake, stream = facts.lake, facts.stream
-    among = {"stream": [stream.name], "destination_table": [str(stream.table)], "status": ["committed"]}
+    among = {"stream": stream.names, "destination_table": [str(stream.table)], "status": ["committed"]}
     newest = "first_value(run_id) OVER (ORDER BY snapshot_id DESC)"
     rows = wanted_rows(
         lake,

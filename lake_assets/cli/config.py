@@ -10,7 +10,7 @@ import click
 from lake_assets.cli.common import Options, stream_argument, usage_error
 from lake_assets.cli.output import COMMANDS, Form, form_option, json_of, print_table
 from lake_assets.cli.terminal import echo, info, style
-from lake_assets.errors import ConfigError, SparkUnavailableError
+from lake_assets.errors import ConfigError, LakeAssetsError, SparkUnavailableError
 from lake_assets.progress import counted
 
 if TYPE_CHECKING:
@@ -26,19 +26,26 @@ _MARKS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "failed": ("✗", 
 def validate(options: Options, form: Form) -> None:
     """Check the config and list its streams and lakes.
 
-    Connects to nothing; `doctor` does. Spark's parser reads the SQL of transforms, in a second or two.
+    Connects to no server; `doctor` does. Spark's parser reads the SQL of transforms, in a second or two. Of lakes in
+    SQLite and folders it names what the config has no longer: tables, and streams that filled them.
     """
     from rich.table import Column, Table
     from rich.text import Text
 
     from lake_assets.cli.documents import ValidateDocument
     from lake_assets.lake.failures import catalog_location, storage_location
+    from lake_assets.report.former import former_of
     from lake_assets.streams.stream import open_streams
 
     config = options.config
     _check_sql(options, config)
+    try:
+        former = former_of(config, at_hand=True)
+    except LakeAssetsError as error:
+        former = []
+        info(f"The tables of the lakes were not compared: {error}", err=True)
     if form == "json":
-        echo(json_of(ValidateDocument.of(config), indent=1))
+        echo(json_of(ValidateDocument.of(config, former), indent=1))
         return
     columns = [Column(name, overflow="fold") for name in ("stream", "from", "to", "partitions")]
     table = Table(*columns, box=None, pad_edge=False, header_style="bold")
@@ -49,6 +56,8 @@ def validate(options: Options, form: Form) -> None:
     print_table(table)
     for name, lake in config.lakes.items():
         echo(f"lake {name}: catalog {catalog_location(lake)}, storage {storage_location(lake)}")
+    for line in former:
+        echo(str(line))
     echo(style("The config is valid.", fg="green"))
 
 

@@ -39,6 +39,7 @@ from lake_assets.layout.partition import Partition
 from lake_assets.maintenance.cleaning import KeptObject
 from lake_assets.maintenance.compaction import CompactedPartition
 from lake_assets.maintenance.rebuild import LostPartition
+from lake_assets.report.former import Former
 from lake_assets.report.metrics import Value
 from lake_assets.report.objects import FileEntry
 from lake_assets.report.state import Retry, State
@@ -89,15 +90,17 @@ class ValidateDocument(Document):
     """In the order of the config."""
     lakes: list[ConfigLake]
     """In the order of the config."""
+    former: list[Former]
+    """What the lakes have of streams that the config does not have; only of lakes in SQLite and folders."""
 
     @classmethod
-    def of(cls, config: LakeConfig) -> "ValidateDocument":
+    def of(cls, config: LakeConfig, former: list[Former]) -> "ValidateDocument":
         """Return the document of a config."""
         lakes = [
             ConfigLake(name=name, catalog=catalog_location(lake), storage=storage_location(lake))
             for name, lake in config.lakes.items()
         ]
-        return cls(streams=list(open_streams(config).values()), lakes=lakes)
+        return cls(streams=list(open_streams(config).values()), lakes=lakes, former=former)
 
 
 class CheckFinding(Document):
@@ -345,7 +348,7 @@ _OUTPUTS: Mapping[str, Any] = MappingProxyType(
         "history": list[HistoryEntry],
         "diff": Difference,
         "restore": list[RestoredPartition],
-        "report": list[Summary | ReportPartition | ReportUnmatched],
+        "report": list[Summary | ReportPartition | ReportUnmatched | Former],
         "check": CheckDocument,
         "metrics": list[Value],
         "files": list[FileEntry],

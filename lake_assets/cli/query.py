@@ -210,8 +210,9 @@ def ledger(  # noqa: PLR0913 - a parameter for each option
     config = options.config
     ducklake = options.lake(lake, stream)
     path = _partition_path(config, stream, partition) if partition else None
+    names = None if stream is None else options.stream(stream).names
     with counting("ledger", "rows"), ducklake.open(read_only=True) as session:
-        rows = read_ledger(session, stream, path, limit, statuses or STATUSES, since=since, until=until)
+        rows = read_ledger(session, names, path, limit, statuses or STATUSES, since=since, until=until)
     write_rows(form, LedgerRow, rows, print_ledger)
 
 

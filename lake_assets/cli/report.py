@@ -69,6 +69,7 @@ def report_(
 
     Landed objects in no partition are named below the table; in JSON they are objects of their own.
     """  # noqa: D301 - click reads the \b
+    from lake_assets.report.former import former_of
     from lake_assets.streams.stream import open_streams
 
     config = options.config
@@ -76,6 +77,7 @@ def report_(
         streams: Sequence[OpenStream] = [options.stream(stream)]
     else:
         streams = list(open_streams(config).values())
+    former = [] if stream is not None or not wanted.is_empty else former_of(config)
     states = [_read(opened, wanted) for opened in counted(streams, "report", "streams", len(streams))]
     if html is not None:
         _write_page(html, streams, states)
@@ -95,11 +97,13 @@ def report_(
                 for state in states
                 if not state.left_out.taking(outside=True).is_usual
             ]
-            write_documents([*rows, *unmatched])
+            write_documents([*rows, *unmatched, *former])
         else:
             _print_rows(ReportPartition if partitions else Summary, rows, form)
             # A CSV has one kind of row.
             _print_ignored(states, err=form == "csv")
+            for line in first_lines(list(map(str, former)), FEW, "and {more:,} more; --format json names all"):
+                echo(line, err=form == "csv")
 
 
 def _read(stream: "OpenStream", wanted: "Wanted") -> "StreamState":

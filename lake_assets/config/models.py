@@ -126,6 +126,7 @@ class LakeConfig(Model):
         for at, text in self._of_release():
             raise LocatedError(text, "release", at)
         for problems in (
+            self._of_earlier_names,
             self._of_exports,
             self._of_dead_letters,
             self._of_archives,
@@ -167,6 +168,19 @@ class LakeConfig(Model):
         """Return the other streams of a stream's release group."""
         group = next((members for members in self.release.values() if stream in members), ())
         return [member for member in group if member != stream]
+
+    def _of_earlier_names(self) -> Iterator[_Contradiction]:
+        owners: dict[str, str] = {}
+        for name, stream in self.streams.items():
+            for earlier in stream.previously:
+                if earlier in self.streams:
+                    text = (
+                        f"stream {name} has {earlier} in previously, and {earlier} is a stream of the config: remove it"
+                    )
+                    yield name, "previously", text
+                if (owner := owners.setdefault(earlier, name)) != name:
+                    text = f"streams {owner} and {name} both have {earlier} in previously: remove it from one of them"
+                    yield name, "previously", text
 
     def _of_exports(self) -> Iterator[_Contradiction]:
         roots = self._roots()

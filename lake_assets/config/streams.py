@@ -234,6 +234,11 @@ class Stream(Model):
         None, description="The first parts of the keys of its assets; the config's when absent."
     )
 
+    previously: tuple[Identifier, ...] = Field(
+        (),
+        description="Names that the stream had before: rows of the ledger and the manifest under them are its own.",
+    )
+
     @model_validator(mode="before")
     @classmethod
     def _clock_of_the_layout(cls, data: object) -> object:

@@ -45,7 +45,7 @@ def next_tries(stream: OpenStream, lake: LakeSession, now: dt.datetime) -> dict[
     The pause before it is as of `pause_after`, for the runs that failed since the partition's last success.
     """
     failed = defaultdict(list)
-    for row in read_ledger(lake, stream.name, None, _ROWS, ("failed",), since=now - _SINCE):
+    for row in read_ledger(lake, stream.names, None, _ROWS, ("failed",), since=now - _SINCE):
         failed[row.load_partition].append(row)
     of_partitions = stream.config.by_partition(failed)
     runs = last_runs(lake, stream.table, list(of_partitions)) if of_partitions else {}

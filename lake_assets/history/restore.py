@@ -259,7 +259,7 @@ def _plan(session: LakeSession, stream: OpenStream, partition: Partition, snapsh
     last = recorded_commits(session, stream.table, [partition]).get(partition.path)
     is_held = last is not None and last.is_held  # a restore without a hold ends that
     is_unchanged = not is_held and state.past.has_rows_of(state.rows, snapshot)
-    manifest = objects_at(session, stream.name, stream.source.root, rows, snapshot)
+    manifest = objects_at(session, stream.names, stream.source.root, rows, snapshot)
     named = {named_fingerprint(file.uri) for file in files or ()}
     fingerprint = named.pop() if len(named) == 1 else None
     if fingerprint is None and commit is not None:

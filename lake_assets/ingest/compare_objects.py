@@ -42,16 +42,11 @@ class Comparison:
         """The objects that the rows were made of, by key."""
         return {key: obj for key, obj in self.noted.items() if obj.reason is None}
 
-    @property
-    def added(self) -> Expected:
-        """What a commit that adds the new objects expects: that nobody else has added one, or left it out."""
+    def expected(self, streams: tuple[str, ...], *, adds: bool) -> Expected:
+        """Return what a commit expects: that nobody else has changed the partition or, if it adds, the new objects."""
         keys = tuple(landed.key for landed in self.new.objects)
-        return Expected({key: self.noted[key] for key in keys if key in self.noted}, keys)
-
-    @property
-    def refreshed(self) -> Expected:
-        """What a commit that replaces the partition expects: that nobody else has changed it."""
-        return Expected(self.noted)
+        of_keys = {key: self.noted[key] for key in keys if key in self.noted}
+        return Expected(of_keys, streams, keys) if adds else Expected(self.noted, streams)
 
     def refusal(self, partition: Partition) -> SourceError:
         """Return the error for changed objects if `on_changed` is fail."""
@@ -139,7 +134,7 @@ def read_noted(
     if lake is None or not (lake.exists(stream.table) and lake.exists(MANIFEST.name(lake.config))):
         return {}
     paths = None if partitions is None else [partition.path for partition in partitions]
-    return partition_objects(lake, stream.name, stream.table, paths)
+    return partition_objects(lake, stream.names, stream.table, paths)
 
 
 def compared(

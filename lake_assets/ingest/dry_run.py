@@ -160,9 +160,9 @@ def plan_stream(
         strategies = foreseen_strategies(stream.lake_config, lake, stream.table, adds)
         begins = any(adds[plan.partition] or not plan.rows_before for plan in plans if plan.commits)
         if begins and lake is not None and stream.export is not None and lake.exists(DELTAS.name(lake.config)):
-            refuse_earlier_exports(lake, stream.name, stream.table)
+            refuse_earlier_exports(lake, stream.names, stream.table)
         plans = [replace(plan, strategy=strategies.get(plan.partition)) for plan in plans]
-        found = None if lake is None else pace(lake, stream.name, stream.config.mode)
+        found = None if lake is None else pace(lake, stream.names, stream.config.mode)
     plans = _held_back(stream, plans, force=force)
     return StreamPlan(stream.name, str(stream.table), tuple(plans), force, found)
 

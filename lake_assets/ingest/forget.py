@@ -15,6 +15,8 @@ from lake_assets.layout.partition import Partition
 from lake_assets.streams.landing_zone import list_landed_in
 from lake_assets.streams.stream import OpenStream
 
+_OF_PARTITION = "list_contains(?, stream) AND load_partition = ?"
+
 
 @dataclass(frozen=True, slots=True)
 class Forgotten(Documented):
@@ -75,8 +77,8 @@ def _count_rows(lake: LakeSession, stream: OpenStream, partitions: Sequence[Part
                 f"release it first with `lake-assets restore {stream.name} --partition {partition.option} --release`.",
             )
         ((ledger_rows,),) = lake.rows(
-            f"SELECT count(*) FROM {LEDGER.name(lake.config).sql} WHERE stream = ? AND load_partition = ?",  # noqa: S608
-            [stream.name, partition.path],
+            f"SELECT count(*) FROM {LEDGER.name(lake.config).sql} WHERE {_OF_PARTITION}",  # noqa: S608
+            [list(stream.names), partition.path],
         )
         if not ledger_rows:
             raise _unknown(partition)
@@ -90,8 +92,8 @@ def _delete(lake: LakeSession, stream: OpenStream, partitions: Sequence[Partitio
         for partition in partitions:
             for own in (LEDGER, *OF_RUNS):
                 lake.rows(
-                    f"DELETE FROM {own.name(lake.config).sql} WHERE stream = ? AND load_partition = ?",  # noqa: S608
-                    [stream.name, partition.path],
+                    f"DELETE FROM {own.name(lake.config).sql} WHERE {_OF_PARTITION}",  # noqa: S608
+                    [list(stream.names), partition.path],
                 )
     return forgotten
 

@@ -183,10 +183,10 @@ class PartitionRun:
     @property
     def expected(self) -> Expected | None:
         """The known objects that the commit requires, in mode append."""
-        if self.stream.config.mode != "append":
+        action = self.plan.decision.action
+        if self.stream.config.mode != "append" or action not in ("append", "replace"):
             return None
-        compared = self.plan.compared
-        return {"append": compared.added, "replace": compared.refreshed}.get(self.plan.decision.action)
+        return self.plan.compared.expected(self.stream.names, adds=action == "append")
 
     @property
     def noted(self) -> list[Values]:

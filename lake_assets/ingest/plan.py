@@ -357,7 +357,8 @@ def _of_others(stream: OpenStream, plan: PartitionPlan) -> SourceError:
     return SourceError(
         f"{plan.partition} has rows of runs, and the manifest has no object of it for stream {stream.name} and table "
         f"{stream.table}, so the same rows would be added again:",
-        "give stream and table the names that they had, or use --force, which replaces the partition by its objects.",
+        f"write the stream's earlier name in streams.{stream.name}.previously, rename the table back, or use --force, "
+        "which replaces the partition by its objects.",
     )
 
 

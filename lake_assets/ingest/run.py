@@ -216,9 +216,9 @@ def _finish_committed(lake: LakeSession, runs: Sequence[PartitionRun]) -> None:
     if not runs:
         return
     since = min(run.row.started_at for run in runs)
-    for stream in {run.stream.name for run in runs}:
-        of_stream = [run for run in runs if run.stream.name == stream]
-        rows = rows_of_run(lake, stream, of_stream[0].row.run_id, since)
+    for names in {run.stream.names for run in runs}:
+        of_stream = [run for run in runs if run.stream.names == names]
+        rows = rows_of_run(lake, names, of_stream[0].row.run_id, since)
         committed = {(row.load_partition, row.source_files): row for row in rows if row.status == "committed"}
         for run in of_stream:
             if (found := committed.get((run.row.load_partition, run.row.source_files))) is not None:

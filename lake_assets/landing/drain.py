@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event, Thread
@@ -35,11 +36,17 @@ class Drained:
     """Errors of the outputs that lack a batch."""
 
 
-def open_buffer(name: str, options: Landing) -> Buffer:
-    """Return the stream's buffer; raises LandingError without one."""
-    if options.buffer is None:
+def open_buffer(name: str, stream: Stream) -> Buffer:
+    """Return the stream's buffer, which may be that of an earlier name; raises LandingError without one."""
+    if stream.landing is None or stream.landing.buffer is None:
         raise LandingError(f"the stream {name} has no buffer:", f"give streams.{name}.landing.buffer a path.")
-    return Buffer(Path(options.buffer.path) / name, options.buffer.retention_days * _DAY)
+    options = stream.landing.buffer
+    root = Path(options.path)
+    for earlier in stream.previously:
+        if not (root / name).exists():
+            with suppress(FileNotFoundError):  # it never had one, or another process has renamed it
+                (root / earlier).rename(root / name)
+    return Buffer(root / name, options.retention_days * _DAY)
 
 
 def drain(name: str, stream: Stream) -> Drained:
@@ -49,7 +56,7 @@ def drain(name: str, stream: Stream) -> Drained:
     interrupted and repeated, and may run beside writers and other drains.
     """
     options = stream.landing or Landing()
-    buffer = open_buffer(name, options)
+    buffer = open_buffer(name, stream)
     outputs = open_outputs(stream, options)
     buffer.adopt([output.name for output in outputs])
     uploaded, errors = 0, []

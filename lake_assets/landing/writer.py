@@ -95,7 +95,7 @@ class LandingWriter:
         self._ending = ending_of(stream.files)
         if self._ending is None:
             raise LandingError(f"{unread(stream.files)}:", READABLE)
-        self._buffer = open_buffer(name, options) if options.buffer else None
+        self._buffer = open_buffer(name, stream) if options.buffer else None
         after = self._buffer.last_second() if self._buffer else 0
         self._names = BatchNames(options.node, after=after, clock=clock)
         self._delivery = Delivery(outputs, self._names.pattern, self._buffer)

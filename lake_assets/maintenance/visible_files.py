@@ -48,28 +48,30 @@ def clean_deltas(
     to, pattern = export.deltas.to, file_pattern(table_tag(session.config, stream.table))
     expired: Sequence[DeletedDelta] = ()
     if expired_before is not None:
-        expired = _expire(session, stream.name, expired_before, dry_run=dry_run)
+        expired = _expire(session, stream.names, expired_before, dry_run=dry_run)
         if expired and not dry_run:
             Store(to).delete(tuple(_name(delta.uri) for delta in expired))
     old = [stored for stored in _listed(to, "", pattern) if stored.last_modified < orphans_before]
     orphans = _delete_orphans(session, DELTAS, to, old, dry_run=dry_run)
     if export.deltas.latest and not dry_run:
         # It lists none of the deleted files, and what a commit that was killed after its end did not list.
-        write_latest(session, stream.name, export)
+        write_latest(session, export)
     return (*expired, *(DeletedDelta(stored.uri, stored.size) for stored in orphans))
 
 
-def _expire(session: LakeSession, stream: str, before: dt.datetime, *, dry_run: bool) -> Sequence[DeletedDelta]:
+def _expire(
+    session: LakeSession, streams: tuple[str, ...], before: dt.datetime, *, dry_run: bool
+) -> Sequence[DeletedDelta]:
     """End the rows of old exported files; returns these."""
     table = DELTAS.name(session.config).sql
-    condition, parameters = "stream = ? AND committed_at < ?", [stream, before]
+    condition, parameters = "list_contains(?, stream) AND committed_at < ?", [list(streams), before]
 
     def delete() -> list[DeletedDelta]:
         with session.transaction():
             rows = session.rows(f"SELECT uri, size FROM {table} WHERE {condition} ORDER BY uri", parameters)  # noqa: S608
             if rows and not dry_run:
                 session.rows(f"DELETE FROM {table} WHERE {condition}", parameters)  # noqa: S608 - a quoted name
-                session.sign(AUTHOR, f"{len(rows):,} exported files of {stream} from before {before:%Y-%m-%d} end")
+                session.sign(AUTHOR, f"{len(rows):,} exported files of {streams[0]} from before {before:%Y-%m-%d} end")
         return [DeletedDelta(uri, size) for uri, size in rows]
 
     return under_lock(session, delete, f"old rows of {DELTAS.name(session.config)}")
@@ -86,7 +88,9 @@ def clean_letters(
     if rules is None or not session.exists(LETTERS.name(session.config)):
         return ()
     key = re.compile(rf"(?s).*-[0-9a-f]{{32}}-{rules.tag}\.parquet")
-    old = [stored for stored in _listed(rules.storage, rules.folder, key) if stored.last_modified < before]
+    above = rules.folder.removesuffix(f"{stream.name}/")
+    listed = (stored for name in stream.names for stored in _listed(rules.storage, f"{above}{name}/", key))
+    old = [stored for stored in listed if stored.last_modified < before]
     return _delete_orphans(session, LETTERS, rules.storage, old, dry_run=dry_run)
 
 

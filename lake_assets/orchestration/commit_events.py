@@ -19,7 +19,7 @@ def outcome_of_commit(stream: OpenStream, partition: Partition, row: LedgerRow) 
     """Return the outcome of a commit by its ledger row, without what only the process of the commit knew."""
     return Outcome(
         partition=partition,
-        row=row,
+        row=replace(row, stream=stream.name),  # it may have an earlier name
         has_listing=False,
         destination=stream.destination_uri(partition),
         seconds={"run": row.duration},

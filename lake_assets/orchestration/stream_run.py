@@ -210,7 +210,7 @@ class StreamRun:
         try:
             with stream.lake.open_if_exists() as session:
                 since = options.run_at - CLOCKS
-                rows = [] if session is None else rows_of_run(session, stream.name, options.run_id, since)
+                rows = [] if session is None else rows_of_run(session, stream.names, options.run_id, since)
         except LakeAssetsError as error:
             self._context.log.warning(f"The next sync shows commits that the driver did not report: {error}")
             return

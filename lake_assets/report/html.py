@@ -130,7 +130,7 @@ def _newest_runs(stream: OpenStream) -> list[LedgerRow]:
     with stream.lake.open_if_exists() as lake:
         if lake is None or not lake.exists(LEDGER.name(lake.config)):
             return []
-        return read_ledger(lake, stream.name, limit=RUNS)
+        return read_ledger(lake, stream.names, limit=RUNS)
 
 
 def _time(moment: dt.datetime | None) -> str:

@@ -65,6 +65,11 @@ class OpenStream:
         prefix = config.key_prefix if stream.key_prefix is None else stream.key_prefix
         return cls(name, stream, lake, Store(stream.source), config.spark, prefix, config.lake_name(name))
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Its name, and those that it had before: rows of ledger and manifest with any of them are its own."""
+        return (self.name, *self.config.previously)
+
     @cached_property
     def layout(self) -> Template:
         """The path template of partitions in the landing zone."""
@@ -104,7 +109,7 @@ class OpenStream:
     def export(self) -> Export | None:
         """Where its commits export their changes; None if they do not."""
         deltas = self.config.deltas
-        return None if deltas is None else Export(deltas, self.config.target_file_size)
+        return None if deltas is None else Export(deltas, self.config.target_file_size, self.names)
 
     @cached_property
     def landed(self) -> Landed:
@@ -155,7 +160,7 @@ class OpenStream:
         if lake is None or self.config.on_bad_object == "fail":
             return {}
         appends = self.config.mode == "append"
-        found = object_history.quarantined_objects(lake, self.name, self.table, _paths(partitions), adds=appends)
+        found = object_history.quarantined_objects(lake, self.names, self.table, _paths(partitions), adds=appends)
         root = f"{self.source.root}/"  # that of the URI which an older version has noted
         objects = {
             path: {self.source.uri(k.removeprefix(root)): why for k, why in o.items()} for path, o in found.items()
@@ -171,7 +176,7 @@ class OpenStream:
         """
         if lake is None or self.letters is None:
             return {}
-        found = object_history.dead_letters(lake, self.name, self.table, _paths(partitions), at=at)
+        found = object_history.dead_letters(lake, self.names, self.table, _paths(partitions), at=at)
         return self.config.by_partition(found)
 
     @property

@@ -42,13 +42,26 @@ def rows_of_a_table_of_another_name_are_replaced(local_world: World) -> Steps:
 
 
 @case
-def rows_of_a_stream_of_another_name_are_added_to_under_the_name_that_it_had(local_world: World) -> Steps:
+def rows_of_a_table_are_added_to_under_the_name_that_it_had(local_world: World) -> Steps:
+    local_world.options = {"mode": "append"}
+    local_world.commit(NW, 1)
+    local_world.execute("ALTER TABLE lake.main.sales RENAME TO other")
+    local_world.options["destination"] = {"table": "other"}
+    local_world.land(NW, sales(2), "b.parquet")
+    yield "rename the table back"
+    local_world.execute("ALTER TABLE lake.main.other RENAME TO sales")
+    del local_world.options["destination"]
+    return [1, 2]
+
+
+@case
+def rows_of_a_stream_of_another_name_are_added_to_as_its_own(local_world: World) -> Steps:
     local_world.options = {"mode": "append"}
     local_world.commit(NW, 1)
     local_world.execute("UPDATE lake.ingest_files SET stream = 'till'", "UPDATE lake.ingest_runs SET stream = 'till'")
     local_world.land(NW, sales(2), "b.parquet")
-    yield "give stream and table the names that they had"
-    local_world.execute("UPDATE lake.ingest_files SET stream = 'sales'", "UPDATE lake.ingest_runs SET stream = 'sales'")
+    yield "write the stream's earlier name in streams"
+    local_world.options["previously"] = ["till"]
     return [1, 2]
 
 

@@ -162,3 +162,36 @@ def test_the_production_config_is_valid() -> None:
     config = load_config(file, environment)
 
     assert config.streams["transactions"].source == S3Storage(bucket="landing", prefix="transactions")
+
+
+@pytest.mark.parametrize(
+    ("names", "problem"),
+    [
+        pytest.param(
+            {"orders": ["sales"]},
+            "stream orders has sales in previously, and sales is a stream of the config: remove it.",
+            id="other",
+        ),
+        pytest.param(
+            {"sales": ["sales"]},
+            "stream sales has sales in previously, and sales is a stream of the config: remove it.",
+            id="own",
+        ),
+        pytest.param(
+            {"sales": ["till"], "orders": ["till"]},
+            "streams sales and orders both have till in previously: remove it from one of them.",
+            id="both",
+        ),
+    ],
+)
+def test_a_name_is_of_one_stream(names: dict[str, list[str]], problem: str) -> None:
+    stream = GOOD.partition("  sales:\n")[2]
+    text = f"{GOOD}  orders:\n{stream.replace('{table: sales}', '{table: orders}')}"
+    for name, previously in names.items():
+        text = text.replace(f"  {name}:\n", f"  {name}:\n    previously: {previously}\n")
+    assert problem in refused(text)
+
+
+def test_a_stream_may_have_had_other_names() -> None:
+    text = GOOD.replace("    source:", "    previously: [till, shop_sales]\n    source:")
+    assert parsed(text).streams["sales"].previously == ("till", "shop_sales")

@@ -168,7 +168,7 @@ def prepared(
     if appends:
         landed = LandedObject(appends, appends, "etag", ROWS, now)
         noted = {MANIFEST: manifest_values(Manifest((landed,)))}
-        requires = Requirements(objects=Expected({}, (appends,)))
+        requires = Requirements(objects=Expected({}, ("sales",), (appends,)))
         change = dataclasses.replace(change, appends=noted, adds=True, requires=requires)
     return change
 

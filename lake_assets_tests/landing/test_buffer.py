@@ -304,3 +304,15 @@ def test_an_empty_folder_that_is_removed_meanwhile_is_made_again(tmp_path: Path)
     buffer.put("region=NW/b", b"x", ["one"])
 
     assert [batch.key for batch in buffer.pending("one")] == ["region=NW/b"]
+
+
+def test_the_batches_and_columns_of_a_renamed_stream_are_its_own(tmp_path: Path) -> None:
+    at = {"buffer": {"path": str(tmp_path / "buffer")}}
+    earlier = Buffer(tmp_path / "buffer" / "sales", DAY)
+    earlier.fix_schema(pa.schema([("total", pa.float64())]))
+    renamed = stream_of(tmp_path / "out", **at).model_copy(update={"previously": ("till", "sales")})
+    outputs = [output_name(str(tmp_path / "out"))]
+    earlier.put(KEY, b"x", outputs)
+    assert drain("orders", renamed).uploaded == 1
+    assert drain("orders", renamed).uploaded == 0
+    assert Buffer(tmp_path / "buffer" / "orders", DAY).schema() == pa.schema([("total", pa.float64())])

@@ -106,7 +106,7 @@ def registered_objects(
     if lake is None or not (lake.exists(stream.table) and lake.exists(MANIFEST.name(lake.config))):
         return {}
     paths = None if partitions is None else [partition.path for partition in partitions]
-    return known_objects(lake, stream.name, stream.table, paths)
+    return known_objects(lake, stream.names, stream.table, paths)
 
 
 def table_files(lake: LakeSession | None, stream: OpenStream) -> set[str]:

@@ -127,6 +127,7 @@ class Expected:
     """The known objects of a partition that a commit was prepared for."""
 
     objects: Mapping[str, KnownObject]  # by key
+    streams: tuple[str, ...]  # the names of the stream that has noted them
     keys: Collection[str] | None = None  # the objects that matter; all of the partition when None
 
 

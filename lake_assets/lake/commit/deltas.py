@@ -26,6 +26,7 @@ class Export:
 
     deltas: Deltas
     target_file_size: int  # bytes
+    streams: tuple[str, ...]  # the names of the stream, the present one first
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,7 +89,7 @@ class Exports:
         for change, delta in zip(self._changes, self.deltas, strict=True):
             if change.export is not None and change.export.deltas.latest and delta is not None and delta.files:
                 try:
-                    write_latest(self._session, change.row.stream, change.export)
+                    write_latest(self._session, change.export)
                 except LakeAssetsError as error:
                     _LOG.warning("%s of the deltas of %s was not written: %s", LATEST, change.row.stream, error)
                 return
@@ -129,7 +129,7 @@ class Exporter:
             )
         deleted = None if self._change.adds else self._before(base)
         if deleted is None:
-            refuse_earlier_exports(session, self._change.row.stream, table)
+            refuse_earlier_exports(session, self._export.streams, table)
         inserted = self._after(types)
         if deleted is None and inserted is None:
             return []
@@ -233,24 +233,24 @@ def _count(group: pa.Table, counts: dict[str, int]) -> None:
         counts[entry["values"]] += entry["counts"]
 
 
-def refuse_earlier_exports(session: LakeSession, stream: str, table: TableName) -> None:
+def refuse_earlier_exports(session: LakeSession, streams: tuple[str, ...], table: TableName) -> None:
     """Refuse to export to consumers that have rows of an earlier table, because no change has the end of these.
 
     The table was dropped or renamed after the stream exported changes.
     """
     created = named_since(session, table) if session.exists(table) else NEVER
-    wanted = Wanted(DELTAS, ["snapshot_id"], {"stream": [stream]})
+    wanted, of_streams = Wanted(DELTAS, ["snapshot_id"], {"stream": streams}), ", ".join(map(repr, streams))
     for (last,) in wanted_rows(session, wanted, "WHERE snapshot_id < ? ORDER BY snapshot_id DESC LIMIT 1", [created]):
         manifest = DELTAS.name(session.config)
         raise CatalogError(
-            f"the table {table} of snapshot {last} was dropped or renamed, so consumers of the deltas of {stream} "
+            f"the table {table} of snapshot {last} was dropped or renamed, so consumers of the deltas of {streams[0]} "
             "would keep its rows:",
-            f"run `DELETE FROM {manifest} WHERE stream = '{stream}' AND snapshot_id <= {last}` in a client "  # noqa: S608
+            f"run `DELETE FROM {manifest} WHERE stream IN ({of_streams}) AND snapshot_id <= {last}` in a client "  # noqa: S608
             f"of the lake, and let each consumer begin at snapshot {last + 1} with an empty copy.",
         )
 
 
-def write_latest(session: LakeSession, stream: str, export: Export) -> None:
+def write_latest(session: LakeSession, export: Export) -> None:
     """Write `_latest.json`: the newest files of the manifest, the oldest of them first.
 
     A reader sees the old list or the new one. It is written again if another commit has been made meanwhile, whose list
@@ -258,20 +258,20 @@ def write_latest(session: LakeSession, stream: str, export: Export) -> None:
     """
     written: bytes | None = None
     for _ in range(TRIES):
-        if (body := _latest(session, stream)) == written:
+        if (body := _latest(session, export.streams)) == written:
             return
         _put(export, body)
         written = body
     with session.commit_lock():
-        _put(export, _latest(session, stream))
+        _put(export, _latest(session, export.streams))
 
 
-def _latest(session: LakeSession, stream: str) -> bytes:
+def _latest(session: LakeSession, streams: tuple[str, ...]) -> bytes:
     names = [name for name in DELTAS.columns if name != "stream"]
-    wanted = Wanted(DELTAS, names, {"stream": [stream]})
+    wanted = Wanted(DELTAS, names, {"stream": streams})
     rows = wanted_rows(session, wanted, "ORDER BY snapshot_id DESC, uri DESC LIMIT ?", [LISTED])
     body: dict[str, Any] = {
-        "stream": stream,
+        "stream": streams[0],
         "snapshot_id": rows[0][names.index("snapshot_id")] if rows else None,
         "files": [dict(zip(names, row, strict=True)) for row in reversed(rows)],
     }

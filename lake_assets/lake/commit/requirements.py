@@ -57,9 +57,9 @@ def refuse_drift(session: LakeSession, changes: Sequence[Change], database: Cata
 def _refuse_drift(
     session: LakeSession, expecting: Sequence[tuple[Change, Expected]], database: CatalogDatabase | None
 ) -> None:
-    first, _ = expecting[0]
+    first, of_first = expecting[0]
     paths = [change.partition.path for change, _ in expecting]
-    known = partition_objects(session, first.row.stream, first.table, paths, database)
+    known = partition_objects(session, of_first.streams, first.table, paths, database)
     for change, expected in expecting:
         found = known.get(change.partition.path, {})
         if expected.keys is not None:

@@ -54,7 +54,7 @@ _KEY = "coalesce(key, max(key) OVER (PARTITION BY uri), uri) AS key"
 
 
 def known_objects(
-    session: LakeSession, stream: str, table: TableName, load_partitions: Sequence[str] | None = None
+    session: LakeSession, streams: tuple[str, ...], table: TableName, load_partitions: Sequence[str] | None = None
 ) -> dict[str, KnownObject]:
     """Return the objects of the newest commits of a stream, by key.
 
@@ -64,7 +64,7 @@ def known_objects(
 
     `load_partitions` are partitions in the path's form, if not all are to be read.
     """
-    among = _of_stream(stream, load_partitions)
+    among = _of_streams(streams, load_partitions)
     rows = _noted(
         session,
         among,
@@ -79,7 +79,7 @@ def known_objects(
 
 def partition_objects(
     session: LakeSession,
-    stream: str,
+    streams: tuple[str, ...],
     table: TableName,
     load_partitions: Sequence[str] | None,
     database: CatalogDatabase | None = None,
@@ -93,7 +93,7 @@ def partition_objects(
     They are read in the open transaction, or in one of its own when None. Raises NotDirectError if only DuckLake can
     read the rows, and that is outside of the given transaction.
     """
-    among = _of_stream(stream, load_partitions)
+    among = _of_streams(streams, load_partitions)
     rows = _noted(
         session,
         among,
@@ -138,7 +138,7 @@ def registered_objects(session: LakeSession, uris: Sequence[str]) -> dict[str, K
 
 def quarantined_objects(
     session: LakeSession,
-    stream: str,
+    streams: tuple[str, ...],
     table: TableName,
     load_partitions: Sequence[str] | None = None,
     *,
@@ -153,10 +153,10 @@ def quarantined_objects(
     if not (session.exists(LEDGER.name(session.config)) and session.exists(MANIFEST.name(session.config))):
         return {}
     if adds:
-        known = partition_objects(session, stream, table, load_partitions)
+        known = partition_objects(session, streams, table, load_partitions)
         reasons = {path: {o.key: o.reason for o in of_one.values() if o.reason} for path, of_one in known.items()}
         return {path: dict(sorted(of_one.items())) for path, of_one in sorted(reasons.items()) if of_one}
-    among = _of_stream(stream, load_partitions)
+    among = _of_streams(streams, load_partitions)
     rows = _noted(
         session,
         among,
@@ -173,7 +173,9 @@ def quarantined_objects(
     return result
 
 
-def objects_at(session: LakeSession, stream: str, root: str, rows: Sequence[LedgerRow], snapshot: int) -> Manifest:
+def objects_at(
+    session: LakeSession, streams: tuple[str, ...], root: str, rows: Sequence[LedgerRow], snapshot: int
+) -> Manifest:
     """Return the landed objects of which a partition's rows in a snapshot were made, and those left out, by URI."""
     before = [row for row in rows if row.snapshot_id is not None and row.snapshot_id <= snapshot]
     if not before or not session.exists(MANIFEST.name(session.config)):
@@ -181,7 +183,7 @@ def objects_at(session: LakeSession, stream: str, root: str, rows: Sequence[Ledg
     # A replacement and a restore note all objects of their rows; other commits note those that they add.
     first = max((row.snapshot for row in before if row.mode in ("replace", "restore")), default=0)
     runs = {row.run_id for row in before if row.snapshot >= first}
-    among = {"stream": [stream], "load_partition": [before[0].load_partition], "run_id": sorted(runs)}
+    among = {"stream": streams, "load_partition": [before[0].load_partition], "run_id": sorted(runs)}
     found = relation(session, Wanted(MANIFEST, (*MANIFEST.columns, ADDED), among))
     noted = query(
         session,
@@ -206,7 +208,7 @@ def objects_at(session: LakeSession, stream: str, root: str, rows: Sequence[Ledg
 
 def dead_letters(
     session: LakeSession,
-    stream: str,
+    streams: tuple[str, ...],
     table: TableName,
     load_partitions: Sequence[str] | None = None,
     *,
@@ -221,7 +223,7 @@ def dead_letters(
     letters = LETTERS.name(session.config)
     if not (session.exists(LEDGER.name(session.config)) and session.exists(letters)):
         return {}
-    among = _of_stream(stream, load_partitions)
+    among = _of_streams(streams, load_partitions)
     commits, noted = _commits(session, among), relation(session, Wanted(LETTERS, tuple(LETTERS.columns), among))
     at = _NEWEST if at is None else at
     rows = query(
@@ -244,9 +246,9 @@ def dead_letters(
 _NEWEST = 2**62  # a snapshot after all others
 
 
-def _of_stream(stream: str, load_partitions: Sequence[str] | None) -> dict[str, Sequence[str]]:
-    """Return the condition on rows of a stream, or of some partitions of it."""
-    return {"stream": [stream]} if load_partitions is None else {"stream": [stream], "load_partition": load_partitions}
+def _of_streams(streams: tuple[str, ...], load_partitions: Sequence[str] | None) -> dict[str, Sequence[str]]:
+    """Return the condition on rows of these streams, or of some partitions of them."""
+    return {"stream": streams} if load_partitions is None else {"stream": streams, "load_partition": load_partitions}
 
 
 def _commits(
@@ -275,7 +277,7 @@ def _noted(
     """
     commits = _commits(session, of_ledger, database)
     objects = relation(session, Wanted(MANIFEST, (*MANIFEST.columns, ADDED), of_manifest), database)
-    key, of_table = "run_id, stream, load_partition", "stream, destination_table, load_partition"
+    key, of_table = "run_id, stream, load_partition", "destination_table, load_partition"
     return query(
         session,
         f"WITH commits AS (FROM {commits}), runs AS (SELECT {key}, destination_table, max(snapshot_id) AS snapshot_id, "  # noqa: S608

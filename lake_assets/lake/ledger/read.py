@@ -87,7 +87,7 @@ def recorded_commits(session: LakeSession, table: TableName, partitions: Sequenc
 
 def read_ledger(
     session: LakeSession,
-    stream: str | None = None,
+    streams: tuple[str, ...] | None = None,
     load_partition: str | None = None,
     limit: int = 100,
     statuses: Sequence[Status] = STATUSES,
@@ -100,8 +100,8 @@ def read_ledger(
     A partition is in the path's form. Runs ended at `since` or later, and before `until`, both with a time zone.
     """
     among: dict[str, Sequence[str]] = {}
-    if stream is not None:
-        among["stream"] = [stream]
+    if streams is not None:
+        among["stream"] = streams
     if load_partition is not None:
         among["load_partition"] = [load_partition]
     if set(statuses) != set(STATUSES):
@@ -113,12 +113,14 @@ def read_ledger(
     return rows
 
 
-def rows_of_run(session: LakeSession, stream: str, run_id: str, since: dt.datetime | None = None) -> list[LedgerRow]:
+def rows_of_run(
+    session: LakeSession, streams: tuple[str, ...], run_id: str, since: dt.datetime | None = None
+) -> list[LedgerRow]:
     """Return the rows of a run, the oldest first.
 
     Files of rows from before `since`, when the run began, with a time zone, are not read.
     """
-    wanted = Wanted(LEDGER, _ALL, {"run_id": [run_id], "stream": [stream]}, since=since)
+    wanted = Wanted(LEDGER, _ALL, {"run_id": [run_id], "stream": streams}, since=since)
     return _rows(session, wanted, "ORDER BY coalesce(finished_at, started_at), snapshot_id")
 
 
@@ -159,13 +161,22 @@ def streams_after(session: LakeSession, snapshot: int) -> tuple[set[str], int]:
     return {stream for (stream,) in wanted_rows(session, wanted)}, newest
 
 
-def newest_commits(session: LakeSession, stream: str, table: TableName, after: int | None = None) -> list[LedgerRow]:
+def filled_tables(session: LakeSession) -> list[LedgerRow]:
+    """Return the newest commit of each stream to each table, the oldest first; of the row, what these are."""
+    wanted = Wanted(LEDGER, ("stream", "destination_table", "snapshot_id", "finished_at"), {"status": ["committed"]})
+    newest = "QUALIFY row_number() OVER (PARTITION BY stream, destination_table ORDER BY snapshot_id DESC) = 1"
+    return _rows(session, wanted, f"{newest} ORDER BY snapshot_id")
+
+
+def newest_commits(
+    session: LakeSession, streams: tuple[str, ...], table: TableName, after: int | None = None
+) -> list[LedgerRow]:
     """Return the newest commit of each partition that changed its rows; the oldest first.
 
     Of commits of snapshots later than `after` only; all when None. If the table was dropped and recreated, its earlier
     commits are ignored.
     """
-    among = {"stream": [stream], "destination_table": [str(table)], "status": ["committed"]}
+    among = {"stream": streams, "destination_table": [str(table)], "status": ["committed"]}
     tail = f"WHERE mode NOT IN ('{COMPACT}', '{RELEASE}') AND snapshot_id >= ? {_NEWEST_COMMIT} ORDER BY snapshot_id"
     return _rows(session, Wanted(LEDGER, _ALL, among, after=after), tail, [named_since(session, table)])
 
@@ -272,9 +283,9 @@ class Pace:
         return self.fixed + partitions * self.each * larger
 
 
-def pace(session: LakeSession, stream: str, mode: str) -> Pace | None:
+def pace(session: LakeSession, streams: tuple[str, ...], mode: str) -> Pace | None:
     """Return the pace of a stream's last runs of a mode; None if none has committed, or an earlier version did."""
-    wanted = Wanted(LEDGER, _ALL, {"stream": [stream], "status": ["committed"]}, newest=PACE_ROWS)
+    wanted = Wanted(LEDGER, _ALL, {"stream": streams, "status": ["committed"]}, newest=PACE_ROWS)
     rows = _rows(session, wanted, _NEWEST_FIRST, [PACE_ROWS])
     by_run: dict[str, list[LedgerRow]] = {}
     for row in rows:

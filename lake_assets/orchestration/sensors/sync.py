@@ -146,7 +146,7 @@ def _sync(
     stream = specs.stream
     with nullcontext() if dry_run else sync_lock(instance, retry_seconds):
         with stream.lake.open_if_exists() as session:
-            commits = newest_commits(session, stream.name, stream.table, after) if session is not None else []
+            commits = newest_commits(session, stream.names, stream.table, after) if session is not None else []
         rows = stream.config.by_partition({row.load_partition: row for row in commits})
         # In this order: a run that ends after the ledger was read has reported its commits by then.
         running = unfinished_runs(instance)
@@ -260,7 +260,7 @@ def _tick(streams: Sequence[StreamSpecs], instance: dg.DagsterInstance, cursor: 
             after, (committed, newest) = 0, streams_after(session, 0)
     runs = {run: before for run, before in runs.items() if run in running}
     reported, is_whole, check_until = 0, True, time.monotonic() + CHECK_SECONDS
-    for specs in (specs for specs in streams if specs.stream.name in committed):
+    for specs in (specs for specs in streams if not committed.isdisjoint(specs.stream.names)):
         most = REPORTED - reported
         synced, left = _sync(
             specs, instance, after=after, most=most, retry_seconds=RETRY_SECONDS, check_until=check_until

@@ -140,11 +140,11 @@ def looks(world: World, size: int) -> Mapping[str, Callable[[LakeSession], bool]
 
     def in_a_commit(lake: LakeSession) -> bool:
         with catalog_transaction(lake) as database:
-            found = partition_objects(lake, "sales", TABLE, [path(0)], database)
+            found = partition_objects(lake, ("sales",), TABLE, [path(0)], database)
         return {name: len(objects) for name, objects in found.items()} == {path(0): EACH}
 
     def of_partitions(lake: LakeSession) -> bool:
-        found = partition_objects(lake, "sales", TABLE, [path(0), path(1)])
+        found = partition_objects(lake, ("sales",), TABLE, [path(0), path(1)])
         return {name: len(objects) for name, objects in found.items()} == {path(0): EACH, path(1): EACH}
 
     return {
@@ -156,9 +156,9 @@ def looks(world: World, size: int) -> Mapping[str, Callable[[LakeSession], bool]
         "since": lambda lake: len(read_ledger(lake, since=newest - dt.timedelta(seconds=4))) == 5,
         "before": lambda lake: read_ledger(lake, until=START) == [],
         "of a run": lambda lake: (
-            len(rows_of_run(lake, "sales", f"run-{(size - 1) // 10}", newest - dt.timedelta(minutes=10))) == 10
+            len(rows_of_run(lake, ("sales",), f"run-{(size - 1) // 10}", newest - dt.timedelta(minutes=10))) == 10
         ),
-        "objects": lambda lake: len(known_objects(lake, "sales", TABLE, [path(0)])) == EACH,
+        "objects": lambda lake: len(known_objects(lake, ("sales",), TABLE, [path(0)])) == EACH,
         "of partitions": of_partitions,
         "in a commit": in_a_commit,
         "registered": lambda lake: registered_objects(lake, wanted).keys() == {uri(0, size)},

@@ -76,7 +76,7 @@ def test_the_newest_note_of_an_object_counts(world: World, where: str, monkeypat
             if where == "older" and number in (2, 4):
                 flush_as_before(lake)
         if where == "older":
-            assert known_objects(lake, "sales", TABLE, [PATHS[0]])["c"].etag == "c2"
+            assert known_objects(lake, ("sales",), TABLE, [PATHS[0]])["c"].etag == "c2"
         flush.flush_ledger(lake)
         if where in ("older", "merged"):
             ((file,),) = lake.rows("SELECT data_file FROM ducklake_list_files(?, 'ingest_files')", [lake.alias])
@@ -86,11 +86,11 @@ def test_the_newest_note_of_an_object_counts(world: World, where: str, monkeypat
             monkeypatch.setattr(ledger_relation, "MOST", 0)
         expected = {"a": "a2", "b": "", "c": "c2", "d": "d1", "x": "x2"}
         for paths in (None, list(PATHS)):
-            found = known_objects(lake, "sales", TABLE, paths)
+            found = known_objects(lake, ("sales",), TABLE, paths)
             assert {uri: known.etag for uri, known in found.items()} == expected
             assert found["b"].has_ended
-        assert known_objects(lake, "sales", TABLE, [PATHS[1]]).keys() == {"x"}
-        assert known_objects(lake, "other", TABLE) == {}
+        assert known_objects(lake, ("sales",), TABLE, [PATHS[1]]).keys() == {"x"}
+        assert known_objects(lake, ("other",), TABLE) == {}
         registered = registered_objects(lake, ["a", "b", "c", "d", "x", "z"])
         assert {uri: known.etag for uri, known in registered.items()} == {
             uri: etag for uri, etag in expected.items() if uri != "x"

@@ -78,7 +78,7 @@ def test_an_estimate_is_by_the_last_runs(
         record_run(local_world, number, partitions, took, each)
 
     with local_world.stream.lake.open() as lake:
-        found = pace(lake, "sales", "replace")
+        found = pace(lake, ("sales",), "replace")
 
     assert found is not None
     assert {number: found.seconds(number, 0) for number in estimates} == pytest.approx(estimates)
@@ -165,9 +165,9 @@ def test_rows_are_selected(world: World, where: str, monkeypatch: pytest.MonkeyP
     known = {row.load_partition for row in rows}
     with world.stream.lake.open(read_only=True) as lake:
         assert read_ledger(lake) == rows
-        assert read_ledger(lake, "other") == []
+        assert read_ledger(lake, ("other",)) == []
         for limit in range(1, len(rows)):
-            assert read_ledger(lake, "sales", limit=limit) == rows[:limit]
+            assert read_ledger(lake, ("sales",), limit=limit) == rows[:limit]
         of_nw = [row for row in rows if row.load_partition == nw]
         assert read_ledger(lake, load_partition=nw) == of_nw
         assert read_ledger(lake, load_partition=nw, limit=1) == of_nw[:1]
@@ -188,9 +188,9 @@ def test_rows_are_selected(world: World, where: str, monkeypatch: pytest.MonkeyP
         assert {sw, lost} <= known
         run = rows[0]
         assert run.finished_at is not None
-        assert rows_of_run(lake, "sales", run.run_id, run.started_at) == [run]
-        assert rows_of_run(lake, "sales", run.run_id, run.finished_at + dt.timedelta(hours=1)) == []
-        assert rows_of_run(lake, "other", run.run_id) == []
+        assert rows_of_run(lake, ("sales",), run.run_id, run.started_at) == [run]
+        assert rows_of_run(lake, ("sales",), run.run_id, run.finished_at + dt.timedelta(hours=1)) == []
+        assert rows_of_run(lake, ("other",), run.run_id) == []
     assert_newest(world, monkeypatch)
 
 
