@@ -121,8 +121,8 @@ def _run(
     """Do what the launchpad says; returns the result of a restore. On an error nothing was changed."""
     options = IngestOptions(run_id=context.run_id, requested_by=requester(context.run.tags))
     if config.release:
-        if config.snapshot or config.hold:
-            raise LakeAssetsError("release ends a hold:", "launch it without snapshot and hold.")
+        if config.snapshot or config.hold or config.dry_run:
+            raise LakeAssetsError("release ends a hold:", "launch it without snapshot, hold and dry_run.")
         release(stream, partition, options)
         return None
     return restore(stream, partition, config.snapshot, hold=config.hold, dry_run=config.dry_run, options=options)

@@ -112,7 +112,7 @@ def page(sections: Sequence[Section], title: str, made: dt.datetime) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"time": _time, "count": count}
+    environment.filters |= {"time": _time, "count": count, "number": lambda n: "" if n is None else f"{n:,}"}
     return environment.get_template("page.html.j2").render(
         title=title,
         made=made,

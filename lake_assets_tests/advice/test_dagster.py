@@ -109,7 +109,7 @@ def a_hold_is_released_without_a_snapshot(local_world: World) -> Steps:
     first = ingested(local_world, 1)
     ingested(local_world, 2)
     restored(local_world, snapshot=first, hold=True)
-    yield partial(restored, local_world, release=True, snapshot=first), "launch it without snapshot and hold"
+    yield partial(restored, local_world, release=True, snapshot=first), "launch it without snapshot, hold and dry_run"
     restored(local_world, release=True)
     local_world.ingest(NW)
     assert local_world.totals() == [2]

@@ -72,6 +72,8 @@ def test_a_hold_is_released(local_world: World) -> None:
     ingested(local_world, 3)
     run(local_world, snapshot=first, hold=True)
 
+    assert "without snapshot, hold and dry_run" in failure_of(run(local_world, release=True, dry_run=True))
+    assert local_world.ledger(NW)[0].hold == "held"
     result = run(local_world, release=True)
 
     assert local_world.ledger(NW)[0].hold == "released"
