@@ -116,8 +116,6 @@ def materialization_metadata(
         metadata["dagster/column_schema"] = dg.MetadataValue.table_schema(schema)
         if landing is not None:
             metadata["dagster/column_lineage"] = dg.MetadataValue.column_lineage(_lineage(view, landing))
-    if row.is_held:
-        metadata["held"] = dg.MetadataValue.md(_held(row))
     if (command := _undo_command(row)) is not None:
         metadata["undo"] = dg.MetadataValue.md(command)
     return metadata | _plotted(row)
@@ -139,7 +137,9 @@ def elsewhere_metadata(row: LedgerRow) -> Metadata:
 def _figures(row: LedgerRow, rows: int | None, taken: str, exported: Mapping[str, int] | None = None) -> Metadata:
     """Return what a person reads first; figures of what seldom happens only where it has happened."""
     numbers = {"rows": rows, "rows_before": row.rows_before, "source_objects": row.source_files}
-    metadata: Metadata = {"status": dg.MetadataValue.text(status_text(row))} | integers(numbers)
+    metadata: Metadata = {"status": dg.MetadataValue.text(status_text(row))}
+    metadata |= {"held": dg.MetadataValue.md(_held(row))} if row.is_held else {}
+    metadata |= integers(numbers)
     if row.source_bytes is not None:
         metadata["source_size"] = dg.MetadataValue.text(size(row.source_bytes))
     metadata |= integers({"files": row.files_written})
