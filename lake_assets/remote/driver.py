@@ -8,7 +8,15 @@ from dataclasses import replace
 from functools import partial
 from types import FrameType
 
-from dagster_pipes import PipesContext
+from dagster_pipes import (
+    PipesContext,
+    PipesDefaultContextLoader,
+    PipesDefaultMessageWriter,
+    PipesEnvVarParamsLoader,
+    PipesS3ContextLoader,
+    PipesS3MessageWriter,
+    open_dagster_pipes,
+)
 
 from lake_assets.config.load import load_config
 from lake_assets.config.models import LakeConfig
@@ -20,7 +28,6 @@ from lake_assets.ingest.run import passing_on_interrupts
 from lake_assets.ingest.view import Viewer
 from lake_assets.layout.partition import Partition
 from lake_assets.remote.cancellation import announce
-from lake_assets.remote.channels import open_pipes
 from lake_assets.remote.messages import OBJECTS, End, message_of
 from lake_assets.remote.request import Request
 from lake_assets.spark.session import Sessions, own_session, submitted_session
@@ -29,6 +36,7 @@ from lake_assets.streams.stream import open_streams
 _SIGNALLED = 128  # an exit code is this plus the number of the signal
 _LOG_CHARACTERS = 8_000  # of a record in the launcher's log
 _WITHIN = frozenset({"task", "step", "retry"})  # events of a run
+_WRITE_SECONDS = 1.0  # between two objects with messages
 
 
 class _Stop:
@@ -68,7 +76,7 @@ def main() -> int:
     """
     stop = _Stop()
     announce()
-    with open_pipes() as pipes, _logs(pipes):
+    with _open_pipes() as pipes, _logs(pipes):
         report, end = _Reporter(pipes), End()
         try:
             with listening(partial(_pass_on, report)):
@@ -80,6 +88,21 @@ def main() -> int:
             end = End(is_cancelled=True)
         report(end)
     return _SIGNALLED + (stop.number or signal.SIGINT) if end.is_cancelled else 0
+
+
+def _open_pipes() -> PipesContext:
+    """Take the request, and open the way for messages: files, or a bucket, as the launcher's parameters say."""
+    loader = PipesEnvVarParamsLoader()  # type: ignore[no-untyped-call]
+    if "bucket" not in loader.load_context_params():
+        return open_dagster_pipes(
+            context_loader=PipesDefaultContextLoader(), message_writer=PipesDefaultMessageWriter()
+        )
+    from lake_assets.remote.bucket import client  # noqa: PLC0415 - imports boto3, and only some launchers use it
+
+    s3 = client("s3")
+    return open_dagster_pipes(
+        context_loader=PipesS3ContextLoader(s3), message_writer=PipesS3MessageWriter(s3, interval=_WRITE_SECONDS)
+    )
 
 
 class _Reporter:
