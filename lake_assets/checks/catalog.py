@@ -1,7 +1,4 @@
-"""Checks of the catalog against the ledger and against the files in the storage.
-
-Every check raises LakeAssetsError if the lake or its storage cannot be read.
-"""
+"""Checks of the catalog against the ledger and against the files in the storage."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet

@@ -1,7 +1,4 @@
-"""Checks of the landing zone against the ledger, and of what runs have left out: bad objects and rows.
-
-Every check raises LakeAssetsError if the landing zone or the lake cannot be read.
-"""
+"""Checks of the landing zone against the ledger, and of what runs have left out: bad objects and rows."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence

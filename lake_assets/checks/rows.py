@@ -1,7 +1,4 @@
-"""Checks of a table's rows.
-
-Every check raises LakeAssetsError if the landing zone or the lake cannot be read.
-"""
+"""Checks of a table's rows."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -65,10 +62,10 @@ class _Rows:
     expected: int | None  # None: unknown
     kept: int | None  # the snapshot of the last commit, if a hold or restore keeps its rows there; else None
 
-    def wrong(self, partition: Partition) -> str:
+    def __str__(self) -> str:
         """Return how many they are and should be."""
         of_snapshot = "" if self.kept is None else f", as in snapshot {self.kept}"
-        return f"{partition}: {count(self.counted, 'row')} instead of {self.expected or 0:,}{of_snapshot}"
+        return f"{count(self.counted, 'row')} instead of {self.expected or 0:,}{of_snapshot}"
 
 
 # A registered file is not registered again, and a repair refuses a file from which rows were deleted.
@@ -80,28 +77,27 @@ _ADVICE: Mapping[str, str] = {
 
 
 def _of_counts(stream: OpenStream, counts: Mapping[Partition, _Rows]) -> CheckResult:
-    compared = {p: rows for p, rows in counts.items() if rows.expected is not None}
-    kept = sum(rows.kept is not None for rows in compared.values())
-    wrong = {p: rows for p, rows in compared.items() if rows.counted != rows.expected}
     source = "the ledger" if _is_by_ledger(stream) else "the landed objects"
-    others, unknown = len(compared) - kept, len(counts) - len(compared)
-    right, advice = list[str](), list[str]()
-    if others or not (kept or unknown):
-        right.append(f"The row counts of {count(others, 'partition')} match {source}.")
-    if kept:
-        right.append(f"The row counts of {count(kept, 'held or restored partition')} match the ledger.")
-    if unknown:
-        are = "is" if unknown == 1 else "are"
-        right.append(f"{count(unknown, 'partition')} {are} not compared: the landed objects have changed since.")
-    if any(rows.kept is None for rows in wrong.values()):
-        advice.append(f"The rows differ from {source}. {_ADVICE[stream.config.mode]}.")
-    if any(rows.kept is not None for rows in wrong.values()):
-        advice.append("Rows that were held or restored have changed. Restore them from the snapshot that is named.")
+    compared = {p: rows for p, rows in counts.items() if rows.expected is not None}
+    wrong = {p: rows for p, rows in compared.items() if rows.counted != rows.expected}
+    kept, unknown = sum(rows.kept is not None for rows in compared.values()), len(counts) - len(compared)
+    changed = f"{'is' if unknown == 1 else 'are'} not compared: the landed objects have changed since."
+    right = {
+        f"The row counts of {count(len(compared) - kept, 'partition')} match {source}.": len(compared) > kept,
+        f"The row counts of {count(kept, 'held or restored partition')} match the ledger.": kept,
+        f"{count(unknown, 'partition')} {changed}": unknown,
+        "There is no partition to compare.": not counts,
+    }
+    kept_rows = "Rows that were held or restored have changed. Restore them from the snapshot that is named."
+    advice = {
+        f"The rows differ from {source}. {_ADVICE[stream.config.mode]}.": any(r.kept is None for r in wrong.values()),
+        kept_rows: any(rows.kept is not None for rows in wrong.values()),
+    }
     return CheckResult.of_findings(
         "row_counts",
-        [rows.wrong(partition) for partition, rows in wrong.items()],
-        failure=" ".join(advice),
-        success=" ".join(right),
+        [f"{partition}: {rows}" for partition, rows in wrong.items()],
+        failure=" ".join(text for text, is_so in advice.items() if is_so),
+        success=" ".join(text for text, is_so in right.items() if is_so),
         numbers={"partitions": len(compared), "wrong": len(wrong), "changed_since": unknown},
     )
 

@@ -1,7 +1,4 @@
-"""Checks of the user: queries that return the rows that are wrong.
-
-Every check raises CatalogError if its query fails.
-"""
+"""Checks of the user: queries that return the rows that are wrong."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence

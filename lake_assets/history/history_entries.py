@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from lake_assets.documented import Documented
-from lake_assets.errors import CatalogError
+from lake_assets.history.past_snapshot import require_table
 from lake_assets.lake.catalog.database import NotDirectError, catalog_reading
 from lake_assets.lake.catalog.past import PastPartition, changed_partitions, partition_of, past_table
 from lake_assets.lake.catalog.snapshots import Snapshot, first_kept, snapshots, snapshots_of_table
@@ -56,10 +56,7 @@ def history(
     expire. In a lake that MotherDuck manages, only commits of runs are known.
     """
     with stream.lake.open(read_only=True) as session:
-        if not session.exists(stream.table):
-            raise CatalogError(
-                f"the lake has no table {stream.table} yet:", f"ingest a partition of {stream.name} first."
-            )
+        require_table(session, stream)
         since = named_since(session, stream.table)
         title = f"history {stream.name}"
         if partitions is None:

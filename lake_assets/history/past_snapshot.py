@@ -24,10 +24,15 @@ class PastState:
     was_there: bool  # a snapshot up to this one had rows of the partition
 
 
-def require_snapshot(session: LakeSession, stream: OpenStream, number: int) -> None:
-    """Refuse a snapshot that does not exist, or in which the stream's table did not exist."""
+def require_table(session: LakeSession, stream: OpenStream) -> None:
+    """Refuse a stream without a table."""
     if not session.exists(stream.table):
         raise CatalogError(f"the lake has no table {stream.table} yet:", f"ingest a partition of {stream.name} first.")
+
+
+def require_snapshot(session: LakeSession, stream: OpenStream, number: int) -> None:
+    """Refuse a snapshot that does not exist, or in which the stream's table did not exist."""
+    require_table(session, stream)
     oldest, newest, exists = _span(session, number)
     listed = f"`lake-assets history {stream.name}` lists the snapshots that can be read."
     if number > newest:
