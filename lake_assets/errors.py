@@ -243,10 +243,6 @@ class DriverLostError(LauncherError):
     """The driver of a run ended before its partitions did; a retry may succeed."""
 
 
-class SyncUnderWayError(LakeAssetsError):
-    """Another process reports commits to Dagster; a retry may succeed."""
-
-
 class MissingExtraError(LakeAssetsError):
     """A package of an extra of lake-assets is not installed."""
 

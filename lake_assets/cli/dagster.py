@@ -105,9 +105,7 @@ def _instance(config: "LakeConfig") -> "dg.DagsterInstance":
     home = _home(config)
     try:
         if not os.environ.get(_HOME) and (home / DAGSTER_SETTINGS).exists():
-            from lake_assets.orchestration.dagster_private import instance_in
-
-            return instance_in(home)
+            os.environ[_HOME] = os.fspath(home)
         return dg.DagsterInstance.get()
     except dg.DagsterError as error:
         raise ConfigError(

@@ -11,8 +11,7 @@ from lake_assets.errors import ConfigError
 from lake_assets.orchestration.assets.landing_asset import automation_sensor, landing_asset, observe_schedule
 from lake_assets.orchestration.assets.report_assets import ledger_asset, report_asset, report_sensor
 from lake_assets.orchestration.assets.stream_asset import stream_asset
-from lake_assets.orchestration.checks.evaluations import step_of_checks
-from lake_assets.orchestration.checks.stream_checks import stream_checks
+from lake_assets.orchestration.checks.stream_checks import step_of_checks, stream_checks
 from lake_assets.orchestration.dagster_private import OWN_JOB, step_of
 from lake_assets.orchestration.ingest_job import ingest_job
 from lake_assets.orchestration.maintenance_jobs import audits, maintenance
@@ -20,7 +19,6 @@ from lake_assets.orchestration.partition_keys import keys_of
 from lake_assets.orchestration.resources import PYSPARK, pyspark_resource
 from lake_assets.orchestration.restore_job import restore_job
 from lake_assets.orchestration.sensors.alert_sensors import alert_sensors
-from lake_assets.orchestration.sensors.ended_runs import ended_runs_sensor
 from lake_assets.orchestration.sensors.lost_runs import lost_runs_sensor
 from lake_assets.orchestration.sensors.stream_sensor import stream_sensor
 from lake_assets.orchestration.sensors.sync import sync_sensor
@@ -63,14 +61,13 @@ def build_definitions(
         for lake, of_lake in (by_lake.items() if config.orchestration.ledger_asset else ())
     }
     _check_names(config, specs, ledgers)
-    sensors = [ended_runs_sensor(lake, of_lake) for lake, of_lake in by_lake.items()]
-    sensors += [sync_sensor(lake, of_lake) for lake, of_lake in by_lake.items()]
+    sensors = [sync_sensor(lake, of_lake) for lake, of_lake in by_lake.items()]
     sensors += [lost_runs_sensor(lake, specs) for lake in list(by_lake)[:1]]
     transforms = any(each.stream.config.transform is not None for each in specs)
     shared = dg.Definitions(
         assets=[ledger_asset(by_lake[lake], spec) for lake, spec in ledgers.items()],
         sensors=[
-            *(sensor for sensor in sensors if sensor is not None),
+            *sensors,
             *alert_sensors(config.alerts, [each.stream for each in specs]),
         ],
         resources={PYSPARK: pyspark or pyspark_resource(config.spark, transforms=transforms)},
@@ -141,6 +138,7 @@ def _names(
         yield f"maintain_{name}", f"the maintenance of lakes.{name}"
         yield f"maintain_{name}_lake", f"the maintenance's step of lakes.{name}"
         yield f"audit_{name}", f"the audit of lakes.{name}"
+        yield f"audit_{name}_lake", f"the audit's step of lakes.{name}"
     for each in specs:
         name, stream = each.stream.name, each.stream.config
         yield step_of(each.table.key), f"streams.{name}"

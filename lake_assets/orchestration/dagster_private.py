@@ -3,51 +3,32 @@
 `orchestration/test_dagster_private.py` keeps such modules and attributes out of the other files.
 """
 
-import logging
-import os
-from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import dagster as dg
-import sqlalchemy
 from dagster._core.asset_graph_view.asset_graph_view import AssetGraphView
 from dagster._core.definitions.asset_checks.asset_check_evaluation import (
     AssetCheckEvaluationTargetMaterializationData as Target,
 )
 from dagster._core.definitions.assets.graph.asset_graph_subset import AssetGraphSubset
-from dagster._core.definitions.data_version import DATA_VERSION_TAG
 from dagster._core.definitions.source_asset import SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION
 from dagster._core.definitions.temporal_context import TemporalContext
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition as AssetJob
 from dagster._core.errors import DagsterUserCodeProcessError
 from dagster._core.event_api import PartitionKeyFilter
-from dagster._core.events import AssetMaterializationPlannedData, StepMaterializationData
+from dagster._core.events import AssetMaterializationPlannedData
 from dagster._core.execution.backfill import BulkActionStatus
 from dagster._core.instance.utils import RUNLESS_JOB_NAME, RUNLESS_RUN_ID
-from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecord, AssetCheckPartitionInfo
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus as Status
 from dagster._core.storage.dagster_run import NOT_FINISHED_STATUSES
-from dagster._core.storage.event_log import SqlEventLogStorage
-from dagster._core.storage.event_log.schema import AssetCheckExecutionsTable, SqlEventLogStorageTable
-from dagster._core.storage.event_log.sqlite.sqlite_event_log import SqliteEventLogStorage
 from dagster._core.storage.runs import SqlRunStorage
 from dagster._core.storage.runs.schema import KeyValueStoreTable
 from dagster._core.storage.tags import GRPC_INFO_TAG
-from dagster_pyspark import LazyPySparkResource
 from dagster_shared.error import SerializableErrorInfo
-from dagster_shared.record import replace
-from dagster_spark.utils import flatten_dict
 
-__all__ = ["DATA_VERSION_TAG", "AssetJob", "Target"]
-
-PARTITION = "dagster/partition"
-RANGE_START = "dagster/asset_partition_range_start"
-RANGE_END = "dagster/asset_partition_range_end"
-"""Tags of a run: its partition, and the first and last key of its range."""
+__all__ = ["AssetJob", "Target"]
 
 BACKFILL = "dagster/backfill"  # a tag of a run: the backfill that requested it
 
@@ -59,12 +40,9 @@ StepContext = dg.AssetExecutionContext | dg.OpExecutionContext
 OUTPUT_WITHOUT_EVENT: Mapping[str, bool] = {SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION: True}
 """Metadata of a step's output with which Dagster makes no materialization of it; Dagster sets it for observations."""
 
-Begin = Callable[[], AbstractContextManager[sqlalchemy.Connection]]
-"""Begins a transaction of a database of Dagster."""
-
 _UNDER_WAY = (dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED)
+_STEP_FAILURE = dg.DagsterEventType.STEP_FAILURE
 _EVENTS = 500  # in one query: SQLite has a limit of parameters
-_PLANS = 100  # newest plans of one check and partition, that are searched for one of a run under way
 
 
 # Texts in Dagster's database
@@ -103,47 +81,22 @@ def user_text(asset: dg.AssetKey) -> str:
     return asset.to_user_string()
 
 
+# Checks
+
+
 def output_of(check: dg.AssetCheckSpec) -> str:
     """Return the name of a check's output in its step."""
     return check.get_python_identifier()
 
 
-def instance_in(folder: Path) -> dg.DagsterInstance:
-    """Return the instance of the dagster.yaml in this folder, as `DagsterInstance.get` does with $DAGSTER_HOME.
-
-    Raises DagsterError if the file is not valid.
-    """
-    return dg.DagsterInstance.from_config(os.fspath(folder))
+def checks_in_run(context: StepContext, asset: dg.AssetKey) -> set[str]:
+    """Return the names of an asset's checks that belong to a run, which has planned them."""
+    return {key.name for key in context.job_def.asset_layer.asset_graph.asset_check_keys if key.asset_key == asset}
 
 
-def spark_settings(pyspark: LazyPySparkResource) -> dict[str, str]:
-    """Return the settings of a Spark resource by their full names, such as `spark.sql.session.timeZone`."""
-    return dict(flatten_dict(pyspark.spark_config))  # type: ignore[no-untyped-call]
-
-
-# The run that is under way
-
-
-def keys_of_run(context: dg.AssetCheckExecutionContext) -> Sequence[str] | None:
-    """Return the partition keys that a run of checks was launched for; None if it was launched without partitions."""
-    of_partitions = any(tag == RANGE_START or tag.startswith(PARTITION) for tag in context.run.tags)
-    return context.op_execution_context.partition_keys if of_partitions else None
-
-
-def selected_checks(context: dg.AssetCheckExecutionContext) -> set[str]:
-    """Return the names of the checks that the step makes."""
-    return {key.name for key in context.op_execution_context.selected_asset_check_keys}
-
-
-def is_refresh(context: dg.AssetCheckExecutionContext) -> bool:
-    """Return whether the run of the checks also materializes assets."""
+def is_refresh(context: StepContext) -> bool:
+    """Return whether a run also materializes assets."""
     return bool(context.job_def.asset_layer.asset_graph.materializable_asset_keys)
-
-
-def checks_in_run(context: dg.AssetExecutionContext) -> set[str]:
-    """Return the names of the asset's checks that belong to the asset's run."""
-    checks = context.job_def.asset_layer.asset_graph.asset_check_keys
-    return {key.name for key in checks if key.asset_key == context.asset_key}
 
 
 # Runs
@@ -188,13 +141,9 @@ def _pid(entry: dg.EventLogEntry) -> int | None:
     return int(pid.text) if isinstance(pid, dg.TextMetadataValue) and pid.text else None
 
 
-def fail_run(instance: dg.DagsterInstance, run_id: str, why: str) -> bool:
-    """Mark a run as failed, which Dagster then retries by its `run_retries`; False if it has ended meanwhile."""
-    run = instance.get_run_by_id(run_id)
-    if run is None or run.is_finished:
-        return False
+def fail_run(instance: dg.DagsterInstance, run: dg.DagsterRun, why: str) -> None:
+    """Mark a run as failed, which Dagster then retries by its `run_retries`."""
     instance.report_run_failed(run, why)
-    return True
 
 
 def tag_run(instance: dg.DagsterInstance, run_id: str, tag: str) -> None:
@@ -210,10 +159,7 @@ def cancel_run(instance: dg.DagsterInstance, run: dg.DagsterRun, why: str, asset
 
 def has_failed_step(instance: dg.DagsterInstance, run: dg.DagsterRun, step: str) -> bool:
     """Return whether this step of a run failed by an error of its own."""
-    if run.status != dg.DagsterRunStatus.FAILURE:
-        return False
-    failures = instance.all_logs(run.run_id, of_type=dg.DagsterEventType.STEP_FAILURE)
-    return any(entry.step_key == step for entry in failures)
+    return any(entry.step_key == step for entry in instance.all_logs(run.run_id, of_type=_STEP_FAILURE))
 
 
 # Results of checks
@@ -221,24 +167,13 @@ def has_failed_step(instance: dg.DagsterInstance, run: dg.DagsterRun, step: str)
 
 def newest_result(
     instance: dg.DagsterInstance, check: dg.AssetCheckKey, partition: str | None
-) -> tuple[str, dg.AssetCheckEvaluation] | None:
-    """Return the newest result of a check for a partition, or for the whole table if None, and the id of its run."""
-    records = _history(instance, check, 1, {Status.SUCCEEDED, Status.FAILED}, PartitionKeyFilter(key=partition))
-    if not records or records[0].evaluation is None:
-        return None
-    return records[0].run_id, records[0].evaluation
-
-
-def has_result(instance: dg.DagsterInstance, check: dg.AssetCheckKey) -> bool:
-    """Return whether a check was ever made, for any partition or for the whole table."""
-    return bool(_history(instance, check, 1, {Status.SUCCEEDED, Status.FAILED}, None))
-
-
-def runs_with_plan(instance: dg.DagsterInstance, check: dg.AssetCheckKey, partition: str | None) -> set[str]:
-    """Return the ids of the runs that have planned a check and not made it."""
-    # Dagster plans a check of the whole table for partitions where the run has one dimension.
-    key_filter = None if partition is None else PartitionKeyFilter(key=partition)
-    return {record.run_id for record in _history(instance, check, _PLANS, {Status.PLANNED}, key_filter)}
+) -> dg.AssetCheckEvaluation | None:
+    """Return the newest result of a check for a partition, or for the whole table if None."""
+    of_partition = PartitionKeyFilter(key=partition)
+    newest = instance.event_log_storage.get_asset_check_execution_history(
+        check, 1, status={Status.SUCCEEDED, Status.FAILED}, partition_filter=of_partition
+    )
+    return newest[0].evaluation if newest else None
 
 
 def failing_partitions(instance: dg.DagsterInstance, check: dg.AssetCheckKey, *, of_newest: bool) -> list[str]:
@@ -247,117 +182,14 @@ def failing_partitions(instance: dg.DagsterInstance, check: dg.AssetCheckKey, *,
     With `of_newest` failures from before the partition's newest materialization, which Dagster does not show, are left
     out.
     """
+    infos = instance.event_log_storage.get_asset_check_partition_info([check])
     return [
-        key
-        for key, info in _newest_by_key(instance, check)
-        if info.latest_execution_status == Status.FAILED and (info.is_current or not of_newest)
+        info.partition_key
+        for info in infos
+        if info.partition_key is not None
+        and info.latest_execution_status == Status.FAILED
+        and (info.is_current or not of_newest)
     ]
-
-
-def partitions_without_result(instance: dg.DagsterInstance, check: dg.AssetCheckKey, run_id: str) -> list[str]:
-    """Return the keys of the partitions for which this run has planned a check, as the newest run, and not made it."""
-    return [
-        key
-        for key, info in _newest_by_key(instance, check)
-        if info.latest_execution_status == Status.PLANNED and info.latest_planned_run_id == run_id
-    ]
-
-
-def checked_partitions(instance: dg.DagsterInstance, check: dg.AssetCheckKey) -> Iterator[str]:
-    """Yield the keys of the partitions for which a check was planned or made."""
-    return (key for key, _ in _newest_by_key(instance, check))
-
-
-def _newest_by_key(
-    instance: dg.DagsterInstance, check: dg.AssetCheckKey
-) -> Iterator[tuple[str, AssetCheckPartitionInfo]]:
-    """Yield the newest execution of a check by the key of its partition."""
-    for info in instance.event_log_storage.get_asset_check_partition_info([check]):
-        if info.partition_key is not None:
-            yield info.partition_key, info
-
-
-def plans_of_runs(
-    instance: dg.DagsterInstance, check: dg.AssetCheckKey, runs: Collection[str], *, by_partition: bool
-) -> Mapping[str, list[str | None]]:
-    """The plans of a check that these runs left without a result: by run the partition keys, None for the whole table.
-
-    A partition that was committed since is left out, unless its newest result is of that commit: an earlier result does
-    not describe it any more.
-    """
-    storage = instance.event_log_storage
-    plans: dict[str, list[str | None]] = defaultdict(list)
-    newest = storage.get_latest_asset_check_execution_by_key([check]).get(check)
-    if newest is not None and newest.status == Status.PLANNED and newest.run_id in runs:
-        plans[newest.run_id].append(None)
-    for info in storage.get_asset_check_partition_info([check]) if by_partition else ():
-        is_planned = info.latest_execution_status == Status.PLANNED and info.latest_planned_run_id in runs
-        if is_planned and info.partition_key is not None and _describes_partition(instance, check, info):
-            plans[info.latest_planned_run_id].append(info.partition_key)
-    return plans
-
-
-def _describes_partition(
-    instance: dg.DagsterInstance, check: dg.AssetCheckKey, planned: AssetCheckPartitionInfo
-) -> bool:
-    """Return whether the newest result of a planned check describes the partition, also if it was committed since."""
-    materialized = planned.latest_materialization_storage_id or 0
-    if planned.latest_check_event_storage_id > materialized:
-        return True
-    newest = newest_result(instance, check, planned.partition_key)
-    target = newest[1].target_materialization_data if newest is not None else None
-    return target is not None and target.storage_id == materialized
-
-
-def repeated_result(
-    evaluation: dg.AssetCheckEvaluation, metadata: Mapping[str, dg.MetadataValue[Any]]
-) -> dg.AssetCheckEvaluation:
-    """Return the same result with more metadata; it blocks nothing."""
-    return replace(evaluation, blocking=False, metadata={**evaluation.metadata, **metadata})
-
-
-def store_result(
-    instance: dg.DagsterInstance, run: dg.DagsterRun, step: str, evaluation: dg.AssetCheckEvaluation
-) -> None:
-    """Store the result of a check as one of a run that has ended."""
-    event = dg.DagsterEvent(
-        event_type_value=dg.DagsterEventType.ASSET_CHECK_EVALUATION.value,
-        job_name=run.job_name,
-        step_key=step,
-        event_specific_data=evaluation,
-    )
-    instance.report_dagster_event(event, run.run_id)
-
-
-def store_result_of_others(instance: dg.DagsterInstance, run_id: str, evaluation: dg.AssetCheckEvaluation) -> None:
-    """Store the result of a check under the run of another process, of which Dagster has no record.
-
-    Dagster takes one result of each check and partition for a run. Without a run, it refuses a second one. Of one run,
-    it would give a second one the place of the first, behind all results since; so the first one is deleted. A result
-    of the whole table is of the asset's newest materialization: without that, Dagster compares times, and it stores the
-    time of a result in whole seconds.
-    """
-    storage, checks = instance.event_log_storage, AssetCheckExecutionsTable.c
-    if evaluation.partition is None and evaluation.target_materialization_data is None:
-        for newest in instance.fetch_materializations(evaluation.asset_key, limit=1).records:
-            target = Target(storage_id=newest.storage_id, run_id=newest.run_id, timestamp=newest.timestamp)
-            evaluation = replace(evaluation, target_materialization_data=target)
-    event = _entry(dg.DagsterEventType.ASSET_CHECK_EVALUATION, evaluation, run_id)
-    if not isinstance(storage, SqlEventLogStorage):
-        storage.store_event(event)
-        return
-    earlier = AssetCheckExecutionsTable.delete().where(
-        checks.asset_key == evaluation.asset_key.to_string(),
-        checks.check_name == evaluation.check_name,
-        checks.run_id == run_id,
-        checks.partition.is_not_distinct_from(evaluation.partition),
-    )
-    # Not by `store_event`: SQLite would get a file for the run.
-    with storage.index_transaction() as connection:
-        connection.execute(earlier)
-        insert = storage.prepare_insert_event(event)
-        number = connection.execute(insert.returning(SqlEventLogStorageTable.c.id)).scalar_one()
-    storage.store_asset_check_event(event, number)
 
 
 def newest_materializations(
@@ -377,87 +209,26 @@ def newest_materializations(
                 yield record.partition_key, record
 
 
-# Events of no run
-
-
-def store_materializations(instance: dg.DagsterInstance, materializations: Sequence[dg.AssetMaterialization]) -> None:
-    """Store materializations of one asset that belong to no run, as `report_runless_asset_event` does it with one.
-
-    PostgreSQL gets one statement for all. Dagster's SQLite storage has nothing for several events: it opens both of its
-    databases for each. Here it gets the rows of all in a transaction of each database, as Dagster writes those of one.
-    """
-    kind = dg.DagsterEventType.ASSET_MATERIALIZATION
-    events = [_entry(kind, StepMaterializationData(each)) for each in materializations]
-    storage = instance.event_log_storage
-    if not isinstance(storage, SqliteEventLogStorage):
-        storage.store_event_batch(events)
-        return
-    insert = storage.prepare_insert_event_batch(events)
-    with storage.run_connection(RUNLESS_RUN_ID) as of_run:
-        of_run.execute(insert)
-    with storage.index_transaction() as of_all:
-        # SQLite returns them in any order, and has counted them in that of the events.
-        ids = sorted(of_all.execute(insert.returning(SqlEventLogStorageTable.c.id)).scalars().all())
-        storage._store_asset_event_tags(of_all, events, ids)  # noqa: SLF001
-        storage._store_asset_event(of_all, events[-1], ids[-1])  # noqa: SLF001
-
-
-def cancel_checks(
-    instance: dg.DagsterInstance, asset: dg.AssetKey, run_id: str, partitions: Sequence[str] | None = None
+def plan_again(
+    instance: dg.DagsterInstance, asset: dg.AssetKey, keys: Iterable[str], run: dg.DagsterRun | None
 ) -> None:
-    """Delete a run's plans to check partitions that have nothing to check. Dagster would show them as skipped.
+    """Store newer plans of keys that a run which is about to fail has planned; of no run if None.
 
-    Without partitions, all that the run has not checked, and the whole table.
+    Dagster calls a key failed if its newest plan is of a failed run, and no materialization followed. With a plan of no
+    run it keeps the status from before; with one of the run it is failed, though some of its partitions are committed.
     """
-    storage, checks = instance.event_log_storage, AssetCheckExecutionsTable.c
-    if not isinstance(storage, SqlEventLogStorage) or partitions == []:
-        return
-    plans = AssetCheckExecutionsTable.delete().where(
-        checks.asset_key == asset.to_string(),
-        checks.run_id == run_id,
-        checks.execution_status == Status.PLANNED.value,
-    )
-    with storage.index_transaction() as connection:
-        if partitions is None:
-            connection.execute(plans)
-        for start in range(0, len(partitions or ()), _EVENTS):
-            connection.execute(plans.where(checks.partition.in_((partitions or ())[start : start + _EVENTS])))
+    run_id, job = (RUNLESS_RUN_ID, RUNLESS_JOB_NAME) if run is None else (run.run_id, run.job_name)
+    for key in keys:
+        plan = AssetMaterializationPlannedData(asset, partition=key)
+        event = dg.DagsterEvent.build_asset_materialization_planned_event(job, step_of(asset), plan)
+        instance.report_dagster_event(event, run_id)
 
 
-def cancel_plans(instance: dg.DagsterInstance, asset: dg.AssetKey, run_id: str, partitions: Sequence[str]) -> None:
-    """Let partitions of a run that is about to fail keep the status that they had before it.
-
-    Dagster calls a partition failed if its newest plan is of a failed run and no materialization followed. A newer
-    plan, without a run, does not count. A partition that another run has planned since keeps that plan. Storages of
-    other classes than Dagster's own keep the run's plans.
-    """
-    kind = dg.DagsterEventType.ASSET_MATERIALIZATION_PLANNED
+def planned_keys(instance: dg.DagsterInstance, asset: dg.AssetKey, run_id: str) -> set[str]:
+    """Return the keys whose newest plan is of this run, and that were not materialized since."""
     storage = instance.event_log_storage
-    if not partitions or not isinstance(storage, SqlEventLogStorage):
-        return
-    newest = storage.get_latest_asset_partition_materialization_attempts_without_materializations(asset)
-    partitions = [key for key in partitions if key in newest and newest[key][0] == run_id]
-    # The asset's own row stays: it names the failed run as the newest one.
-    for start in range(0, len(partitions), _EVENTS // 10):
-        some = partitions[start : start + _EVENTS // 10]
-        insert = storage.prepare_insert_event_batch(
-            [_entry(kind, AssetMaterializationPlannedData(asset, partition=key)) for key in some]
-        )
-        with storage.index_connection() as connection:
-            connection.execute(insert)
-
-
-def renew_plans(
-    instance: dg.DagsterInstance, asset: dg.AssetKey, run: dg.DagsterRun, partitions: Sequence[str]
-) -> None:
-    """Let keys of a run that is about to fail be shown as failed, though it has materialized some of their partitions.
-
-    Dagster calls a key failed if its newest plan is of a failed run and no materialization followed.
-    """
-    for key in partitions:
-        data = AssetMaterializationPlannedData(asset, partition=key)
-        event = dg.DagsterEvent.build_asset_materialization_planned_event(run.job_name, step_of(asset), data)
-        instance.report_dagster_event(event, run.run_id)
+    plans = storage.get_latest_asset_partition_materialization_attempts_without_materializations(asset)
+    return {key for key, (planned_by, _) in plans.items() if planned_by == run_id}
 
 
 def leave_backfill(context: StepContext, asset: dg.AssetKey, keys: Sequence[str]) -> bool:
@@ -520,47 +291,3 @@ class UserFailure(DagsterUserCodeProcessError, dg.Failure):  # noqa: N818 - name
         super().__init__(  # type: ignore[no-untyped-call]
             text, metadata, allow_retries=False, user_code_process_error_infos=shown
         )
-
-
-def event_database(instance: dg.DagsterInstance) -> Path | Begin | None:
-    """Where Dagster stores events: a SQLite file, or a function that begins a transaction of a PostgreSQL database.
-
-    None for other storages.
-    """
-    storage = instance.event_log_storage
-    if isinstance(storage, SqliteEventLogStorage):
-        return Path(storage.path_for_shard("index"))
-    if not isinstance(storage, SqlEventLogStorage) or not storage.is_persistent:
-        return None
-    with storage.index_connection() as connection:
-        return storage.index_transaction if connection.dialect.name == "postgresql" else None
-
-
-def _entry(
-    kind: dg.DagsterEventType,
-    data: StepMaterializationData | AssetMaterializationPlannedData | dg.AssetCheckEvaluation,
-    run_id: str = RUNLESS_RUN_ID,
-) -> dg.EventLogEntry:
-    event = dg.DagsterEvent(event_type_value=kind.value, event_specific_data=data, job_name=RUNLESS_JOB_NAME)
-    return dg.EventLogEntry(  # type: ignore[no-untyped-call]
-        error_info=None,
-        level=logging.INFO,
-        user_message="",
-        run_id=run_id,
-        timestamp=datetime.now(UTC).timestamp(),
-        job_name=RUNLESS_JOB_NAME,
-        dagster_event=event,
-    )
-
-
-def _history(
-    instance: dg.DagsterInstance,
-    check: dg.AssetCheckKey,
-    limit: int,
-    status: set[Status],
-    partition_filter: PartitionKeyFilter | None,
-) -> Sequence[AssetCheckExecutionRecord]:
-    """Return the newest executions of a check with one of these states."""
-    return instance.event_log_storage.get_asset_check_execution_history(
-        check, limit, status=status, partition_filter=partition_filter
-    )

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from lake_assets.config.models import LakeConfig
 from lake_assets.errors import LakeAssetsError
-from lake_assets.orchestration.checks.stream_checks import evaluations_of_commits
+from lake_assets.orchestration.checks.stream_checks import Checked, checked
 from lake_assets.orchestration.dagster_private import UserFailure
 from lake_assets.orchestration.failed_step import tried_again
 from lake_assets.orchestration.metadata import Metadata
@@ -80,8 +80,7 @@ def ingest_job(specs: StreamSpecs, config: LakeConfig) -> dg.JobDefinition:
             yield from run.refreshed({partition: of_stream.of(partition) for partition in selection.partitions})
             yield from run.events()
             failure = run.failure() if run.failed else None  # a run that is to be retried ends here, without checks
-            instance, warn = context.instance, context.log.warning
-            yield from evaluations_of_commits(stream, run.asset, instance, context.run_id, run.scope(), warn)
+            yield from checked(stream, run.asset, context, run.scope(), Checked())
         if failure is not None:
             raise failure
         yield dg.Output(None, metadata=_figures(run, selection))

@@ -1,17 +1,20 @@
 """Two Dagster jobs for each lake, `maintain_<lake>` and `audit_<lake>`, and their schedules."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import dagster as dg
 from dagster_pyspark import LazyPySparkResource
 from pydantic import Field
 
 from lake_assets.checks.check_run import checks_of
+from lake_assets.checks.result import Scope
 from lake_assets.config.models import LakeConfig
 from lake_assets.errors import LakeAssetsError
 from lake_assets.escapes import visible_name
 from lake_assets.exports import telemetry
+from lake_assets.layout.partition import Partition
 from lake_assets.maintenance.maintenance_run import Maintained, maintain
+from lake_assets.orchestration.checks.stream_checks import Checked, checked
 from lake_assets.orchestration.dagster_private import UserFailure
 from lake_assets.orchestration.failed_step import tried_again
 from lake_assets.orchestration.metadata import lines_by_text, markdown_list
@@ -98,27 +101,71 @@ def maintenance(config: LakeConfig) -> dg.Definitions:
     )
 
 
-def audits(config: LakeConfig, streams: Mapping[str, Sequence[StreamSpecs]]) -> dg.Definitions:
-    """Return a job for each lake that has checks, and a schedule for each of these whose config has `audit`.
+Results = Iterator[dg.AssetCheckEvaluation | dg.Output[None]]
 
-    The results are those of checks that are executed on their own: of each partition that fails or failed before, and
-    of the whole table.
+
+class AuditConfig(dg.Config):
+    """The options of a run in the launchpad."""
+
+    partitions: dict[str, list[str]] = Field(
+        default={},
+        description="By stream, the partitions to check, such as region=NW/date=2026-02-11; if empty, the whole table "
+        "of each stream.",
+    )
+
+
+def audit_job(lake: str, streams: Sequence[StreamSpecs]) -> dg.JobDefinition:
+    """Return the job that checks the tables of a lake, or some of their partitions. A failed check does not fail it.
+
+    Of a whole table there is a result of each partition that fails or failed before, and one of the table.
     """
+
+    @dg.op(name=_audit_step(lake), description=f"Checks the tables of lake {lake}.")
+    def run_audit(
+        context: dg.OpExecutionContext, config: AuditConfig
+    ) -> Iterator[dg.AssetCheckEvaluation | dg.Output[None]]:
+        made = Checked()
+        for stream, asset in ((each.stream, each.table.key) for each in streams):
+            scope = Scope()
+            if config.partitions:
+                paths = config.partitions.get(stream.name, [])
+                scope = Scope(None, tuple(p for path in paths if (p := stream.config.partition_at(path)) is not None))
+            yield from checked(stream, asset, context, scope, made)
+        if made.errors:
+            raise tried_again(context, made.failure(), made.errors.values())
+        yield dg.Output(None)
+
+    @dg.job(name=audit_name(lake), description=f"All checks of lake {lake}, each of its whole table.")
+    def job() -> None:
+        run_audit()
+
+    return job
+
+
+def audit_name(lake: str) -> str:
+    """Return the name of a lake's audit job."""
+    return f"audit_{lake}"
+
+
+def _audit_step(lake: str) -> str:
+    return f"{audit_name(lake)}_lake"
+
+
+def audit_request(lake: str, partitions: Mapping[str, Sequence[Partition]]) -> dg.RunRequest:
+    """Return the run of a lake's audit for partitions by stream."""
+    paths = {stream: [partition.path for partition in of_stream] for stream, of_stream in partitions.items()}
+    return dg.RunRequest(
+        job_name=audit_name(lake), run_config={"ops": {_audit_step(lake): {"config": {"partitions": paths}}}}
+    )
+
+
+def audits(config: LakeConfig, streams: Mapping[str, Sequence[StreamSpecs]]) -> dg.Definitions:
+    """Return a job for each lake that has checks, and a schedule for each of these whose config has `audit`."""
     jobs, schedules = [], []
     for name, of_lake in streams.items():
-        keys = [dg.AssetCheckKey(each.table.key, check) for each in of_lake for check in checks_of(each.stream)]
-        if not keys:
+        if not any(checks_of(each.stream) for each in of_lake):
             continue
-        job = dg.define_asset_job(
-            f"audit_{name}",
-            selection=dg.AssetSelection.checks(*keys),
-            description=(
-                f"All checks of lake {name}, each of its whole table."
-                " Launch it from the tab *Launchpad*, without a partition."
-            ),
-        )
-        jobs.append(job)
-        audit = config.lakes[name].audit
-        if audit is not None:
+        jobs.append(job := audit_job(name, of_lake))
+        if (audit := config.lakes[name].audit) is not None:
             schedules.append(job_schedule(job, audit.cron, audit.time_zone))
     return dg.Definitions(jobs=jobs, schedules=schedules)

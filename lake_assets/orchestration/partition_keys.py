@@ -23,13 +23,17 @@ from lake_assets.layout.hive import HIVE_NULL
 from lake_assets.layout.partition import WHOLE, Partition, PartitionColumn
 from lake_assets.layout.texts import count
 from lake_assets.layout.times import TIME_TYPES, TimeName, zone_of
-from lake_assets.orchestration.dagster_private import PARTITION
 from lake_assets.streams.calendar import configured_values, recent_texts
 from lake_assets.streams.cells import Cells, JointColumn
 from lake_assets.streams.stream import OpenStream
 
 # Documented at `dagster.StaticPartitionsDefinition` and `MultiPartitionsDefinition`.
 _FORBIDDEN = {",": "%2C", "|": "%7C", "...": "%2E%2E%2E"}
+PARTITION = "dagster/partition"
+RANGE_START = "dagster/asset_partition_range_start"
+RANGE_END = "dagster/asset_partition_range_end"
+"""Tags of a run: its partition, and the first and last key of its range."""
+
 _JOINT = "|"
 EMPTY = "__EMPTY__"  # the key of the empty text, for columns with `empty: value`
 
@@ -145,6 +149,21 @@ class StreamKeys:
             if new := sorted(keys - {*instance.get_dynamic_partitions(name)} if keys else ()):
                 missing[name] = new
         return missing
+
+    def between(self, first: str, last: str, instance: dg.DagsterInstance) -> list[str]:
+        """Return the keys from one to another: of each dimension those between, in Dagster's order.
+
+        Raises PartitionError if the config or Dagster does not have one of the two.
+        """
+        ends, spans = [keys_by_dimension(self.cell(key)) for key in (first, last)], dict[str, list[str]]()
+        for name, definition in self.dimensions.items():
+            keys = dimension_keys(definition, instance)
+            positions = {key: number for number, key in enumerate(keys)}
+            if not all(of_end[name] in positions for of_end in ends):
+                raise PartitionError(f"Dagster has no {name} of {first!r} and {last!r}.")
+            begin, end = (positions[of_end[name]] for of_end in ends)
+            spans[name] = keys[begin : end + 1]
+        return [joined_key(dict(zip(spans, values, strict=True))) for values in product(*spans.values())]
 
     def recent(self, instance: dg.DagsterInstance | None, at: dt.datetime, lookback: int) -> dict[str, list[str]]:
         """Return the keys of each dimension: of a time those of the newest partitions, of another column all.

@@ -15,8 +15,15 @@ from lake_assets.detection.requests import RunState
 from lake_assets.errors import PartitionError
 from lake_assets.layout.partition import Partition, PartitionValue
 from lake_assets.layout.times import TIME_TYPES
-from lake_assets.orchestration.dagster_private import PARTITION, RANGE_END, RANGE_START, AssetJob, step_of
-from lake_assets.orchestration.partition_keys import ValueOrder, dimension_key, keys_of
+from lake_assets.orchestration.dagster_private import AssetJob, step_of
+from lake_assets.orchestration.partition_keys import (
+    PARTITION,
+    RANGE_END,
+    RANGE_START,
+    ValueOrder,
+    dimension_key,
+    keys_of,
+)
 from lake_assets.streams.stream import OpenStream
 
 # A run of these states has listed nothing. The state changes to STARTED before the run's first step.

@@ -1,10 +1,12 @@
 """Dagster's resources: the Spark session, which starts when it is first used."""
 
+from collections.abc import Iterator, Mapping
+from typing import Any
+
 from dagster_pyspark import LazyPySparkResource
 from pyspark.sql import SparkSession
 
 from lake_assets.config.spark import REMOTE, Spark
-from lake_assets.orchestration.dagster_private import spark_settings
 from lake_assets.spark.session import Sessions, spark_config, start_session
 
 PYSPARK = "pyspark"  # the key of the Spark session's resource
@@ -47,6 +49,19 @@ def sessions(pyspark: LazyPySparkResource, spark: Spark) -> Sessions:
         return start_session(_with_token(spark_settings(pyspark), spark))
 
     return session
+
+
+def spark_settings(pyspark: LazyPySparkResource) -> dict[str, str]:
+    """Return the settings of a Spark resource by their full names, such as `spark.sql.session.timeZone`."""
+    return dict(_flat(pyspark.spark_config))
+
+
+def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    for name, value in settings.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
 
 
 def _with_token(settings: dict[str, str], spark: Spark) -> dict[str, str]:

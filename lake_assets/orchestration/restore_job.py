@@ -14,7 +14,7 @@ from lake_assets.ingest.options import IngestOptions
 from lake_assets.ingest.view import Viewer
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import count
-from lake_assets.orchestration.checks.stream_checks import evaluations_of_commits
+from lake_assets.orchestration.checks.stream_checks import Checked, checked
 from lake_assets.orchestration.commit_events import materialization, outcome_of_commit
 from lake_assets.orchestration.dagster_private import UserFailure
 from lake_assets.orchestration.metadata import (
@@ -87,12 +87,9 @@ def restore_job(stream: OpenStream, asset: dg.AssetKey) -> dg.JobDefinition:
             text = f"{partition}: {count(restored.rows, 'row')} of snapshot {restored.snapshot}. {restored.next}"
             context.log.info(visible_name(text))
             if restored.row is not None:
-                instance, warn = context.instance, context.log.warning
-                viewed = Viewer(stream, warn).viewed(outcome_of_commit(stream, partition, restored.row))
+                viewed = Viewer(stream, context.log.warning).viewed(outcome_of_commit(stream, partition, restored.row))
                 yield materialization(stream, asset, partition, materialization_metadata(viewed) | metadata)
-                yield from evaluations_of_commits(
-                    stream, asset, instance, context.run_id, Scope(None, (partition,)), warn
-                )
+                yield from checked(stream, asset, context, Scope(None, (partition,)), Checked())
         yield dg.Output(None, metadata=metadata)
 
     @dg.job(

@@ -31,10 +31,9 @@ from lake_assets.orchestration.dagster_private import (
     BACKFILL,
     StepContext,
     UserFailure,
-    cancel_checks,
-    cancel_plans,
     leave_backfill,
-    renew_plans,
+    plan_again,
+    planned_keys,
     unfinished_runs,
 )
 from lake_assets.orchestration.event_log import EventLog
@@ -230,11 +229,6 @@ class StreamRun:
     def _keys(self) -> Mapping[str, str]:
         return {self._label(partition): key for partition, key in self.partitions.items()}
 
-    @property
-    def done_keys(self) -> set[str]:
-        """The keys with partitions that are done."""
-        return set(map(self._key, self.done))
-
     def scope(self) -> Scope:
         """Return the scope of the run's checks, which list again if a driver did not send its listings."""
         results = {outcome.partition: outcome for outcome in self.done.values()}
@@ -360,13 +354,12 @@ class StreamRun:
     def settle_plans(self, keys: Sequence[str]) -> None:
         """Let Dagster show partitions with nothing to materialize as they are: missing, or as before the run."""
         instance, run = self._context.instance, self._context.run
-        failed, done = set(map(self._key, self.failed)), self.done_keys
+        failed = set(map(self._key, self.failed))
         nothing = [key for key in keys if key not in self._materialized and key not in failed]
-        left_out = [key for key in nothing if key not in done]
-        cancel_checks(instance, self.asset, run.run_id, left_out)
         if self.failed:
-            cancel_plans(instance, self.asset, run.run_id, nothing)
-            renew_plans(instance, self.asset, run, sorted(failed & self._materialized))
+            planned = planned_keys(instance, self.asset, run.run_id)
+            plan_again(instance, self.asset, [key for key in nothing if key in planned], None)
+            plan_again(instance, self.asset, sorted(failed & self._materialized), run)
         has_left = poll(
             lambda: leave_backfill(self._context, self.asset, nothing),
             pause=pause_between(1, 2),

@@ -11,9 +11,17 @@ from lake_assets.detection.run_plan import RunTarget, runs_of
 from lake_assets.errors import LakeAssetsError
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.times import TIME_TYPES
-from lake_assets.orchestration.dagster_private import RANGE_END, RANGE_START, UserFailure
-from lake_assets.orchestration.partition_keys import ValueOrder, joined_key, keys_by_dimension, keys_of, partition_key
-from lake_assets.orchestration.queued_runs import QueuedRuns, job_schedule, refresh_job, schedule_of
+from lake_assets.orchestration.dagster_private import UserFailure
+from lake_assets.orchestration.partition_keys import (
+    RANGE_END,
+    RANGE_START,
+    ValueOrder,
+    joined_key,
+    keys_by_dimension,
+    keys_of,
+    partition_key,
+)
+from lake_assets.orchestration.queued_runs import QueuedRuns, job_schedule, refresh_job
 from lake_assets.streams.stream import OpenStream
 
 MOST, RUNS = 100, 25  # partitions of a run of older ones that failed, and such runs of a tick
@@ -33,7 +41,7 @@ def refresh_schedule(stream: OpenStream, asset: dg.AssetKey) -> dg.ScheduleDefin
         return None
     job = dg.define_asset_job(
         refresh_job(stream.name),
-        selection=dg.AssetSelection.assets(asset),
+        selection=dg.AssetSelection.assets(asset).without_checks(),  # the asset's step makes them
         description=f"Ingest what has landed in the newest partitions of {stream.name}, and check them. "
         f"refresh_{stream.name}_schedule launches it with its partitions; launched by hand, it needs them from you.",
     )
@@ -140,7 +148,8 @@ def run_request(target: RunTarget, at: str, assets: Sequence[dg.AssetKey] | None
     """
     first, last = partition_key(target.first), partition_key(target.last)
     key = f"{first if first == last else f'{first}...{last}'}:{at}"
-    return dg.RunRequest(run_key=key, asset_selection=assets, **run_range(first, last))
+    checks = None if assets is None else list[dg.AssetCheckKey]()  # the asset's step makes them: they need no plan
+    return dg.RunRequest(run_key=key, asset_selection=assets, asset_check_keys=checks, **run_range(first, last))
 
 
 def run_range(first: str, last: str) -> dict[str, Any]:

@@ -16,7 +16,6 @@ from lake_assets.config.sections import SqsSensor
 from lake_assets.errors import LakeAssetsError
 from lake_assets.orchestration.partition_keys import keys_of
 from lake_assets.orchestration.sensors.sqs_queue import Queue
-from lake_assets.orchestration.sensors.sync import sync_lock
 from lake_assets.orchestration.translator import LakeAssetsTranslator, LakeAssetsTranslatorData
 from lake_assets_tests.advice.cases import Case, Cases, Steps, Verb, follow
 from lake_assets_tests.history.test_restore import ingested
@@ -125,19 +124,6 @@ def a_run_that_names_no_snapshot_is_given_one_of_the_history(local_world: World)
     restored(local_world, snapshot=first, hold=True)
     assert local_world.totals() == [1]
     restored(local_world, release=True, partition="2026-02-11|NW")
-    return None
-
-
-@case
-def a_sync_is_run_again_when_another_has_ended() -> Steps:
-    def sync(instance: dg.DagsterInstance) -> bool:
-        with sync_lock(instance, 0):
-            return True
-
-    with dg.instance_for_test() as instance:
-        with sync_lock(instance, 0):
-            yield partial(sync, instance), "run it again when that has ended"
-        assert sync(instance)
     return None
 
 

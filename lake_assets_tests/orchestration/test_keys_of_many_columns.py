@@ -104,7 +104,7 @@ def check(instance: dg.DagsterInstance, name: str, key: str) -> dg.AssetCheckEva
     """The newest result of a check for a key."""
     newest = newest_result(instance, dg.AssetCheckKey(ASSET, name), key)
     assert newest is not None
-    return newest[1]
+    return newest
 
 
 def run_month(world: World, instance: dg.DagsterInstance, **config: Any) -> dg.ExecuteInProcessResult:

@@ -9,8 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lake_assets.orchestration.build import build_definitions
-from lake_assets.orchestration.dagster_private import RANGE_END, RANGE_START
-from lake_assets.orchestration.partition_keys import dynamic_name
+from lake_assets.orchestration.partition_keys import RANGE_END, RANGE_START, dynamic_name
 from lake_assets.orchestration.resources import pyspark_resource
 from lake_assets_tests.orchestration.instances import tick_of
 from lake_assets_tests.world import NW, World, sales

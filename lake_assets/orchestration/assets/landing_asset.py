@@ -14,7 +14,6 @@ import dagster as dg
 from lake_assets.escapes import visible_name
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import count
-from lake_assets.orchestration.dagster_private import DATA_VERSION_TAG
 from lake_assets.orchestration.metadata import unmatched_metadata
 from lake_assets.orchestration.partition_keys import dimension_keys, keys_by_dimension, keys_of, partition_key
 from lake_assets.orchestration.queued_runs import job_schedule
@@ -106,7 +105,7 @@ def _observation(key: dg.AssetKey, scan: LandingScan, fingerprints: Mapping[Part
             "partitions_waiting": len(scan.pending),
             **({} if scan.left_out is None else unmatched_metadata(scan.left_out)),
         },
-        tags={DATA_VERSION_TAG: hashlib.sha256("\n".join(lines).encode()).hexdigest()},
+        tags={"dagster/data_version": hashlib.sha256("\n".join(lines).encode()).hexdigest()},
     )
 
 

@@ -12,12 +12,7 @@ from lake_assets.escapes import visible_name
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import count
 from lake_assets.orchestration.assets.downstream import StreamIOManager
-from lake_assets.orchestration.checks.stream_checks import (
-    evaluations_of_cancelled_run,
-    evaluations_of_failed_run,
-    evaluations_of_idle_run,
-    hand_on_scope,
-)
+from lake_assets.orchestration.checks.stream_checks import Checked, checked
 from lake_assets.orchestration.dagster_private import OUTPUT_WITHOUT_EVENT, UserFailure
 from lake_assets.orchestration.failed_step import tried_again
 from lake_assets.orchestration.partition_keys import keys_of, summary_of
@@ -67,7 +62,7 @@ def stream_asset(specs: StreamSpecs, config: LakeConfig | None = None) -> dg.Ass
     `dagster asset materialize`. With two dimensions Dagster makes a range for each value of the smaller dimension. The
     run commits partition by partition. A partition that fails does not stop the others. Each committed partition has
     its own materialization. The error of a failed one is an observation, which does not change its status in Dagster,
-    and at its end the run fails with the list of them.
+    and at its end the run fails with the list of them. The checks of what it has committed are made in the same step.
     """
     stream, spec, lake_config = specs.stream, specs.table, config
 
@@ -110,32 +105,24 @@ def _events(run: StreamRun, context: dg.AssetExecutionContext, wanted: Wanted) -
     partitions = _selected(run, context, of_run, wanted)
     if len(partitions) > 1:
         run.log.info(f"This run is {summary_of(list(partitions))}")
-    try:
-        yield from run.refreshed(partitions)
-    except dg.DagsterExecutionInterruptedError:
-        yield from evaluations_of_cancelled_run(stream, context, run.done_keys)
-        raise
-    if run.failed:
-        yield from run.events()
-        failure = run.failure()  # a run that is to be retried ends here, without checks
-        run.settle_plans(keys)
-        yield from evaluations_of_failed_run(stream, context, run.scope())
+    yield from run.refreshed(partitions)
+    yield from run.events()
+    failure = run.failure() if run.failed else None  # a run that is to be retried ends here, without checks
+    run.settle_plans(keys)
+    made, scope = Checked(), run.scope()
+    done = set(scope.partitions or ())
+    also = [partition for partition in of_run if partition not in done]
+    yield from checked(stream, context.asset_key, context, scope, made, also=also)
+    if failure is not None:
         raise failure
-    hand_on_scope(stream.name, run.scope())
-    # Dagster itself makes the events of a run that commits all its partitions, one of each key.
-    if run.committed < run.number or not run.has_own_keys:
-        yield from run.events()
-        run.settle_plans(keys)
-        if run.done:
-            # The step's output, so that checks and assets downstream follow. The materializations that Dagster makes
-            # of other outputs would be of all the run's partitions.
-            yield dg.MaterializeResult(metadata=OUTPUT_WITHOUT_EVENT)
-        else:
-            yield from evaluations_of_idle_run(stream, context)
-        return
-    for key, of_partition in run.metadata():
-        context.add_asset_metadata(of_partition, partition_key=key)
-    yield dg.MaterializeResult()
+    if made.errors:
+        tried_again(context, made.failure(), made.errors.values())
+    if made.blocking:
+        raise made.block()
+    if run.done:
+        # For assets downstream. The materializations that Dagster makes of other outputs would be of all the run's
+        # partitions, and come after the checks.
+        yield dg.MaterializeResult(metadata=OUTPUT_WITHOUT_EVENT)
 
 
 def _partitions(run: StreamRun, context: dg.AssetExecutionContext) -> dict[Partition, str]:

@@ -1,8 +1,8 @@
 """The results of checks as Dagster's events: one for each partition, and one for the whole table.
 
-Dagster's checks list reads the results of the partitions. Its overview, and its API, read the newest result of all, so
-each run ends with one that names every partition whose newest result is a failure. After an audit the newest result of
-all is that of a partition; it is a failure while any partition fails.
+A result is an event of what was seen when it was seen; none is repeated. Dagster's checks list reads the results of the
+partitions. Its overview, and its API, read the newest result of all: one that names every partition whose newest result
+is a failure.
 """
 
 from collections import Counter
@@ -25,127 +25,70 @@ from lake_assets.orchestration.metadata import Metadata, integers, markdown_list
 from lake_assets.orchestration.partition_keys import keys_of
 from lake_assets.streams.stream import OpenStream
 
-RUN = "result_of_run"  # metadata of a result that a later run repeats
 PARTITIONS = "failing_partitions"  # metadata: their values
-FEW = 10  # partitions whose results are asked for one by one
 FAILING = 1_000  # partitions that the metadata names; of more, only a check of the whole table finds that none fails
 
 Results = Mapping[Partition, CheckResult]
 
 
-def step_of_checks(stream: str) -> str:
-    """Return the name of the step that makes a stream's checks."""
-    return f"check_{stream}"
-
-
 class Evaluator:
-    """Makes the events of one run's checks.
+    """Makes the events of the checks of a stream's asset. The instance has the earlier results."""
 
-    Args:
-        instance: Dagster's, with the earlier results.
-        keys: of the run's partitions; none if it is of the whole table.
-    """
-
-    def __init__(
-        self, stream: OpenStream, asset: dg.AssetKey, instance: dg.DagsterInstance, run_id: str, keys: Sequence[str]
-    ) -> None:
+    def __init__(self, stream: OpenStream, asset: dg.AssetKey, instance: dg.DagsterInstance) -> None:
         self.stream = stream
         self.instance = instance
-        self.run_id = run_id
-        self.keys = keys
         self.asset = asset
         self._of_stream = keys_of(stream)
 
-    def of_scope(self, name: str, check_run: CheckRun) -> Iterator[dg.AssetCheckEvaluation]:
-        """Make one check of a `CheckRun`.
+    def of_scope(
+        self, name: str, check_run: CheckRun, also: Sequence[Partition] = ()
+    ) -> Iterator[dg.AssetCheckEvaluation]:
+        """Make one check of a `CheckRun`. Each event must be stored before the next is asked for.
 
-        A check of partitions has a result for each partition of the run, under Dagster's key of it, so that the next
-        run, of another partition, does not replace it.
+        A check of partitions has a result for each partition of the run, and each of `also`, under Dagster's key of it,
+        so that the next run, of another partition, does not replace it.
         """
         if not is_by_partition(self.stream, name):
             yield self._of_one(check_run.result(name), check_run.scope)
         elif check_run.scope.partitions is None:
             yield from self._of_table(name, check_run)
         else:
-            results = dict(check_run.by_partition(name))
-            checked = set(map(self._of_stream.of, results))
+            results = dict(check_run.by_partition(name)) if check_run.scope.tried else {}
+            results |= self._again(name, [partition for partition in also if partition not in results])
             if not self._of_stream.are_partitions:
-                before = self._failed_before(name, checked)
+                before = self._failed_before(name, set(map(self._of_stream.of, results)))
                 results |= self._again(name, [partition for partition in before if partition not in results])
             yield from self._of_partitions(results, check_run.scope.failed)
-            yield from self._repeated(name, [key for key in self.keys if key not in checked])
-            yield from self.total(name)
-
-    def _of_one(self, result: CheckResult, scope: Scope) -> dg.AssetCheckEvaluation:
-        """The result of a check without results by partition. What fails in other partitions is kept after a run."""
-        evaluation = self._evaluation(result, is_blocking=self._is_blocking(result.name))
-        if scope.tried is None or not keeps_failures(result.name):
-            return evaluation
-        newest = dagster_private.newest_result(self.instance, self._key(result.name), None)
-        if newest is None or newest[1].passed:
-            return evaluation
-        run_id, earlier = newest
-        failing = _failing_of(earlier)
-        left = None if failing is None else failing - covered(result.name, scope.tried)
-        if left is not None and not left:
-            return evaluation
-        if result.passed:
-            return dagster_private.repeated_result(earlier, _made_by(earlier, run_id) | _failing_metadata(left))
-        both = None if left is None or result.failing is None else result.failing | left
-        return self._evaluation(replace(result, failing=both), is_blocking=self._is_blocking(result.name))
-
-    def nothing_to_check(self, name: str) -> Iterator[dg.AssetCheckEvaluation]:
-        """A result for each partition that a failed run did not commit, and of which the check has no earlier result.
-
-        Without it Dagster shows an execution that failed, also after the command line, the job `ingest_<stream>` or
-        another run has committed the partition. This result disappears with the partition's next materialization.
-        """
-        if not is_by_partition(self.stream, name):
-            return
-        left = dagster_private.partitions_without_result(self.instance, self._key(name), self.run_id)
-        text = "The run did not commit the partition: there is nothing to check."
-        for key in self.free(name, left):
-            result = CheckResult(name, True, text)
-            yield self._evaluation(result, is_blocking=False, partition=key)
-
-    def not_run(self, name: str, but: Iterable[str] = ()) -> Iterator[dg.AssetCheckEvaluation]:
-        """Yield the earlier results of a check that the run ends without; otherwise Dagster shows the check as skipped.
-
-        Those of the keys in `but` do not describe their partitions any more.
-        """
-        outdated = set(but)
-        if is_by_partition(self.stream, name):
-            keys = [*self.free(name, [key for key in self.keys if key not in outdated]), None]
-        else:
-            keys = self.free(name, [None])
-        yield from self.repeated(name, keys)
-
-    def free(self, name: str, keys: Iterable[str | None]) -> list[str | None]:
-        """Those of the keys that no other run is about to check.
-
-        Dagster orders the results of a check by when their runs were made. So a result that this run repeats would
-        hide the result of an older run that is still under way.
-        """
-        if not self._others:
-            return list(keys)
-        check = self._key(name)
-        return [
-            key for key in keys if self._others.isdisjoint(dagster_private.runs_with_plan(self.instance, check, key))
-        ]
-
-    @cached_property
-    def _others(self) -> frozenset[str]:
-        """The other runs that have not ended."""
-        return dagster_private.unfinished_runs(self.instance) - {self.run_id}
+            yield self._total(name)
 
     def failed(self, partitions: Mapping[Partition, str]) -> Iterator[dg.AssetCheckEvaluation]:
         """Yield the results of `last_run` for partitions that a run did not commit, each with the reason.
 
-        Nothing is read for them. They are marked as blocking, because *Re-execute from asset failure* finds the
-        partitions of a run that committed only some of them by this mark alone.
+        *Re-execute from asset failure* finds the partitions of a run that committed only some of them by these alone.
         """
         results = {p: last_run_failed(self.stream, p, error) for p, error in partitions.items()}
         yield from self._of_partitions(results, tuple(results))
+
+    def not_made(self, name: str, why: str) -> dg.AssetCheckEvaluation:
+        """Return the result of a check that could not be made."""
+        return self._evaluation(CheckResult(name, False, f"The check could not be made: {why}"), self._blocks(name))
+
+    def _of_one(self, result: CheckResult, scope: Scope) -> dg.AssetCheckEvaluation:
+        """The result of a check without results by partition. What fails in other partitions is kept after a run."""
+        newest, blocks = None, self._blocks(result.name)
+        if scope.tried is not None and keeps_failures(result.name):
+            newest = dagster_private.newest_result(self.instance, self._key(result.name), None)
+        if scope.tried is None or newest is None or newest.passed:
+            return self._evaluation(result, blocks)
+        failing = _failing_of(newest)
+        left = None if failing is None else failing - covered(result.name, scope.tried)
+        if not result.passed:
+            both = None if left is None or result.failing is None else result.failing | left
+            return self._evaluation(replace(result, failing=both), blocks)
+        if left == frozenset():
+            return self._evaluation(result, blocks)
+        kept = replace(result, passed=False, description=newest.description or "")
+        return self._evaluation(kept, blocks=False, metadata={**newest.metadata, **_failing_metadata(left)})
 
     def _of_table(self, name: str, check_run: CheckRun) -> Iterator[dg.AssetCheckEvaluation]:
         """One result for the whole table, and one for each partition that fails, or did."""
@@ -159,7 +102,7 @@ class Evaluator:
         yield from self._of_partitions(
             {partition: result for partition, result in of_each if not result.passed or partition in before}
         )
-        yield from self.total(name, whole)
+        yield self._total(name, whole)
 
     def _again(self, name: str, partitions: Sequence[Partition]) -> Results:
         """Make a check again, of partitions that failed before."""
@@ -173,7 +116,7 @@ class Evaluator:
             partitions, named = self._of_stream.partitions(key), None
             if not self._of_stream.are_partitions:
                 newest = dagster_private.newest_result(self.instance, self._key(name), key)
-                named = frozenset() if newest is None or newest[1].passed else _failing_of(newest[1])
+                named = frozenset() if newest is None or newest.passed else _failing_of(newest)
             failed += [each for each in partitions if named is None or key_of(each) in named]
         return failed
 
@@ -183,7 +126,7 @@ class Evaluator:
             by_key.setdefault(self._of_stream.of(partition), {})[partition] = result
         # Dagster shows an evaluation only while it is of the newest materialization.
         targets = {
-            key: Target(storage_id=newest.storage_id, run_id=newest.run_id, timestamp=newest.timestamp)
+            key: _target(newest)
             for key, newest in dagster_private.newest_materializations(self.instance, self.asset, by_key)
         }
         if self._of_stream.are_partitions:
@@ -191,8 +134,8 @@ class Evaluator:
         else:
             merged = sorted(((k, _of_key(of_key)) for k, of_key in by_key.items()), key=lambda of: not of[1].passed)
         for key, result in merged:
-            is_blocking = self._is_blocking(result.name) or not by_key[key].keys().isdisjoint(failed)
-            yield self._evaluation(result, is_blocking=is_blocking, partition=key, target=targets.get(key))
+            blocks = self._blocks(result.name) or not by_key[key].keys().isdisjoint(failed)
+            yield self._evaluation(result, blocks, key, targets.get(key))
 
     def _failing(self, name: str) -> list[str]:
         """Return the partitions whose newest result is a failure, as far as the config still has them."""
@@ -201,8 +144,8 @@ class Evaluator:
         failing = dagster_private.failing_partitions(self.instance, self._key(name), of_newest=of_newest)
         return [key for key in failing if self._of_stream.has(key, self.instance)]
 
-    def total(self, name: str, whole: CheckResult | None = None) -> Iterator[dg.AssetCheckEvaluation]:
-        """One result for all partitions together: it fails while the newest result of any of them does.
+    def _total(self, name: str, whole: CheckResult | None = None) -> dg.AssetCheckEvaluation:
+        """Return one result for all partitions together: it fails while the newest result of any of them does.
 
         It blocks nothing: the partitions that fail need not be those of this run.
         """
@@ -213,51 +156,45 @@ class Evaluator:
                 description = "All partitions pass."
             elif len(failing) == 1:
                 newest = dagster_private.newest_result(self.instance, self._key(name), failing[0])
-                description = (newest and newest[1].description) or description
+                description = (newest and newest.description) or description
             whole = CheckResult(name, not failing, description, {"failing": len(failing)}, failing[:NAMED])
-        yield self._evaluation(whole, is_blocking=False)
+        return self._evaluation(whole, blocks=False)
 
-    def repeated(self, name: str, keys: Sequence[str | None]) -> Iterator[dg.AssetCheckEvaluation]:
-        """Yield the newest earlier results, for partitions without a result of the run, and behind these the total."""
-        of_partitions = is_by_partition(self.stream, name)
-        evaluations = list(self._repeated(name, [key for key in keys if key is not None] if of_partitions else keys))
-        yield from evaluations
-        if of_partitions and (evaluations or (None in keys and self._has_result(name))):
-            yield from self.total(name)
-
-    def _repeated(self, name: str, keys: Sequence[str | None]) -> Iterator[dg.AssetCheckEvaluation]:
-        if len(keys) > FEW:  # most of many have never been checked
-            checked = {None, *dagster_private.checked_partitions(self.instance, self._key(name))}
-            keys = [key for key in keys if key in checked]
-        for key in keys:
-            newest = dagster_private.newest_result(self.instance, self._key(name), key)
-            if newest is not None and newest[0] != self.run_id:
-                run_id, evaluation = newest
-                yield dagster_private.repeated_result(evaluation, _made_by(evaluation, run_id))
-
-    def _has_result(self, name: str) -> bool:
-        return dagster_private.has_result(self.instance, self._key(name))
+    @cached_property
+    def _of_asset(self) -> Target | None:
+        """The asset's newest materialization, of which a result of the whole table is."""
+        newest = self.instance.fetch_materializations(self.asset, limit=1).records
+        return _target(newest[0]) if newest else None
 
     def _key(self, name: str) -> dg.AssetCheckKey:
         return dg.AssetCheckKey(self.asset, name)
 
-    def _is_blocking(self, name: str) -> bool:
+    def _blocks(self, name: str) -> bool:
         return name in self.stream.config.checks.blocking
 
     def _evaluation(
-        self, result: CheckResult, *, is_blocking: bool, partition: str | None = None, target: Target | None = None
+        self,
+        result: CheckResult,
+        blocks: bool,
+        partition: str | None = None,
+        target: Target | None = None,
+        metadata: Metadata | None = None,
     ) -> dg.AssetCheckEvaluation:
         return dg.AssetCheckEvaluation(
             asset_key=self.asset,
             check_name=result.name,
             passed=result.passed,
-            metadata=_metadata(result),
-            target_materialization_data=target,
+            metadata=_metadata(result) if metadata is None else metadata,
+            target_materialization_data=self._of_asset if partition is None else target,
             severity=dg.AssetCheckSeverity.ERROR if is_error(self.stream, result.name) else dg.AssetCheckSeverity.WARN,
             description=result.description,
-            blocking=is_blocking,
+            blocking=blocks,
             partition=partition,
         )
+
+
+def _target(newest: dg.EventLogRecord) -> Target:
+    return Target(storage_id=newest.storage_id, run_id=newest.run_id, timestamp=newest.timestamp)
 
 
 def _of_key(results: Results) -> CheckResult:
@@ -287,11 +224,6 @@ def _metadata(result: CheckResult) -> Metadata:
     if result.named:
         metadata["named"] = markdown_list(result.named)
     return metadata
-
-
-def _made_by(evaluation: dg.AssetCheckEvaluation, run_id: str) -> Metadata:
-    """Return the run that made a result, which this run may have repeated."""
-    return {RUN: evaluation.metadata.get(RUN) or dg.MetadataValue.dagster_run(run_id)}
 
 
 def _failing_metadata(failing: frozenset[Key] | None) -> Metadata:

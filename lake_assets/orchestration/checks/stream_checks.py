@@ -1,47 +1,110 @@
-"""The checks of a stream as Dagster's asset checks: after each refresh, and on their own."""
+"""The checks of a stream as Dagster's asset checks: in the step that commits, and of whole tables on their own."""
 
-import datetime as dt
 import warnings
-from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from threading import Lock
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import dagster as dg
 
-from lake_assets.checks.check_run import CheckRun, checks_of, describe, is_by_partition, scope_of_run
+from lake_assets.checks.check_run import CheckRun, checks_of, describe, is_by_partition
 from lake_assets.checks.result import Scope
 from lake_assets.errors import LakeAssetsError
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import count
-from lake_assets.orchestration.checks.evaluations import Evaluator, step_of_checks
-from lake_assets.orchestration.dagster_private import (
-    UserFailure,
-    cancel_checks,
-    checks_in_run,
-    is_refresh,
-    keys_of_run,
-    output_of,
-    repeated_result,
-    selected_checks,
-)
+from lake_assets.orchestration.checks.evaluations import Evaluator
+from lake_assets.orchestration.dagster_private import StepContext, UserFailure, checks_in_run, is_refresh, output_of
 from lake_assets.orchestration.failed_step import tried_again
 from lake_assets.orchestration.metadata import lines_by_text
 from lake_assets.orchestration.partition_keys import keys_of
-from lake_assets.remote.messages import OBJECTS
 from lake_assets.streams.stream import OpenStream
 
-_CLOCKS = dt.timedelta(days=1)  # more than two machines' clocks differ by
 
-HANDED_ON = 16  # scopes of runs that are kept at most: the checks of a run may never be made
+def step_of_checks(stream: str) -> str:
+    """Return the name of the step that makes a stream's checks on their own."""
+    return f"check_{stream}"
 
-Events = Iterator[dg.AssetCheckEvaluation | dg.Output[None]]
+
+@dataclass(slots=True)
+class Checked:
+    """What became of checks, beside their results.
+
+    Attributes:
+        blocking: the description of each failure of a check that blocks what is downstream, by the check's name.
+        errors: why a check could not be made, by its name.
+    """
+
+    blocking: dict[str, str] = field(default_factory=dict)
+    errors: dict[str, Exception] = field(default_factory=dict)
+
+    def failure(self) -> UserFailure:
+        """Return the failure of a step that only checks."""
+        texts = {name: str(error) for name, error in self.errors.items()}
+        return _failure(f"{count(len(texts), 'check')} could not be made.", texts)
+
+    def block(self) -> UserFailure:
+        """Return the failure of a step that has committed, by which what is downstream does not run."""
+        return _failure("The partitions are committed, and what is downstream is blocked.", self.blocking)
+
+
+def _failure(text: str, of_checks: Mapping[str, str]) -> UserFailure:
+    return UserFailure("\n".join([text, *lines_by_text(of_checks, len(of_checks), "")]))
+
+
+def checked(
+    stream: OpenStream,
+    asset: dg.AssetKey,
+    context: StepContext,
+    scope: Scope,
+    made: Checked,
+    *,
+    names: Sequence[str] | None = None,
+    also: Sequence[Partition] = (),
+) -> Iterator[dg.AssetCheckEvaluation]:
+    """Make the checks of a scope, all or those named; yield their results, and note what became of them.
+
+    The instance has the materializations of the scope's commits. A check that cannot be made has a failed result with
+    the reason, and the others are made all the same: if a file is gone no query works, and `data_files` names it.
+    A check that Dagster has planned for the run is also made for what the run did not commit (`also`): otherwise
+    Dagster would show it as skipped there.
+    """
+    names = tuple(checks_of(stream) if names is None else names)
+    evaluator, planned = Evaluator(stream, asset, context.instance), checks_in_run(context, asset)
+    check_run = CheckRun(stream, names, scope, by_partition=True)
+    for name in (each for each in names if scope.tried is None or scope.tried or each in planned):
+        of_name = evaluator.of_scope(name, check_run, also if name in planned else ())
+        for evaluation in _results(evaluator, of_name, name, context, made):
+            yield evaluation
+            if evaluation.blocking and not evaluation.passed:
+                made.blocking.setdefault(name, evaluation.description or "")
+    if "last_run" not in names:
+        yield from evaluator.failed(scope.failed)
+
+
+def _results(
+    evaluator: Evaluator,
+    evaluations: Iterator[dg.AssetCheckEvaluation],
+    name: str,
+    context: StepContext,
+    made: Checked,
+) -> Iterator[dg.AssetCheckEvaluation]:
+    try:
+        yield from evaluations
+    except LakeAssetsError as error:
+        made.errors[name] = error
+        context.log.warning(f"Check {name} was not made: {error}")
+    except Exception as error:  # what was committed stays, and must be shown
+        made.errors[name] = error
+        context.log.exception(f"Check {name} was not made")
+    if name in made.errors:
+        yield evaluator.not_made(name, str(made.errors[name]))
 
 
 def stream_checks(stream: OpenStream, asset: dg.AssetKey) -> dg.AssetChecksDefinition | None:
-    """Return all checks of a stream's asset as one step; None if the config skips them all.
+    """Return the checks of a stream's asset; None if the config skips them all.
 
-    After a refresh they check the partitions of that run; on their own, the whole table. If a check that the config
-    names as blocking fails, assets downstream do not run.
+    The step of the asset makes them, of the partitions that it has committed. Executed on their own, they are of the
+    whole table. Dagster plans them with a run that a person or a backfill launches, and shows them as in progress until
+    its end; the runs of our sensors and schedules leave them out, so that they need no plan.
     """
     names = list(checks_of(stream))
     if not names:
@@ -51,35 +114,16 @@ def stream_checks(stream: OpenStream, asset: dg.AssetKey) -> dg.AssetChecksDefin
         specs = [_spec(stream, asset, name) for name in names]
 
     @dg.multi_asset_check(name=step_of_checks(stream.name), specs=specs, can_subset=True)
-    def check(context: dg.AssetCheckExecutionContext) -> Events:
-        keys = keys_of_run(context)
-        scope = _scope(stream, context, keys) if keys is not None else Scope()
-        evaluator = Evaluator(stream, asset, context.instance, context.run.run_id, keys or ())
-        selected = selected_checks(context)
-        wanted = [spec for spec in specs if spec.name in selected]
-        left = [spec.name for spec in wanted]
-        check_run = CheckRun(stream, tuple(left), scope, by_partition=True)
-        errors: dict[str, LakeAssetsError] = {}
-        try:
-            for spec in wanted:
-                try:
-                    yield from evaluator.of_scope(spec.name, check_run)
-                except LakeAssetsError as error:
-                    # The others are made all the same: if a file is gone no query works, and `data_files` names it.
-                    errors[spec.name] = error
-                left.remove(spec.name)
-                if spec.name in errors:
-                    continue
-                # Dagster makes this output itself from an `AssetCheckResult`, which cannot name a partition.
+    def check(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckEvaluation | dg.Output[None]]:
+        step, made = context.op_execution_context, Checked()
+        in_run = checks_in_run(step, asset)
+        if not is_refresh(step):
+            yield from checked(stream, asset, step, Scope(), made, names=[name for name in names if name in in_run])
+        for spec in specs:
+            if spec.name in in_run and spec.name not in made.errors:
                 yield dg.Output(None, output_of(spec))
-        except dg.DagsterExecutionInterruptedError:
-            for name in left:
-                yield from evaluator.not_run(name)
-            raise
-        if errors:
-            lines = lines_by_text({name: str(error) for name, error in errors.items()}, len(errors), "")
-            failure = UserFailure("\n".join([f"{count(len(errors), 'check')} could not be made.", *lines]))
-            raise tried_again(context.op_execution_context, failure, errors.values())
+        if made.errors:
+            raise tried_again(step, made.failure(), made.errors.values())
 
     return check
 
@@ -92,142 +136,3 @@ def _spec(stream: OpenStream, asset: dg.AssetKey, name: str) -> dg.AssetCheckSpe
         blocking=name in stream.config.checks.blocking,
         partitions_def=keys_of(stream).definition if is_by_partition(stream, name) else None,
     )
-
-
-def _scope(stream: OpenStream, context: dg.AssetCheckExecutionContext, keys: Sequence[str]) -> Scope:
-    """Return the partitions that the run refreshed.
-
-    If the run is the rest of a failed run, these are the failed run's. If it has only checks, they are the partitions
-    that it was launched for.
-    """
-    run: dg.DagsterRun | None = context.run
-    while run is not None:
-        scope = take_scope(stream.name, run.run_id) or scope_of_run(
-            stream, run.run_id, _began(context.instance, run.run_id)
-        )
-        if scope.partitions:
-            return scope
-        run = context.instance.get_run_by_id(run.parent_run_id) if run.parent_run_id else None
-    if is_refresh(context):
-        return Scope(context.run.run_id, ())
-    of_stream = keys_of(stream)
-    return Scope(None, tuple(partition for key in keys for partition in of_stream.partitions(key)))
-
-
-def _began(instance: dg.DagsterInstance, run_id: str) -> dt.datetime | None:
-    """Return a time before the run's first row in the ledger; None if the run is unknown."""
-    record = instance.get_run_record_by_id(run_id)
-    if record is None or record.start_time is None:
-        return None
-    return dt.datetime.fromtimestamp(record.start_time, dt.UTC) - _CLOCKS
-
-
-def evaluations_of_failed_run(
-    stream: OpenStream, context: dg.AssetExecutionContext, scope: Scope
-) -> Iterator[dg.AssetCheckEvaluation]:
-    """Yield the checks after a run with failed partitions; Dagster does not start their own step then.
-
-    A check that cannot be made is logged.
-    """
-    evaluator = _evaluator(stream, context)
-    has_last_run = False
-    names = _in_run(stream, context)
-    check_run = CheckRun(stream, names, scope, by_partition=True)
-    for name in names:
-        try:
-            yield from evaluator.of_scope(name, check_run)
-            yield from evaluator.nothing_to_check(name)
-            has_last_run = has_last_run or name == "last_run"
-        except LakeAssetsError as error:
-            context.log.warning(f"Check {name} was not made: {error}")
-            yield from evaluator.not_run(name)
-        except Exception:  # the run's own failure must be shown
-            context.log.exception(f"Check {name} was not made")
-            yield from evaluator.not_run(name)
-    if not has_last_run:
-        yield from evaluator.failed(scope.failed)
-
-
-def evaluations_of_commits(
-    stream: OpenStream,
-    asset: dg.AssetKey,
-    instance: dg.DagsterInstance,
-    run_id: str,
-    scope: Scope,
-    warn: Callable[[str], None],
-) -> Iterator[dg.AssetCheckEvaluation]:
-    """Check partitions whose commits no run of the asset made: a restore, a job, the command line.
-
-    The instance has the earlier results, and the materializations of these commits. `run_id` is of the run that reports
-    them; empty if none does. `warn` is called with the reason why a check was not made.
-    """
-    names = tuple(checks_of(stream))
-    keys = list(dict.fromkeys(map(keys_of(stream).of, scope.tried or ())))
-    evaluator = Evaluator(stream, asset, instance, run_id, keys)
-    check_run = CheckRun(stream, names, scope, by_partition=True)
-    for name in names if keys else ():
-        free = set(evaluator.free(name, [*keys, None]))  # another run is about to check the others
-        try:
-            for evaluation in evaluator.of_scope(name, check_run):
-                if evaluation.partition in free:
-                    yield repeated_result(evaluation, {})  # which blocks nothing: the run ends as its commits did
-        except LakeAssetsError as error:
-            warn(f"Check {name} was not made: {error}")
-
-
-def evaluations_of_cancelled_run(
-    stream: OpenStream, context: dg.AssetExecutionContext, done: Iterable[str]
-) -> Iterator[dg.AssetCheckEvaluation]:
-    """Yield the earlier results after a cancelled run that has committed these keys; nothing is read."""
-    evaluator = _evaluator(stream, context)
-    begun: Mapping[Partition, str] = {}
-    try:
-        run_id = context.run.run_id
-        begun = scope_of_run(stream, run_id, _began(context.instance, run_id)).failed
-    except LakeAssetsError as error:
-        context.log.warning(f"The ledger could not be read: {error}")
-    yield from evaluator.failed(begun)
-    for name in _in_run(stream, context):
-        failed = map(keys_of(stream).of, begun) if name == "last_run" else ()
-        yield from evaluator.not_run(name, [*done, *failed])
-
-
-def evaluations_of_idle_run(stream: OpenStream, context: dg.AssetExecutionContext) -> Iterator[dg.AssetCheckEvaluation]:
-    """Yield the earlier results after a run that left out all its partitions; Dagster skips the checks then."""
-    evaluator = _evaluator(stream, context)
-    for name in _in_run(stream, context):
-        yield from evaluator.not_run(name)
-    cancel_checks(context.instance, context.asset_key, context.run.run_id)
-
-
-def _evaluator(stream: OpenStream, context: dg.AssetExecutionContext) -> Evaluator:
-    return Evaluator(stream, context.asset_key, context.instance, context.run.run_id, context.partition_keys)
-
-
-def _in_run(stream: OpenStream, context: dg.AssetExecutionContext) -> list[str]:
-    in_run = checks_in_run(context)
-    return [name for name in checks_of(stream) if name in in_run]
-
-
-# What the ingest of a run hands on to the checks of the same run: its results, with the listings. Dagster runs both as
-# two steps. They share a process with the in-process executor, which is this package's default. With another executor
-# the checks find nothing here: they read the run's partitions from the ledger and list these again.
-
-_lock = Lock()
-_scopes: OrderedDict[tuple[str, str], Scope] = OrderedDict()
-
-
-def hand_on_scope(stream: str, scope: Scope) -> None:
-    """Keep the scope of a run of a stream until its checks take it."""
-    if scope.run_id is None or sum(len(result.manifest.objects) for result in scope.results.values()) > OBJECTS:
-        return
-    with _lock:
-        _scopes[scope.run_id, stream] = scope
-        while len(_scopes) > HANDED_ON:
-            _scopes.popitem(last=False)
-
-
-def take_scope(stream: str, run_id: str) -> Scope | None:
-    """Return the scope of a run of a stream, once; None if its ingest did not end in this process."""
-    with _lock:
-        return _scopes.pop((run_id, stream), None)

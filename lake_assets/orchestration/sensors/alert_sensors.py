@@ -18,7 +18,7 @@ from lake_assets.errors import LakeAssetsError, MissingExtraError, install
 from lake_assets.escapes import visible, visible_name
 from lake_assets.layout.texts import count, several
 from lake_assets.orchestration.assets.landing_asset import recent_partitions
-from lake_assets.orchestration.dagster_private import PARTITION, RANGE_END, RANGE_START
+from lake_assets.orchestration.partition_keys import PARTITION, RANGE_END, RANGE_START
 from lake_assets.streams.pending import Lag, lag_of
 from lake_assets.streams.stream import OpenStream
 

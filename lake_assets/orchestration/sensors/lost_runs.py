@@ -86,12 +86,21 @@ def _fail_lost(context: dg.SensorEvaluationContext, cursor: _Cursor, until: floa
     after, cursor.run = cursor.run, None
     for run, pid, at in runs_of_server(context, after):
         seconds = START_SECONDS if is_requested(run) else REQUEST_SECONDS
-        if _is_lost(pid, at, seconds) and fail_run(context.instance, run.run_id, _reason(pid)):
+        if _is_lost(pid, at, seconds) and _fail(context.instance, run.run_id, _reason(pid)):
             context.log.warning(f"the process of run {run.run_id} is gone: the run has failed")
             yield run.run_id
         if time.monotonic() > until:
             cursor.run = run.run_id
             return
+
+
+def _fail(instance: dg.DagsterInstance, run_id: str, why: str) -> bool:
+    """Fail a run; returns False if it has ended meanwhile."""
+    run = instance.get_run_by_id(run_id)
+    if run is None or run.is_finished:
+        return False
+    fail_run(instance, run, why)
+    return True
 
 
 def _cancel_dropped(

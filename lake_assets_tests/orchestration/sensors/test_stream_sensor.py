@@ -227,4 +227,4 @@ def test_the_sensor_has_the_interval_of_the_config(local_world: World) -> None:
 
 def test_a_stream_without_a_sensor_has_none(local_world: World) -> None:
     names = [sensor.name for sensor in build_definitions(local_world.config).sensors or ()]
-    assert names == ["test_checks", "test_sync", "test_lost_runs"]  # those of the lake
+    assert names == ["test_sync", "test_lost_runs"]  # those of the lake

@@ -3,12 +3,11 @@
 import asyncio
 import dataclasses
 import datetime as dt
-import subprocess
-import sys
-import threading
+import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import dagster as dg
@@ -19,24 +18,23 @@ from dagster._core.loader import LoadingContextForTest
 
 from lake_assets.checks.check_run import checks_of
 from lake_assets.cli import main
-from lake_assets.errors import SyncUnderWayError
 from lake_assets.ingest.index.index_run import index_all
 from lake_assets.lake.catalog.database import CatalogDatabase
 from lake_assets.lake.ledger.read import newest_commits
 from lake_assets.lake.ledger.tables import COMPACT, LEDGER, RELEASE, LedgerRow
-from lake_assets.layout.texts import count
 from lake_assets.orchestration.build import build_definitions
-from lake_assets.orchestration.dagster_private import store_materializations
-from lake_assets.orchestration.partition_keys import dimension_tags
+from lake_assets.orchestration.maintenance_jobs import audit_request
 from lake_assets.orchestration.sensors import sync
-from lake_assets.orchestration.sensors.sync import Synced, sync_lock, sync_stream
+from lake_assets.orchestration.sensors.sync import Synced, sync_stream
 from lake_assets.orchestration.translator import specs_of
-from lake_assets_tests.orchestration.in_process import Materialize
+from lake_assets_tests.orchestration.checks.check_runs import latest
+from lake_assets_tests.orchestration.in_process import REGIONS, Materialize
 from lake_assets_tests.orchestration.ticks import Ticks
 from lake_assets_tests.world import NW, SW, World, sales
 
 KEY = dg.AssetKey("sales")
 NW_KEY, SW_KEY = "2026-02-11|NW", "2026-02-11|SW"
+NW_PATH, SW_PATH = "region=NW/date=2026-02-11", "region=SW/date=2026-02-11"
 
 
 @pytest.fixture
@@ -87,55 +85,10 @@ def test_a_commit_of_the_command_line_is_reported_once_with_the_figures_of_its_l
     columns = [(column.name, column.type) for column in of_nw["dagster/column_schema"].columns]
     assert columns == [("id", "BIGINT"), ("total", "DOUBLE"), ("region", "VARCHAR"), ("date", "DATE")]
     assert "| 1 | 2.0 | NW | 2026-02-11 |" in of_nw["preview"]
-    infos = instance.event_log_storage.get_asset_check_partition_info([dg.AssetCheckKey(KEY, "row_counts")])
-    assert {info.partition_key for info in infos if info.is_current} >= {NW_KEY, SW_KEY}
-    for name in checks_of(committed.stream):
-        key = dg.AssetCheckKey(KEY, name)
-        of_table = instance.event_log_storage.get_latest_asset_check_execution_by_key([key])[key]
-        assert asyncio.run(of_table.targets_latest_materialization(LoadingContextForTest(instance))), name
-    assert {info.latest_execution_status.value for info in infos} == {"SUCCEEDED"}
     definition = build_definitions(committed.config).resolve_assets_def(KEY).partitions_def
     assert instance.get_dynamic_partitions("sales_region") == ["NW", "SW"]
     statuses = instance.get_status_by_partition(KEY, [NW_KEY], definition) or {}  # type: ignore[arg-type]
     assert [status and status.value for status in statuses.values()] == ["MATERIALIZED"]
-
-
-@pytest.mark.more
-def test_a_failure_among_many_commits_is_what_the_overview_shows(
-    committed: World, storage: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sync, "CHECKED_TOGETHER", 1)
-    committed.unland(SW)  # its commit is the newest, so it is checked first
-    sync_stream(specs_of(committed.stream), storage)
-
-    key = dg.AssetCheckKey(KEY, "indexed_objects")
-    of_table = storage.event_log_storage.get_latest_asset_check_execution_by_key([key])[key]
-
-    assert of_table.status.value == "FAILED"
-    assert of_table.evaluation is not None
-    assert of_table.evaluation.partition is None
-    results = storage.event_log_storage.get_asset_check_execution_history(key, limit=10)
-    assert sorted(str(record.partition) for record in results) == [NW_KEY, SW_KEY, "None"]
-
-
-@pytest.mark.more
-@pytest.mark.parametrize(("until", "checked"), [(0, []), (None, [SW_KEY])], ids=["time", "number"])
-def test_one_warning_counts_the_commits_whose_checks_are_left_to_an_audit(
-    committed: World,
-    instance: dg.DagsterInstance,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-    until: float | None,
-    checked: list[str],
-) -> None:
-    for name in ("CHECKED", "CHECKED_TOGETHER"):
-        monkeypatch.setattr(sync, name, 1)
-    sync_stream(specs_of(committed.stream), instance, check_until=until)
-
-    infos = instance.event_log_storage.get_asset_check_partition_info([dg.AssetCheckKey(KEY, "row_counts")])
-    assert [info.partition_key for info in infos if info.partition_key] == checked
-    left = count(2 - len(checked), "partition")
-    assert [record.message for record in caplog.records] == [f"sales: the checks of {left} are left to an audit"]
 
 
 @pytest.mark.more
@@ -171,85 +124,6 @@ def test_what_dagster_has_done_itself_is_not_reported(
 
     assert sync_stream(specs_of(local_world.stream), instance) == synced([], known=1)
     assert events(instance) == 1
-
-
-@pytest.mark.more
-def test_a_sync_that_breaks_off_is_continued_by_the_next(
-    committed: World, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sync, "TOGETHER", 1)
-
-    def store(instance: dg.DagsterInstance, together: list[dg.AssetMaterialization]) -> None:
-        if together[0].partition == SW_KEY:
-            raise KeyboardInterrupt
-        store_materializations(instance, together)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(sync, "store_materializations", store)
-        with pytest.raises(KeyboardInterrupt):
-            sync_stream(specs_of(committed.stream), instance)
-
-    assert sync_stream(specs_of(committed.stream), instance) == synced([SW_KEY], known=1)
-    assert events(instance) == 2
-
-
-def test_two_syncs_at_the_same_moment_report_a_commit_once(
-    committed: World, storage: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    others: list[threading.Thread] = []
-    ended: list[Synced] = []
-
-    def store(instance: dg.DagsterInstance, together: list[dg.AssetMaterialization]) -> None:
-        """Another sync begins before the first one has stored what it found."""
-        with pytest.raises(SyncUnderWayError, match="another sync reports commits"):
-            sync_stream(specs_of(committed.stream), instance, retry_seconds=0)
-        assert sync_stream(specs_of(committed.stream), instance, dry_run=True) == synced([NW_KEY, SW_KEY], dry_run=True)
-        others.append(threading.Thread(target=lambda: ended.append(sync_stream(specs_of(committed.stream), instance))))
-        others[0].start()
-        store_materializations(instance, together)
-
-    monkeypatch.setattr(sync, "store_materializations", store)
-
-    assert sync_stream(specs_of(committed.stream), storage) == synced([NW_KEY, SW_KEY])
-    others[0].join()
-    assert ended == [synced([], known=2)]
-    assert events(storage) == 2
-
-
-@pytest.mark.more
-@pytest.mark.kill
-def test_a_sync_that_is_killed_keeps_no_other_one_off(committed: World, storage: dg.DagsterInstance) -> None:
-    code = (
-        "import sys, time, dagster as dg\n"
-        "from lake_assets.orchestration.sensors.sync import sync_lock\n"
-        "with dg.DagsterInstance.from_config(sys.argv[1]) as instance, sync_lock(instance, 0):\n"
-        "    print('held', flush=True)\n"
-        "    time.sleep(600)\n"
-    )
-    with subprocess.Popen([sys.executable, "-c", code, storage.root_directory], stdout=subprocess.PIPE) as process:
-        try:
-            assert process.stdout is not None
-            assert process.stdout.readline() == b"held\n"
-            with pytest.raises(SyncUnderWayError):
-                sync_stream(specs_of(committed.stream), storage, retry_seconds=0)
-        finally:
-            process.kill()
-
-    assert sync_stream(specs_of(committed.stream), storage) == synced([NW_KEY, SW_KEY])
-
-
-@pytest.mark.more
-def test_a_tick_during_another_sync_leaves_the_work_to_the_next(
-    committed: World, storage: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sync, "RETRY_SECONDS", 0)
-    ticks = Ticks(committed, storage, sensor="test_sync")
-    with sync_lock(storage, 0):
-        result = ticks.evaluate()
-
-    assert (result.cursor, events(storage)) == (None, 0)
-    assert "another sync reports commits" in (result.skip_message or "")
-    assert ticks.evaluate().skip_message == "2 partitions reported that others had committed."
 
 
 @pytest.mark.more
@@ -291,25 +165,98 @@ def test_a_damaged_cursor_of_the_sensor_reads_the_whole_ledger(
 ) -> None:
     ticks = Ticks(committed, instance, sensor="test_sync", cursor=cursor)
 
-    assert (ticks.evaluate().skip_message or "").startswith("2 partitions reported")
+    assert tick(ticks) == [NW_PATH, SW_PATH]
 
 
 def test_the_sensor_reports_in_ticks_and_is_on_from_the_start(
     committed: World, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sync, "REPORTED", 1)
+    monkeypatch.setattr(sync, "SECONDS", 0)  # so that a tick has time for one
     ticks = Ticks(committed, instance, sensor="test_sync")
     assert ticks.definitions().resolve_sensor_def("test_sync").default_status == dg.DefaultSensorStatus.RUNNING
-    told = [tick(ticks) for _ in range(3)]
 
-    numbers = ("1 partition", "1 partition", "0 partitions")
-    assert told == [f"{number} reported that others had committed." for number in numbers]
+    assert [tick(ticks) for _ in range(3)] == [[NW_PATH], [SW_PATH], []]
     assert ticks.cursor is not None  # from now on it reads the newest rows of the ledger only
     committed.land(NW, sales(5), "b.parquet")
     committed.ingest(NW)
     ticks.evaluate()
     assert shown(instance)[NW_KEY]["rows"] == 3
     assert events(instance) == 3
+
+
+@pytest.mark.more
+def test_a_backlog_of_ten_thousand_commits_is_reported_in_ticks_that_each_go_on_behind_the_last(
+    committed: World, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seconds = itertools.count()
+    monkeypatch.setattr(sync, "time", SimpleNamespace(monotonic=lambda: next(seconds)))  # a report takes one
+    with committed.stream.lake.open() as session:
+        table = LEDGER.name(session.config).sql
+        session.rows(
+            f"INSERT INTO {table} BY NAME SELECT * EXCLUDE (n) REPLACE (concat('region=', n, '/date=2026-02-11') "
+            f"AS load_partition) FROM {table}, range(10000) numbers (n) WHERE load_partition = ?",
+            [NW_PATH],
+        )
+    committed.options["partitions"] = {"region": {}, "date": {"type": "date", "start": "2026-02-11"}}
+    ticks = Ticks(committed, instance, sensor="test_sync")
+
+    told = [tick(ticks) for _ in range(3)]
+
+    assert [len(paths) for paths in told] == [20, 20, 20]
+    assert len({path for paths in told for path in paths}) == 60
+    assert events(instance) == 60
+
+
+def test_checks_that_the_sensor_requests_are_those_of_the_reported_partitions(
+    committed: World, instance: dg.DagsterInstance
+) -> None:
+    ticks = Ticks(committed, instance, sensor="test_sync")
+    committed.unland(SW)
+
+    (request,) = ticks.evaluate().run_requests or ()
+    job = ticks.definitions().resolve_job_def(request.job_name or "")
+    result = job.execute_in_process(instance=instance, run_config=request.run_config)
+
+    assert result.success
+    assert latest(instance, "row_counts") == {NW_KEY: "SUCCEEDED", SW_KEY: "SUCCEEDED", None: "SUCCEEDED"}
+    assert latest(instance, "indexed_objects") == {NW_KEY: "SUCCEEDED", SW_KEY: "FAILED", None: "FAILED"}
+    checks = [dg.AssetCheckKey(KEY, name) for name in checks_of(committed.stream)]
+    for key, newest in instance.event_log_storage.get_latest_asset_check_execution_by_key(checks).items():
+        assert asyncio.run(newest.targets_latest_materialization(LoadingContextForTest(instance))), key.name
+    assert all(info.is_current for info in instance.event_log_storage.get_asset_check_partition_info(checks))
+
+
+RANGE = {"dagster/asset_partition_range_start": NW_KEY, "dagster/asset_partition_range_end": SW_KEY}
+
+
+def test_what_cancelled_and_lost_runs_have_not_checked_is_checked_by_a_request(
+    committed: World, instance: dg.DagsterInstance
+) -> None:
+    """Of a backfill, whose runs have planned checks; of two partitions that Dagster has, and of one."""
+    committed.options |= REGIONS
+    sync_stream(specs_of(committed.stream), instance)
+    ticks = Ticks(committed, instance, sensor="test_sync")
+    job = ticks.definitions().resolve_implicit_global_asset_job_def()
+    cancelled, lost = (
+        instance.create_run_for_job(job, asset_selection=frozenset({KEY}), tags=tags)
+        for tags in (RANGE, {"dagster/partition": SW_KEY})
+    )
+    before = tick(ticks)
+    planned = latest(instance, "row_counts")
+    instance.report_run_canceling(cancelled)
+    instance.report_run_canceled(cancelled)
+    after = tick(ticks)
+    instance.report_run_failed(lost)
+
+    assert set(planned.values()) == {"PLANNED"}
+    assert (before, after) == ([], [NW_PATH, SW_PATH])
+    (request,) = ticks.evaluate().run_requests or ()
+    assert request.run_config["ops"]["audit_test_lake"]["config"]["partitions"] == {"sales": [SW_PATH]}
+    ticks.definitions().resolve_job_def("audit_test").execute_in_process(
+        instance=instance, run_config=audit_request("test", {"sales": [*map(committed.partition, (NW, SW))]}).run_config
+    )
+    assert latest(instance, "row_counts") == {NW_KEY: "SUCCEEDED", SW_KEY: "SUCCEEDED", None: "SUCCEEDED"}
+    assert [tick(ticks), tick(ticks)] == [[SW_PATH], []]
 
 
 def test_the_sensor_reports_what_a_killed_run_has_not_and_reads_older_commits_for_that_only(
@@ -321,16 +268,16 @@ def test_the_sensor_reports_what_a_killed_run_has_not_and_reads_older_commits_fo
 
     dry = sync_stream(specs_of(committed.stream), instance, dry_run=True)
     assert dry == synced([SW_KEY], dry_run=True, under_way=1)
-    assert tick(ticks) == "1 partition reported that others had committed."
+    assert tick(ticks) == [SW_PATH]
     assert list(shown(instance)) == [SW_KEY]
     assert statements_of(ticks) == statements_of(ticks)
     committed.commit("region=NE,date=2026-02-11", 7)
-    assert tick(ticks) == "1 partition reported that others had committed."
+    assert tick(ticks) == ["region=NE/date=2026-02-11"]
     instance.report_run_canceling(run)
     instance.report_run_canceled(run)  # it was killed before it could report
-    assert tick(ticks) == "1 partition reported that others had committed."
+    assert tick(ticks) == [NW_PATH]
     assert shown(instance)[NW_KEY]["rows"] == 2
-    assert tick(ticks) == "0 partitions reported that others had committed."
+    assert tick(ticks) == []
 
 
 @contextmanager
@@ -347,11 +294,13 @@ def noted(statements: list[str]) -> Iterator[None]:
         sqlalchemy.event.remove(sqlalchemy.Engine, "before_cursor_execute", note)
 
 
-def tick(ticks: Ticks) -> str | None:
-    """One tick, whose cursor is kept; returns what it says."""
+def tick(ticks: Ticks) -> list[str]:
+    """One tick, whose cursor is kept; returns the partitions that it has reported, whose checks it requests."""
     result = ticks.evaluate()
     ticks.cursor = result.cursor
-    return result.skip_message
+    requests = [request.run_config["ops"]["audit_test_lake"]["config"] for request in result.run_requests or ()]
+    assert requests or result.skip_message == "0 partitions reported that others had committed."
+    return [path for request in requests for path in request["partitions"]["sales"]]
 
 
 def statements_of(ticks: Ticks) -> tuple[int, int, int]:
@@ -365,7 +314,7 @@ def statements_of(ticks: Ticks) -> tuple[int, int, int]:
 
     with noted(dagster), pytest.MonkeyPatch.context() as patch:
         patch.setattr(CatalogDatabase, "rows", counting)
-        assert tick(ticks) == "0 partitions reported that others had committed."
+        assert tick(ticks) == []
     return len(catalog), sum(catalog), len(dagster)
 
 
@@ -380,7 +329,7 @@ def test_a_tick_without_news_asks_for_the_same_however_many_partitions_were_comm
         for day in days:
             local_world.land(f"region=NW,date=2026-02-{day:02}", sales(1))
         assert all(outcome.error is None for outcome in index_all(local_world.stream))
-        assert tick(ticks) == f"{len(days)} partitions reported that others had committed."
+        assert len(tick(ticks)) == len(days)
         asked.append([statements_of(ticks)])
         local_world.execute(f"CREATE TABLE lake.others_{len(days)} (n INTEGER)")  # without a commit of a stream
         asked[-1].append(statements_of(ticks))
@@ -419,55 +368,3 @@ def test_the_command_without_dagsters_folder_says_what_to_set(
 
     assert result.exit_code == 1
     assert "Set DAGSTER_HOME to the absolute path of the folder with the dagster.yaml" in result.output
-
-
-def materializations(asset: str, number: int) -> list[dg.AssetMaterialization]:
-    keys = [f"2026-02-{day:02}|NW" for day in range(1, number + 1)]
-    return [
-        dg.AssetMaterialization(asset, partition=key, metadata={"rows": len(key)}, tags=dimension_tags(key))
-        for key in keys
-    ]
-
-
-def stored(instance: dg.DagsterInstance, asset: str) -> list[Any]:
-    """Everything that Dagster has of an asset, without the times and the asset's name."""
-    key = dg.AssetKey(asset)
-    records = instance.fetch_materializations(key, limit=100).records
-    (of_asset,) = instance.get_asset_records([key])
-    newest = of_asset.asset_entry.last_materialization
-    assert newest is not None
-    return [
-        [
-            (entry.run_id, entry.job_name, entry.level, entry.step_key, event.partition, event.metadata, event.tags)
-            for entry in (record.event_log_entry for record in records)
-            if (event := entry.asset_materialization) is not None
-        ],
-        newest.asset_materialization and newest.asset_materialization.partition,
-        of_asset.asset_entry.last_run_id,
-        sorted(instance.get_materialized_partitions(key)),
-        [sorted(tags.items()) for tags in instance.get_event_tags_for_asset(key)],
-    ]
-
-
-@pytest.mark.more
-def test_materializations_that_are_stored_together_are_those_that_dagster_stores_one_by_one(
-    storage: dg.DagsterInstance,
-) -> None:
-    for event in materializations("single", 5):
-        storage.report_runless_asset_event(event)
-    store_materializations(storage, materializations("together", 5))
-
-    assert stored(storage, "together") == stored(storage, "single")
-    assert len(stored(storage, "together")[0]) == 5
-
-
-@pytest.mark.more
-def test_many_partitions_take_no_more_statements_than_one(storage: dg.DagsterInstance) -> None:
-    numbers = []
-    for number in (1, 1, 20):  # the first one looks for tables
-        statements: list[str] = []
-        with noted(statements):
-            store_materializations(storage, materializations("together", number))
-        numbers.append(len(statements))
-
-    assert numbers[1] == numbers[2] > 0
