@@ -3,7 +3,7 @@
 `orchestration/test_dagster_private.py` keeps such modules and attributes out of the other files.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 

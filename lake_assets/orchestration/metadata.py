@@ -22,7 +22,7 @@ from lake_assets.lake.ledger.tables import LEDGER, LedgerRow, release_command
 from lake_assets.layout.partition import Partition, option_of
 from lake_assets.layout.texts import count, durations, first_lines, several, size
 from lake_assets.orchestration.dagster_private import user_text
-from lake_assets.orchestration.partition_keys import keys_of
+from lake_assets.orchestration.partition_keys import dimension_keys, keys_of
 from lake_assets.report.state import holder_text
 from lake_assets.streams.left_out import LeftOut
 from lake_assets.streams.stream import OpenStream
@@ -72,7 +72,7 @@ def _backfill(stream: OpenStream) -> str:
             f"One run for {most}each {first}, or each {others[0]} if these are fewer, and unbroken range of the other"
         )
     if not keys.dynamic:
-        fewest, *rest = sorted(dimension.get_num_partitions() for dimension in keys.dimensions.values())
+        fewest, *rest = sorted(len(dimension_keys(dimension, None)) for dimension in keys.dimensions.values())
         groups, length = (fewest, rest[0]) if rest else (1, fewest)
         runs = groups * -(-length // (limit or length or 1))
         today = dt.datetime.now(dt.UTC).date()

@@ -21,7 +21,7 @@ from lake_assets.orchestration.partition_keys import (
     keys_of,
     partition_key,
 )
-from lake_assets.orchestration.queued_runs import QueuedRuns, job_schedule, refresh_job
+from lake_assets.orchestration.queued_runs import QueuedRuns, job_schedule, refresh_job, schedule_of
 from lake_assets.streams.stream import OpenStream
 
 MOST, RUNS = 100, 25  # partitions of a run of older ones that failed, and such runs of a tick

@@ -46,8 +46,7 @@ def unchecked(
         left.runs.append(record.dagster_run.run_id)
         if record.dagster_run.run_id not in seen:
             for stream, partitions in _of_run(instance, streams, record):
-                known = left.partitions.setdefault(stream, [])
-                known += [partition for partition in partitions if partition not in set(known)]
+                left.partitions[stream] = [*dict.fromkeys([*left.partitions.get(stream, ()), *partitions])]
     return left
 
 

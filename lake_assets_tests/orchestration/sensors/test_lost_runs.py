@@ -171,7 +171,7 @@ def test_a_tick_with_ten_thousand_runs_without_processes_ends_in_time_and_the_ne
 
     monkeypatch.setattr(lost_runs, "time", clock)
     monkeypatch.setattr(lost_runs, "runs_of_server", under_way)
-    monkeypatch.setattr(lost_runs, "fail_run", lambda _, run, __: clock.passes(1) and ended.__iadd__([run]))
+    monkeypatch.setattr(lost_runs, "_fail", lambda _, run, __: clock.passes(1) and ended.__iadd__([run]))
 
     for ticks in range(1, 4):
         dropped.ticks.tick()

@@ -8,8 +8,9 @@ import pytest
 
 from lake_assets.detection import requests
 from lake_assets.errors import LakeAssetsError, SourceChangedError, StorageUnreachableError
-from lake_assets.orchestration.dagster_private import RANGE_END, RANGE_START, delete_texts
+from lake_assets.orchestration.dagster_private import delete_texts
 from lake_assets.orchestration.failed_step import RETRIES
+from lake_assets.orchestration.partition_keys import RANGE_END, RANGE_START
 from lake_assets_tests.ingest.test_release import NAMES, group_in
 from lake_assets_tests.orchestration.in_process import failing_once
 from lake_assets_tests.orchestration.sensors.test_stream_sensor import day, key, keys_of
