@@ -100,6 +100,16 @@ def test_without_a_driver_yet_everything_ends() -> None:
     assert Path("parent got it").exists()
 
 
+def test_a_driver_that_does_not_end_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lake_assets.launch.spark_submit.GRACE_SECONDS", 0)
+    with submitted(sys.executable, "-c", SUBMIT, DRIVER.replace("sys.exit(3)", "pass")) as driver:
+        process = number("begun")
+        driver.cancel(lambda: None)
+        assert driver.ended().reason == "exit code 137"
+
+    until(lambda: not is_running(process), "the driver ends")
+
+
 def test_a_driver_whose_jvm_was_killed_is_waited_for() -> None:
     with submitted(sys.executable, "-c", SUBMIT, DRIVER) as driver:
         process = number("begun")
