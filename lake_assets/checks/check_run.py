@@ -111,16 +111,13 @@ class CheckRun:
     """Checks of one scope. The first result reads the lake for all of them; then the lake is closed.
 
     The storages are asked after that, so that other writers need not queue for a catalog that one process can open.
-
-    Args:
-        by_partition: whether `by_partition` is called too.
     """
 
     def __init__(self, stream: OpenStream, names: Sequence[str], scope: Scope, *, by_partition: bool = False) -> None:
         self.stream = stream
         self.scope = scope
         self._names = names
-        self._by_partition = by_partition
+        self._by_partition = by_partition  # whether `by_partition` is called too
         self._prepared: dict[str, PreparedCheck | Exception] = {}
 
     def result(self, name: str) -> CheckResult:

@@ -21,14 +21,10 @@ from lake_assets.streams.stream import OpenStream
 
 @dataclass(frozen=True, slots=True)
 class PreparedCheck:
-    """A check that has read the lake. Its results may still ask the storages, but not the lake.
+    """A check that has read the lake. Its results may still ask the storages, but not the lake."""
 
-    Attributes:
-        whole: returns the result of the scope.
-        by_partition: returns the result of each partition; None if the check has no such results.
-    """
-
-    whole: Callable[[], CheckResult]
+    whole: Callable[[], CheckResult]  # returns the result of the scope
+    # Returns the result of each partition; None if the check has no such results
     by_partition: Callable[[], Mapping[Partition, CheckResult]] | None = None
 
 
@@ -64,12 +60,7 @@ class Landed:
 
 
 class Facts:
-    """The facts of one scope, while the lake is open.
-
-    Args:
-        session: the open lake; None if there is none yet.
-        by_partition: whether the results of single partitions are wanted too.
-    """
+    """The facts of one scope, while the lake is open."""
 
     def __init__(
         self,
@@ -79,11 +70,11 @@ class Facts:
         *,
         by_partition: bool,
     ) -> None:
-        self.by_partition = by_partition
+        self.by_partition = by_partition  # whether the results of single partitions are wanted too
         self.stream = stream
         self.scope = scope
         self.landed = Landed(stream, scope)
-        self._session = session
+        self._session = session  # the open lake; None if there is none yet
         self._past: dict[int, PastTable] = {}
 
     @property

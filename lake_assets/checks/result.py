@@ -14,21 +14,16 @@ NAMED = 10  # partitions, files or rows that a result names at most
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The part of a table to check: the partitions of a run, or the whole table.
+    """The part of a table to check: the partitions of a run, or the whole table."""
 
-    Attributes:
-        run_id: of the run; None without a run.
-        partitions: those that the run committed or found unchanged; None: the whole table.
-        failed: those that the run did not commit, each with the reason. Their rows from before the run are still in
-            the lake.
-        first_commit: the snapshot of the run's first commit of the table; None if it made none, or without a run.
-        results: of the run's ingest, with its listings, if it ran in this process. What they have is not read again.
-    """
-
-    run_id: str | None = None
+    run_id: str | None = None  # of the run; None without a run
+    # Those that the run committed or found unchanged; None: the whole table
     partitions: tuple[Partition, ...] | None = None
+    # Those that the run did not commit, each with the reason. Their rows from before the run are still in the lake.
     failed: Mapping[Partition, str] = field(default_factory=lambda: MappingProxyType({}))
+    # The snapshot of the run's first commit of the table; None if it made none, or without a run
     first_commit: int | None = None
+    # Of the run's ingest, with its listings, if it ran in this process. What they have is not read again.
     results: Mapping[Partition, Outcome] = field(default_factory=lambda: MappingProxyType({}), repr=False)
 
     @classmethod
@@ -45,20 +40,14 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """The result of a check.
-
-    Attributes:
-        description: one sentence that says what is wrong and how to fix it.
-        numbers: figures by name.
-        named: the first findings.
-        failing: the partitions with findings; None if they are unknown. Only for checks without a result by partition.
-    """
+    """The result of a check."""
 
     name: str
     passed: bool
-    description: str
-    numbers: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
-    named: Sequence[str] = ()
+    description: str  # one sentence that says what is wrong and how to fix it
+    numbers: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))  # figures by name
+    named: Sequence[str] = ()  # the first findings
+    # The partitions with findings; None if they are unknown. Only for checks without a result by partition.
     failing: frozenset[Key] | None = None
 
     @classmethod

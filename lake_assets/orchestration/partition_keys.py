@@ -76,18 +76,13 @@ def keys_of(stream: OpenStream) -> "StreamKeys":
 
 
 class StreamKeys:
-    """Dagster's keys of a stream: the only place that knows the partitions of a key.
-
-    Attributes:
-        columns: the dimensions.
-        are_partitions: whether each key is one partition.
-    """
+    """Dagster's keys of a stream: the only place that knows the partitions of a key."""
 
     def __init__(self, stream: OpenStream) -> None:
         self._stream = stream
         self._cells = Cells(stream.config)
-        self.columns = self._cells.columns
-        self.are_partitions = self._cells.are_partitions
+        self.columns = self._cells.columns  # the dimensions
+        self.are_partitions = self._cells.are_partitions  # whether each key is one partition
 
     @property
     def definition(self) -> dg.PartitionsDefinition[str]:

@@ -77,20 +77,7 @@ PartitionEvent = dg.AssetMaterialization | dg.AssetObservation
 
 
 class StreamRun:
-    """One run over partitions of a stream.
-
-    Args:
-        config: of a launcher; None for a driver in this process.
-
-    Attributes:
-        partitions: those that the run refreshes, each with its key.
-        done: the outcome of each partition that is committed or unchanged, by its label: its key, or the partition
-            where a key has several.
-        failed: the error of each partition that is not, by its label.
-        absent: labels of partitions in which nothing has ever landed.
-        not_selected: the number of partitions that the run's config leaves out.
-        number: of all partitions of the run; set by the caller.
-    """
+    """One run over partitions of a stream."""
 
     def __init__(
         self,
@@ -106,16 +93,18 @@ class StreamRun:
         self.log = EventLog(context.log, context.run.run_id)
         self._options = options
         self.spark = spark
-        self._config = config
+        self._config = config  # of a launcher; None for a driver in this process
         self.has_own_keys = keys_of(self.stream).are_partitions
-        self.partitions: Mapping[Partition, str] = {}
+        self.partitions: Mapping[Partition, str] = {}  # those that the run refreshes, each with its key
+        # The outcome of each partition that is committed or unchanged, by its label: its key, or the partition where a
+        # key has several
         self.done: dict[str, Outcome] = {}
-        self.failed: dict[str, Exception] = {}
+        self.failed: dict[str, Exception] = {}  # the error of each partition that is not, by its label
         self.first_labels: dict[str, str] = {}  # the first label with an error, by the error's text
-        self.absent: list[str] = []
+        self.absent: list[str] = []  # labels of partitions in which nothing has ever landed
         self._materialized: set[str] = set()
-        self.not_selected = 0
-        self.number = 0
+        self.not_selected = 0  # the number of partitions that the run's config leaves out
+        self.number = 0  # of all partitions of the run; set by the caller
         self.progress: list[str] = []  # a line a partition, not logged yet
         self.logged_at = 0.0  # by the monotonic clock
         self._newest_scan = partial(newest_landing_scan, context.instance, specs.landing.key, specs.report.key)

@@ -26,15 +26,11 @@ def step_of_checks(stream: str) -> str:
 
 @dataclass(slots=True)
 class Checked:
-    """What became of checks, beside their results.
+    """What became of checks, beside their results."""
 
-    Attributes:
-        blocking: the description of each failure of a check that blocks what is downstream, by the check's name.
-        errors: why a check could not be made, by its name.
-    """
-
+    # The description of each failure of a check that blocks what is downstream, by the check's name
     blocking: dict[str, str] = field(default_factory=dict)
-    errors: dict[str, Exception] = field(default_factory=dict)
+    errors: dict[str, Exception] = field(default_factory=dict)  # why a check could not be made, by its name
 
     def failure(self) -> UserFailure:
         """Return the failure of a step that only checks."""
