@@ -92,11 +92,13 @@ def _of_states(scope: Scope, states: Sequence[PartitionState], listed: LeftOut |
     left_out = sum(s.is_left_out for s in states)
     # In a run, a partition outside the config counts too, if the lake has it.
     inside = len(states) - left_out if scope.tried is not None else sum(s.state != "outside" for s in states)
-    sentences = [
-        f"Objects of {len(pending):,} of {count(inside, 'partition')} are not in the lake. {_what_to_do(waiting)}"
-        if pending
-        else f"All landed objects of {count(inside - len(held), 'partition')} are in the lake{_but(quarantined)}."
-    ]
+    sentences = []
+    if pending:
+        sentences = [f"Objects of {len(pending):,} of {count(inside, 'partition')} are not in the lake."]
+        sentences.append(_what_to_do(waiting))
+    elif inside > len(held) or not held:
+        there = count(inside - len(held), "partition")
+        sentences = [f"All landed objects of {there} are in the lake{_but(quarantined)}."]
     if pending and quarantined:
         sentences.append(f"{count(quarantined, 'object')} {'is' if quarantined == 1 else 'are'} quarantined.")
     if held:

@@ -103,6 +103,8 @@ def test_the_check_of_the_landing_zone_names_it_and_passes(held: World) -> None:
         "The row counts of 1 partition match the landed objects. "
         "The row counts of 1 held or restored partition match the ledger."
     )
+    alone = check(held, "landing_zone", Scope("x", (held.partition(NW),))).description
+    assert alone == "1 partition is held, so no refresh changes it."
     assert held.partition(NW) not in scan_landing(held.stream).pending
     release(held.stream, held.partition(NW))
     assert not check(held, "landing_zone").passed
