@@ -149,13 +149,13 @@ def _of_partition(state: PartitionState) -> CheckResult:
         description = f"No refresh changes the partition: {held_text(state)}."
     elif state.is_waiting and state.error is not None:
         description = (
-            f"{state.partition} has objects that are not in the lake, as its last run failed: "
+            f"{state.partition}: it has objects that are not in the lake, as its last run failed: "
             f"{_without_class(state.error)}"
         )
     elif state.is_waiting:
-        description = f"{state.partition} is {state.state}: it has objects that are not in the lake. Refresh it."
+        description = f"{state.partition}: it is {state.state}, with objects that are not in the lake. Refresh it."
     elif state.is_left_out:
-        description = f"{state.partition} has objects that no refresh reads: {state.outside}"
+        description = f"{state.partition}: it has objects that no refresh reads: {state.outside}"
     passed = not (state.is_waiting or state.is_left_out)
     numbers = {"objects": state.objects, "bytes": state.size}
     errors = [state.error] if state.error and not passed else ()

@@ -6,7 +6,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from lake_assets.checks.check_run import checks_of, describe, is_by_partition, is_error, scope_of_run
+from lake_assets.checks.check_run import CheckRun, checks_of, describe, is_by_partition, is_error, scope_of_run
 from lake_assets.checks.result import Scope
 from lake_assets.config.sections import Checks
 from lake_assets.errors import CatalogError, SourceError
@@ -181,6 +181,10 @@ def test_a_failed_run_fails_until_a_later_one_succeeds_or_its_objects_are_gone(f
         assert (last.passed, last.named) == (False, [f"{sw}: {raised.value}"])
         assert landing.named == [f"{OF_SW}: {raised.value}"]
     assert by_partition(filled, "landing_zone", Scope()) == {nw: True, sw: False}
+    run = CheckRun(filled.stream, ["landing_zone"], Scope(None, (sw,)), by_partition=True)
+    said = run.by_partition("landing_zone")[sw].description
+    assert said.startswith(f"{sw}: it has objects that are not in the lake, as its last run failed: ")
+    assert said.endswith("remove it, or let its writer land it again.")
     assert by_partition(filled, "last_run", Scope()) == {sw: False}
     assert by_partition(filled, "last_run", Scope(None, (nw, sw))) == {nw: True, sw: False}
     filled.land(SW, sales(5), "bad.parquet")

@@ -206,7 +206,7 @@ def _of_key(results: Results) -> CheckResult:
     numbers = Counter[str]()
     for result in results.values():
         numbers.update(result.numbers)
-    texts = [f"{partition}: {result.description}" for partition, result in failing.items()]
+    texts = [f"{p}: {result.description.removeprefix(f'{p}: ')}" for p, result in failing.items()]
     return CheckResult(
         first.name,
         not failing,
