@@ -3,6 +3,7 @@
 import datetime as dt
 import json
 import os
+import re
 import smtplib
 import sys
 from collections.abc import Callable, Iterator
@@ -12,6 +13,7 @@ from typing import Any, cast
 
 import dagster as dg
 import pytest
+import requests
 import slack_sdk.web.base_client
 from requests.exceptions import RequestException
 from slack_sdk.errors import SlackApiError
@@ -189,6 +191,21 @@ def test_a_failed_run_is_a_message_in_teams_and_slack_and_a_mail(
     assert message["Subject"] == title
     assert "the source partition has no objects" in message.get_payload()
     assert f'href="{url}"' in message.get_payload()
+
+
+def test_a_sensor_of_ones_own_as_the_page_has_it_gets_the_texts(instance: dg.DagsterInstance, inbox: Inbox) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "how-to" / "operate.md").read_text("utf-8")
+    (code,) = re.findall(r"```python\n(@dg\.run_failure_sensor.*?)```", page, re.DOTALL)
+    names: dict[str, Any] = {"dg": dg, "requests": requests}
+    exec(code.replace("https://alerts.example.com", inbox.url), names)
+    result = fails.execute_in_process(instance=instance, raise_on_error=False)
+
+    event, run = result.get_run_failure_event(), result.dagster_run
+    names["to_our_service"](dg.build_run_status_sensor_context("own", event, instance, run).for_run_failure())
+
+    (letter,) = inbox.letters
+    assert letter.path == "/lake"
+    assert "<script>alert(1)</script>" in letter.json["texts"][0]
 
 
 # Stale streams
