@@ -64,9 +64,9 @@ class SensorBase(Model):
         description="Runs requested by one tick; partitions that need more runs are requested as ranges.",
     )
     group_runs: int = Field(
-        100,
+        250,
         ge=1,
-        le=200,
+        le=1000,
         description="Changed partitions that may share a run, if they are neighbours and have up to a gigabyte of "
         "objects; 1: each has its own.",
     )

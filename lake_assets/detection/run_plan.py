@@ -32,6 +32,7 @@ class RunTarget:
     last: Partition  # equal to `first` if it is one partition
     size: int = 0  # bytes of the objects in its changed folders, as far as the scan has read them
     cells: tuple[Partition, ...] = ()  # those of its partitions that have changed
+    partitions: int = 1  # all of them, which Dagster plans
 
     @classmethod
     def of(cls, cell: Partition, size: int) -> "RunTarget":
@@ -134,15 +135,16 @@ def _ranges(targets: Sequence[RunTarget], columns: Sequence[PartitionColumn], ga
             ranges[-1].append(target)
         else:
             ranges.append([target])
-    return tuple(_joint(members) for members in ranges)
+    return tuple(_joint(members, place(members[-1])[1] - place(members[0])[1] + 1) for members in ranges)
 
 
-def _joint(members: Sequence[RunTarget]) -> RunTarget:
-    """Return targets as one, from the first to the last."""
+def _joint(members: Sequence[RunTarget], partitions: int) -> RunTarget:
+    """Return targets as one, from the first to the last, of so many partitions."""
     if len(members) == 1:
         return members[0]
     cells = tuple(cell for member in members for cell in member.cells)
-    return RunTarget(members[0].first, members[-1].last, sum(member.size for member in members), cells)
+    size = sum(member.size for member in members)
+    return RunTarget(members[0].first, members[-1].last, size, cells, partitions)
 
 
 def grouped(
@@ -159,7 +161,7 @@ def grouped(
     # way round, if these are fewer: the regions of each day.
     axes = sorted(range(len(columns)), key=lambda axis: columns[axis].type not in TIME_TYPES)
     ways = [reduce(partial(_joined, most=most), order, boxes) for order in (axes, axes[::-1])]
-    return tuple(_joint(box.members) for box in min(ways, key=len))
+    return tuple(_joint(box.members, box.partitions) for box in min(ways, key=len))
 
 
 @dataclass(frozen=True, slots=True)

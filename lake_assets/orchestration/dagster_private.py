@@ -146,6 +146,12 @@ def fail_run(instance: dg.DagsterInstance, run: dg.DagsterRun, why: str) -> None
     instance.report_run_failed(run, why)
 
 
+def queued_at(instance: dg.DagsterInstance, run_id: str) -> float | None:
+    """Return the Unix time when Dagster had made a run and put it in its queue."""
+    events = instance.all_logs(run_id, of_type=dg.DagsterEventType.PIPELINE_ENQUEUED)
+    return events[0].timestamp if events else None
+
+
 def tag_run(instance: dg.DagsterInstance, run_id: str, tag: str) -> None:
     """Add a tag to a run."""
     instance.add_run_tags(run_id, {tag: "true"})

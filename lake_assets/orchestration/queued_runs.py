@@ -7,6 +7,7 @@ import datetime as dt
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 from typing import Any
 
 import dagster as dg
@@ -15,7 +16,7 @@ from lake_assets.detection.requests import RunState
 from lake_assets.errors import PartitionError
 from lake_assets.layout.partition import Partition, PartitionValue
 from lake_assets.layout.times import TIME_TYPES
-from lake_assets.orchestration.dagster_private import AssetJob, step_of
+from lake_assets.orchestration.dagster_private import AssetJob, queued_at, step_of
 from lake_assets.orchestration.partition_keys import (
     PARTITION,
     RANGE_END,
@@ -29,6 +30,8 @@ from lake_assets.streams.stream import OpenStream
 # A run of these states has listed nothing. The state changes to STARTED before the run's first step.
 _NOT_BEGUN = (dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.NOT_STARTED, dg.DagsterRunStatus.STARTING)
 _CLOCK_SECONDS = 5.0  # by which clocks differ, and Dagster rounds
+_PACE = 0.04  # seconds in which Dagster makes a run, for each of its partitions, where no run says it
+_MEASURED = 50  # partitions of a run that says it; those of a smaller one take less time than the rest of the run
 _MOST = 2_000  # newest runs that are read; a partition that only older ones have may have one run more
 NEVER_BEGAN = "lake_assets/never_began"  # a tag of a run that Dagster dropped, and that is shown as cancelled for it
 _ENDED: dict[dg.DagsterRunStatus, RunState] = {
@@ -52,6 +55,8 @@ def schedule_of(job: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Run:
+    id: str
+    created: float  # Unix time
     span: tuple[Partition, Partition]  # the first and the last cell
     state: RunState
     began: float | None  # Unix time
@@ -80,6 +85,18 @@ class QueuedRuns:
     def are_of(self, sensor: str) -> bool:
         """Return whether a sensor has requested one of the runs."""
         return any(run.requester == sensor for run in self._queued)
+
+    def makes(self, sensor: str, seconds: float) -> int:
+        """Return of how many partitions Dagster makes runs in a time, by the newest run of a sensor that says it."""
+        for run in self._runs(dg.RunsFilter(tags={_SENSOR: sensor}), 1):
+            size = prod(
+                self._number(axis, last) - self._number(axis, first) + 1
+                for axis, (first, last) in enumerate(zip(run.span[0].values, run.span[1].values, strict=True))
+            )
+            queued = queued_at(self._instance, run.id)
+            if queued is not None and size >= _MEASURED:
+                return max(int(seconds * size / max(queued - run.created, 0.001)), _MEASURED)
+        return int(seconds / _PACE)
 
     def newest(self, cell: Partition, since: float) -> RunState:
         """Return what became of the newest run of a cell that began after a Unix time, or will begin."""
@@ -119,8 +136,8 @@ class QueuedRuns:
             self._changed = since, [*self._runs(dg.RunsFilter(updated_after=after))]
         return self._changed[1]
 
-    def _runs(self, filters: dg.RunsFilter) -> Iterator["_Run"]:
-        for record in self._instance.get_run_records(filters, limit=_MOST):
+    def _runs(self, filters: dg.RunsFilter, most: int = _MOST) -> Iterator["_Run"]:
+        for record in self._instance.get_run_records(filters, limit=most):
             run = record.dagster_run
             ends = [run.tags.get(tag) or run.tags.get(PARTITION) for tag in (RANGE_START, RANGE_END)]
             if not self._is_refresh(run):
@@ -130,7 +147,9 @@ class QueuedRuns:
             except PartitionError:  # a run of the job without partitions, or of an earlier config
                 continue
             state: RunState = "failed" if NEVER_BEGAN in run.tags else _ENDED.get(run.status, "under way")
-            yield _Run((first, last), state, record.start_time, run.tags.get(_SENSOR) or run.tags.get(_SCHEDULE))
+            requester = run.tags.get(_SENSOR) or run.tags.get(_SCHEDULE)
+            created = record.create_timestamp.timestamp()
+            yield _Run(run.run_id, created, (first, last), state, record.start_time, requester)
 
     def _is_refresh(self, run: dg.DagsterRun) -> bool:
         """Return whether a run refreshes all of its partitions of the stream."""

@@ -58,7 +58,7 @@ def test_a_sensor_of_objects_needs_no_key() -> None:
 
     assert isinstance(sensor, ObjectSensor)
     assert parsed(with_section("sensor", "type: objects")).streams["sales"].sensor == sensor
-    assert (sensor.interval, sensor.max_runs, sensor.group_runs, sensor.lookback) == (None, 25, 100, 2)
+    assert (sensor.interval, sensor.max_runs, sensor.group_runs, sensor.lookback) == (None, 25, 250, 2)
     assert sensor.status == "running"
 
 

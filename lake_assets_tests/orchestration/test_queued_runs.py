@@ -1,6 +1,7 @@
 """A partition has one queued run: sensors and schedules request no other one until it begins."""
 
-from collections.abc import Mapping
+import datetime as dt
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from dev.servers.moto import KEYS, Moto, moto
 from lake_assets.orchestration.partition_keys import dynamic_name
 from lake_assets_tests.orchestration.instances import tick_of
 from lake_assets_tests.orchestration.sensors.test_sqs import notification, path_of
-from lake_assets_tests.orchestration.sensors.test_stream_sensor import day, key, keys_of
+from lake_assets_tests.orchestration.sensors.test_stream_sensor import TODAY, day, key, keys_of
 from lake_assets_tests.orchestration.test_stream_schedules import Scheduled
 from lake_assets_tests.orchestration.ticks import LOCATION, Ticks, ticks_of
 from lake_assets_tests.tiers import more
@@ -70,6 +71,52 @@ def test_what_lands_before_a_run_begins_is_in_that_run_or_in_the_next_one(ticks:
     queue(ticks, second)
     local_world.land(day("NW"), sales(5), "later.parquet")
     assert ticks.tick() == []
+
+
+def made(ticks: Ticks, request: dg.RunRequest, seconds: float) -> dg.DagsterRun:
+    """A run of a sensor's request that Dagster took so long to make, and that has begun."""
+    run = queue(ticks, request, status=dg.DagsterRunStatus.NOT_STARTED)
+    (record,) = ticks.instance.get_run_records(dg.RunsFilter(run_ids=[run.run_id]))
+    at = record.create_timestamp.timestamp() + seconds
+    ticks.instance.report_dagster_event(dg.DagsterEvent.job_enqueue(run), run.run_id, timestamp=at)
+    has_begun(ticks.instance, run)
+    return run
+
+
+def between(regions: Sequence[str], request: dg.RunRequest) -> list[str]:
+    """The keys that a request is of."""
+    if request.partition_key:
+        return [request.partition_key]
+    (first, begin), (last, end) = (request.tags[tag].split("|") for tag in (START, END))
+    days = (dt.date.fromisoformat(last) - dt.date.fromisoformat(first)).days + 1
+    between = regions[regions.index(begin) : regions.index(end) + 1]
+    return [f"{dt.date.fromisoformat(first) + dt.timedelta(n)}|{region}" for n in range(days) for region in between]
+
+
+@pytest.mark.parametrize(
+    ("partitions", "seconds", "requested"),
+    [(60, 6, [200, 100]), *more([(60, 0, [250, 50]), (60, 3600, [50, 50]), (10, 3600, [250, 50])])],
+    ids=["slow", "fast", "stuck", "small"],
+)
+def test_a_tick_requests_runs_that_dagster_makes_in_twenty_seconds(
+    ticks: Ticks, local_world: World, partitions: int, seconds: float, requested: list[int]
+) -> None:
+    regions = [f"R{number:03}" for number in range(300)]
+    local_world.options["partitions"] = {
+        "region": {"values": regions},
+        "date": {"type": "date", "start": f"{TODAY - dt.timedelta(9)}"},
+    }
+    tags = {START: key(regions[0]), END: key(regions[partitions - 1]), "dagster/sensor_name": "sales_sensor"}
+    made(ticks, dg.RunRequest(tags=tags), seconds)
+    for region in regions:
+        local_world.land(day(region), b"no Parquet")
+
+    requests = ticks.tick()
+    if len(requests) < len(requested):
+        made(ticks, requests[0], seconds)
+        requests += ticks.tick()
+
+    assert [len(between(regions, request)) for request in requests] == requested
 
 
 @pytest.mark.parametrize(
@@ -174,3 +221,27 @@ def test_a_schedule_requests_no_run_while_one_of_its_own_is_queued(
     assert (tick().run_requests, tick().skip_message) == ([], f"The run {run.run_id} of this schedule is queued.")
     has_begun(instance, run)
     assert len(tick().run_requests) == 1
+
+
+@pytest.mark.more
+def test_ten_thousand_changed_partitions_are_requested_once_each_over_many_ticks(
+    ticks: Ticks, local_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lake_assets.detection.requests.FIRST", 0.0)
+    regions = [f"R{number:03}" for number in range(100)]
+    start = {"type": "date", "start": f"{TODAY - dt.timedelta(99)}"}
+    local_world.options["partitions"] = {"region": {"values": regions}, "date": start}
+    for region in regions:
+        for days_ago in range(100):
+            local_world.land(day(region, days_ago), b"no Parquet")
+    requested: list[str] = []
+    while requests := ticks.tick():
+        keys = [each for request in requests for each in between(regions, request)]
+        assert len(keys) <= 500
+        requested += keys
+        for request in requests:
+            run = queue(ticks, request)
+            has_begun(ticks.instance, run)
+            ended = dg.DagsterEvent(event_type_value=dg.DagsterEventType.PIPELINE_SUCCESS.value, job_name=run.job_name)
+            ticks.instance.report_dagster_event(ended, run.run_id)
+    assert sorted(requested) == sorted(key(region, days_ago) for region in regions for days_ago in range(100))

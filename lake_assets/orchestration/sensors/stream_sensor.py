@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from ipaddress import ip_address
+from itertools import accumulate
 from urllib.parse import urlsplit
 
 import dagster as dg
@@ -28,6 +29,7 @@ from lake_assets.streams.pending import not_pending
 from lake_assets.streams.stream import OpenStream
 
 NAMED_KEYS = 10
+MAKE_SECONDS = 20.0  # in which Dagster makes the runs of a tick: it plans each partition
 CHEAP_SECONDS = 5  # between two ticks whose requests cost little; the daemon has no shorter interval
 PRICED_SECONDS = 30  # between two of others
 _OWN_NAMES = (".internal", ".lan", ".local", ".localhost", ".svc")  # endings of names in a network of one's own
@@ -68,7 +70,8 @@ def stream_sensor(stream: OpenStream, asset: dg.AssetKey) -> dg.SensorDefinition
         requests.add(scanned.targets, runs.have, now)
         # A run that is queued lists later, so what has changed shares the next one.
         waiting = () if runs.are_of(context.sensor_name) else requests.take(now)
-        targets = _runs(context.instance, stream, waiting)
+        most = runs.makes(context.sensor_name, MAKE_SECONDS) if waiting else 0
+        targets = _runs(context.instance, stream, waiting, most)
         requests.note(targets, now)
         summary = f"{scanned.summary} {requests.text(now)}".rstrip()
         _log(context, stream, scanned)
@@ -197,9 +200,18 @@ def _new_keys(instance: dg.DagsterInstance, stream: OpenStream, targets: Sequenc
     return keys_of(stream).missing(instance, cells)
 
 
-def _runs(instance: dg.DagsterInstance, stream: OpenStream, targets: Sequence[RunTarget]) -> Sequence[RunTarget]:
-    """Return the runs of targets: neighbours share one, and a tick requests no more than the config says."""
+def _runs(
+    instance: dg.DagsterInstance, stream: OpenStream, targets: Sequence[RunTarget], partitions: int
+) -> Sequence[RunTarget]:
+    """Return the runs of targets: neighbours share one, and a tick requests no more than the config says.
+
+    They have no more than so many partitions together, but there is one.
+    """
     order, sensor = ValueOrder(stream, instance, _new_keys(instance, stream, targets)), stream.config.sensor
     assert sensor is not None  # noqa: S101 - its tick calls this
-    most = min(sensor.group_runs, stream.config.max_partitions_per_run or sensor.group_runs)
-    return runs_of(targets, keys_of(stream).columns, order.position, most=most, max_runs=sensor.max_runs)
+    most = min(sensor.group_runs, stream.config.max_partitions_per_run or sensor.group_runs, partitions)
+    runs = runs_of(targets, keys_of(stream).columns, order.position, most=most, max_runs=sensor.max_runs)
+    totals = accumulate(run.partitions for run in runs)
+    return [
+        run for number, (run, total) in enumerate(zip(runs, totals, strict=True)) if total <= partitions or not number
+    ]
