@@ -16,6 +16,7 @@ from lake_assets.lake.ledger.tables import Hold, LedgerRow
 from lake_assets.lake.session import LakeSession
 from lake_assets.layout.hive import HIVE_NULL, escape
 from lake_assets.layout.partition import Partition
+from lake_assets.layout.texts import figure, moment
 from lake_assets.progress import counted, counting
 from lake_assets.streams.stream import OpenStream
 
@@ -222,10 +223,11 @@ def described(entry: HistoryEntry) -> list[str]:
     hold = f", {entry.hold}" if entry.hold else ""
     return [
         str(entry.snapshot),
-        f"{entry.time.astimezone(dt.UTC):%Y-%m-%d %H:%M:%S}" if entry.time else "",
+        moment(entry.time),
         entry.partition or "",
         entry.mode + hold,
-        *("" if rows is None else f"{rows:,}" for rows in (entry.rows_before, entry.rows)),
+        figure(entry.rows_before),
+        figure(entry.rows),
         entry.requested_by or ("" if entry.run_id else "another client"),
         (entry.run_id or "")[:8],
         "" if entry.partition is None else "expired" if entry.kept is None else str(entry.kept),

@@ -3,6 +3,7 @@
 Python represents a byte that is not UTF-8 as half a surrogate pair.
 """
 
+import datetime as dt
 import difflib
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,6 +14,16 @@ from lake_assets.escapes import visible_name
 def count(number: int, noun: str) -> str:
     """Return a number with its noun: `1 row`, `1,095 rows`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def figure(number: int | None) -> str:
+    """Return a number for a table; empty without one."""
+    return "" if number is None else f"{number:,}"
+
+
+def moment(time: dt.datetime | None) -> str:
+    """Return a time for a table, in UTC; empty without one."""
+    return "" if time is None else f"{time.astimezone(dt.UTC):%Y-%m-%d %H:%M:%S}"
 
 
 def size(number: int) -> str:

@@ -14,7 +14,7 @@ from lake_assets.lake.catalog.preview import PartitionView
 from lake_assets.lake.ledger.read import read_ledger
 from lake_assets.lake.ledger.tables import LEDGER, LedgerRow
 from lake_assets.lake.session import LakeSession
-from lake_assets.layout.texts import age, count
+from lake_assets.layout.texts import age, count, figure, moment
 from lake_assets.report.grid import COLOURS, DEPTHS, HeatMap, heat_map
 from lake_assets.report.state import PartitionState, StreamState
 from lake_assets.report.summary import Summary, summarize, total
@@ -112,7 +112,7 @@ def page(sections: Sequence[Section], title: str, made: dt.datetime) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"time": _time, "count": count, "number": lambda n: "" if n is None else f"{n:,}"}
+    environment.filters |= {"time": moment, "count": count, "number": figure}
     return environment.get_template("page.html.j2").render(
         title=title,
         made=made,
@@ -131,7 +131,3 @@ def _newest_runs(stream: OpenStream) -> list[LedgerRow]:
         if lake is None or not lake.exists(LEDGER.name(lake.config)):
             return []
         return read_ledger(lake, stream.names, limit=RUNS)
-
-
-def _time(moment: dt.datetime | None) -> str:
-    return "" if moment is None else f"{moment.astimezone(dt.UTC):%Y-%m-%d %H:%M:%S}"

@@ -5,6 +5,7 @@ from typing import Any
 import dagster as dg
 from dagster._core.storage.tags import AUTOMATION_CONDITION_TAG, BACKFILL_ID_TAG, SCHEDULE_NAME_TAG, SENSOR_NAME_TAG
 
+from lake_assets.history.restore import restore
 from lake_assets.orchestration.build import build_definitions
 from lake_assets.orchestration.commit_events import commits_of, outcome_of_commit
 from lake_assets.orchestration.metadata import materialization_metadata
@@ -57,6 +58,18 @@ def test_a_restored_partition_is_materialized_with_its_history(local_world: Worl
     assert "Held: refreshes skip it until you run" in metadata["next_refresh"]
     row = local_world.ledger(NW)[0]
     assert (row.run_id, row.requested_by) == (result.run_id, "Dagster")
+
+
+def test_a_forced_refresh_of_a_held_partition_says_that_the_hold_remains(local_world: World) -> None:
+    first = ingested(local_world, 1, 2)
+    restore(local_world.stream, local_world.partition(NW), first, hold=True)
+
+    shown = materialization_metadata(local_world.ingest(NW, force=True))
+
+    assert shown["status"].value == "committed"
+    assert str(shown["held"].value).startswith(
+        "Held also after this refresh, which was forced. No refresh changes the partition until `lake-assets restore"
+    )
 
 
 def test_what_launched_a_run_is_known_by_its_tags() -> None:

@@ -1,6 +1,5 @@
 """Two assets beside those of the streams: a stream's report, and a lake's ledger."""
 
-import datetime as dt
 import warnings
 from collections.abc import Callable, Sequence
 
@@ -10,6 +9,7 @@ from lake_assets.errors import ConfigError
 from lake_assets.escapes import visible_name
 from lake_assets.lake.ledger.read import LedgerFigures, ledger_figures, read_ledger
 from lake_assets.lake.ledger.tables import LedgerRow
+from lake_assets.layout.texts import figure, moment
 from lake_assets.orchestration.dagster_private import step_of
 from lake_assets.orchestration.metadata import (
     Metadata,
@@ -99,7 +99,9 @@ def _summary(state: StreamState) -> str:
     rows = []
     for summary in summarize(state):
         counts = [f"{number:,}" for number in summary.counts.values()]
-        rows.append([markdown(summary.partitions or "all"), *counts, f"{summary.rows:,}", _time(summary.newest_commit)])
+        rows.append(
+            [markdown(summary.partitions or "all"), *counts, f"{summary.rows:,}", moment(summary.newest_commit)]
+        )
     return markdown_table(["partitions", *numbers, "newest commit (UTC)"], rows, right=numbers)
 
 
@@ -144,15 +146,7 @@ def _ledger_metadata(figures: LedgerFigures, newest: Sequence[LedgerRow]) -> Met
     columns = ["finished (UTC)", "stream", "partition", "status", "rows", "snapshot"]
     rows = []
     for row in newest:
-        texts = [row.stream, row.load_partition, row.status, _text(row.row_count), _text(row.snapshot_id)]
-        rows.append([_time(row.finished_at), *map(markdown, texts)])
+        texts = [row.stream, row.load_partition, row.status, figure(row.row_count), figure(row.snapshot_id)]
+        rows.append([moment(row.finished_at), *map(markdown, texts)])
     metadata["newest_rows"] = dg.MetadataValue.md(markdown_table(columns, rows))
     return metadata
-
-
-def _time(moment: dt.datetime | None) -> str:
-    return f"{moment:%Y-%m-%d %H:%M:%S}" if moment else ""
-
-
-def _text(number: int | None) -> str:
-    return "" if number is None else f"{number:,}"
