@@ -125,7 +125,7 @@ def _of_states(scope: Scope, states: Sequence[PartitionState], listed: LeftOut |
 
 
 def _what_to_do(waiting: Sequence[PartitionState]) -> str:
-    failed = sum(s.error is not None for s in waiting)
+    failed = sum(s.is_of_objects for s in waiting)
     if not failed:
         return "Refresh these."
     others = "" if failed == len(waiting) else " Refresh the others."
@@ -147,7 +147,7 @@ def _of_partition(state: PartitionState) -> CheckResult:
     description = f"All landed objects of the partition are in the lake{_but(len(state.quarantined))}."
     if state.holder is not None:
         description = f"No refresh changes the partition: {held_text(state)}."
-    elif state.is_waiting and state.error is not None:
+    elif state.is_waiting and state.is_of_objects:
         description = (
             f"{state.partition}: it has objects that are not in the lake, as its last run failed: "
             f"{_without_class(state.error)}"

@@ -55,6 +55,7 @@ class PartitionState:
     snapshot: int | None = None
     finished_at: dt.datetime | None = None  # the end of the newest run, with any result
     error: str | None = None  # why the newest run failed, if it did
+    is_of_objects: bool = False  # it failed by the objects that are there now, so that another one would, too
     retry: Retry | None = None  # if it did, and a sensor or schedule tries again
     next_try: dt.datetime | None = None  # of a retry that is due later
     is_pending: bool = False  # a refresh would change it
@@ -151,7 +152,7 @@ def read_state(stream: OpenStream, now: dt.datetime | None = None) -> StreamStat
         partition = state.partition
         if not (state.state == "failed" and state.is_pending and is_refreshed):
             return state
-        if is_of_objects(stream, landed.get(partition, Manifest(())), ledger[partition]):
+        if state.is_of_objects:
             return replace(state, retry="changed")
         return replace(state, retry="later", next_try=tries[partition]) if partition in tries else state
 
@@ -277,6 +278,7 @@ def partition_state(
         snapshot=None if last is None else last.snapshot,
         finished_at=None if last is None else last.newest.finished_at,
         error=last.newest.error if last is not None and last.status == "failed" else None,
+        is_of_objects=is_of_objects(stream, manifest, last),
         is_pending=outside is None and pending,
         outside=outside,
         holder=None if last is None or last.holder is None else holder_text(last.holder),

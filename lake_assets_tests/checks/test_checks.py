@@ -188,7 +188,9 @@ def test_a_failed_run_fails_until_a_later_one_succeeds_or_its_objects_are_gone(f
     assert by_partition(filled, "last_run", Scope()) == {sw: False}
     assert by_partition(filled, "last_run", Scope(None, (nw, sw))) == {nw: True, sw: False}
     filled.land(SW, sales(5), "bad.parquet")
-    assert check(filled, "landing_zone").named == [f"{OF_SW}: {raised.value}"]
+    landing = check(filled, "landing_zone")
+    assert landing.named == [f"{OF_SW}: {raised.value}"]
+    assert landing.description == "Objects of 1 of 2 partitions are not in the lake. Refresh these."  # it was corrected
     filled.unland(SW, "bad.parquet")  # what is in the lake is there again
     assert check(filled, "landing_zone").passed
     filled.ingest(SW)
