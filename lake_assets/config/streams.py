@@ -236,7 +236,8 @@ class Stream(Model):
 
     previously: tuple[Identifier, ...] = Field(
         (),
-        description="Names that the stream had before: rows of the ledger and the manifest under them are its own.",
+        description="Names that the stream had before. Rows of the ledger under them are its own, and in Dagster the "
+        "state of their sensors and schedules, and their values of partitions.",
     )
 
     @model_validator(mode="before")

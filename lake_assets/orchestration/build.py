@@ -1,6 +1,7 @@
 """All of Dagster's definitions for one config."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import dagster as dg
 from dagster_pyspark import LazyPySparkResource
@@ -20,11 +21,12 @@ from lake_assets.orchestration.resources import PYSPARK, pyspark_resource
 from lake_assets.orchestration.restore_job import restore_job
 from lake_assets.orchestration.sensors.alert_sensors import alert_sensors
 from lake_assets.orchestration.sensors.lost_runs import lost_runs_sensor
+from lake_assets.orchestration.sensors.renames import renames_sensor
 from lake_assets.orchestration.sensors.stream_sensor import stream_sensor
 from lake_assets.orchestration.sensors.sync import sync_sensor
 from lake_assets.orchestration.stream_schedules import drain_schedule, refresh_schedule
 from lake_assets.orchestration.translator import LakeAssetsTranslator, StreamSpecs, ledger_spec, readers_of, specs_of
-from lake_assets.streams.stream import open_streams
+from lake_assets.streams.stream import OpenStream, open_streams
 
 
 def build_definitions(
@@ -63,6 +65,8 @@ def build_definitions(
     _check_names(config, specs, ledgers)
     sensors = [sync_sensor(lake, of_lake) for lake, of_lake in by_lake.items()]
     sensors += [lost_runs_sensor(lake, specs) for lake in list(by_lake)[:1]]
+    if earlier := _earlier_names(specs):
+        sensors.append(renames_sensor(next(iter(by_lake)), earlier))
     transforms = any(each.stream.config.transform is not None for each in specs)
     shared = dg.Definitions(
         assets=[ledger_asset(by_lake[lake], spec) for lake, spec in ledgers.items()],
@@ -82,16 +86,44 @@ def _of_stream(specs: StreamSpecs, config: LakeConfig) -> dg.Definitions:
     asset = stream_asset(specs, config)
     landing = [landing_asset(specs.readers, specs.landing)] if _has_landing(specs) else []
     report = [report_asset(specs)] if _has_report(specs, config) else []
-    schedules = [refresh_schedule(stream, key), observe_schedule(stream, specs.landing.key), drain_schedule(stream)]
-    checks = stream_checks(stream, key)
-    sensors = [stream_sensor(stream, key), automation_sensor(stream, asset), report_sensor(stream, specs.report.key)]
+    checks, ticking = stream_checks(stream, key), _ticking(specs, stream)
     return dg.Definitions(
         assets=[*landing, asset, *report],
         asset_checks=[checks] if checks else [],
         jobs=[ingest_job(specs, config), restore_job(stream, key)],
-        schedules=[schedule for schedule in schedules if schedule is not None],
-        sensors=[sensor for sensor in sensors if sensor is not None],
+        schedules=[each for each in ticking if isinstance(each, dg.ScheduleDefinition)],
+        sensors=[each for each in ticking if isinstance(each, dg.SensorDefinition)],
     )
+
+
+def _ticking(specs: StreamSpecs, stream: OpenStream) -> list[dg.ScheduleDefinition | dg.SensorDefinition]:
+    """Return the schedules and sensors of a stream, which may have another name than its assets."""
+    table = specs.table.key
+    made = (
+        refresh_schedule(stream, table),
+        observe_schedule(stream, specs.landing.key),
+        drain_schedule(stream),
+        stream_sensor(stream, table),
+        automation_sensor(stream, table),
+        report_sensor(stream, specs.report.key),
+    )
+    return [each for each in made if each is not None]
+
+
+def _earlier_names(streams: Sequence[StreamSpecs]) -> dict[str, str]:
+    """Return the names of sensors, schedules and dynamic partitions by their earlier ones that no others have now."""
+
+    def names(specs: StreamSpecs, stream: OpenStream) -> list[str]:
+        return [*(each.name for each in _ticking(specs, stream)), *keys_of(stream).dynamic.values()]
+
+    renamed = [(specs, name) for specs in streams for name in specs.stream.config.previously]
+    present = {name for specs in streams for name in names(specs, specs.stream)} if renamed else set()
+    pairs = (
+        pair
+        for specs, name in renamed
+        for pair in zip(names(specs, replace(specs.stream, name=name)), names(specs, specs.stream), strict=True)
+    )
+    return {earlier: name for earlier, name in pairs if earlier not in present}
 
 
 def _has_landing(specs: StreamSpecs) -> bool:

@@ -32,6 +32,8 @@ __all__ = ["AssetJob", "Target"]
 
 BACKFILL = "dagster/backfill"  # a tag of a run: the backfill that requested it
 
+_BY_CODE = "DECLARED_IN_CODE"  # the status of a sensor or schedule that nobody has switched
+
 OWN_JOB = "__ASSET_JOB"  # the name of the job that Dagster makes of all assets
 
 StepContext = dg.AssetExecutionContext | dg.OpExecutionContext
@@ -139,6 +141,33 @@ def _pid(entry: dg.EventLogEntry) -> int | None:
     """Return the process that an event of a run names; None if it names none."""
     pid = getattr(entry.get_dagster_event().event_specific_data, "metadata", {}).get("pid")
     return int(pid.text) if isinstance(pid, dg.TextMetadataValue) and pid.text else None
+
+
+def take_over(context: dg.SensorEvaluationContext, names: Mapping[str, str]) -> list[str]:
+    """Give sensors and schedules, by earlier names of the same code location, the state of these, with the cursor.
+
+    What a person has switched under the new name stays. The earlier state is deleted when a later call sees that the
+    new one is there: a tick that the daemon is about to begin may put the one from before in its place. Returns the new
+    names of those that have another state now.
+    """
+    place = (getattr(context.code_location_origin, "location_name", None), context.repository_name)
+    instance, taken = context.instance, list[str]()
+    states = {
+        state.name: state
+        for state in instance.all_instigator_state()
+        if (state.origin.location_name, state.origin.repository_origin.repository_name) == place
+    }
+    for earlier, name in names.items():
+        if (before := states.get(earlier)) is None:
+            continue
+        if (now := states.get(name)) is None or now.status.name == _BY_CODE:
+            origin = before.origin.repository_origin.get_instigator_origin(name) if now is None else now.origin
+            store = instance.add_instigator_state if now is None else instance.update_instigator_state
+            states[name] = store(before._replace(origin=origin))
+            taken.append(name)
+        if (now is not None and now.status.name != _BY_CODE) or before.status.name == _BY_CODE:
+            instance.delete_instigator_state(before.instigator_origin_id, before.selector_id)
+    return taken
 
 
 def fail_run(instance: dg.DagsterInstance, run: dg.DagsterRun, why: str) -> None:

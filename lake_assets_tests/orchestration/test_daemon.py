@@ -13,6 +13,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 import yaml
+from dagster._core.scheduler.instigation import InstigatorStatus
 from dagster._core.storage.tags import GRPC_INFO_TAG
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
@@ -172,3 +173,33 @@ def test_a_run_whose_process_nobody_asked_for_fails_and_is_tried_again(
     instance.report_dagster_event(starting, run.run_id)
 
     until(lambda: states() == [dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.QUEUED], "the second try", 90)
+
+
+@pytest.mark.soak
+@pytest.mark.dagster
+@pytest.mark.timeout(600)
+def test_a_renamed_stream_is_in_dagster_as_it_was(
+    daemon: Daemon, instance: dg.DagsterInstance, local_world: World
+) -> None:
+    """Its sensor was switched off, and its regions are discovered."""
+
+    def states() -> dict[str, InstigatorStatus]:
+        return {state.name: state.status for state in instance.all_instigator_state()}
+
+    local_world.land(f"region=NW,date={TODAY}", sales(1))
+    runs_until(instance, local_world, [1.0])
+    daemon.kill()
+    (state,) = (state for state in instance.all_instigator_state() if state.name == "sales_sensor")
+    instance.update_instigator_state(state.with_status(InstigatorStatus.STOPPED))
+    file = Path(daemon.environment[CONFIG_VARIABLE])
+    config = yaml.safe_load(file.read_text("utf-8"))
+    config["streams"] = {"orders": config["streams"]["sales"] | {"previously": ["sales"]}}
+    file.write_text(yaml.safe_dump(config, sort_keys=False), "utf-8")
+    asset = dg.AssetKey("orders")
+
+    daemon.start()
+
+    until(lambda: "sales_sensor" not in states(), "the state of the sensor", 240)
+    assert states()["orders_sensor"] == InstigatorStatus.STOPPED
+    until(lambda: instance.get_materialized_partitions(asset) == {f"{TODAY}|NW"}, "the report of its commit", 240)
+    assert instance.get_dynamic_partitions("orders_region") == ["NW"]

@@ -141,7 +141,7 @@ def observe_schedule(stream: OpenStream, landing: dg.AssetKey) -> dg.ScheduleDef
     )
 
 
-def automation_sensor(stream: OpenStream, asset: dg.AssetsDefinition) -> dg.AutomationConditionSensorDefinition | None:
+def automation_sensor(stream: OpenStream, asset: dg.AssetKey) -> dg.AutomationConditionSensorDefinition | None:
     """Return the sensor that evaluates the automation of a stream; None without `automation`."""
     automation = stream.config.automation
     if automation is None:

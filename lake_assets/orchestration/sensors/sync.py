@@ -26,7 +26,7 @@ from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import count
 from lake_assets.orchestration.commit_events import known_to_dagster, materialization, outcome_of_commit
-from lake_assets.orchestration.dagster_private import unfinished_runs
+from lake_assets.orchestration.dagster_private import unfinished_runs, user_text
 from lake_assets.orchestration.maintenance_jobs import audit_name, audit_request
 from lake_assets.orchestration.metadata import elsewhere_metadata, materialization_metadata
 from lake_assets.orchestration.partition_keys import keys_of
@@ -167,10 +167,11 @@ def _tick(streams: Sequence[StreamSpecs], instance: dg.DagsterInstance, cursor: 
 
     The cursor is the snapshot up to which commits are reported, and for each run that was left to report its own, the
     snapshot before these: what of them is missing when it has ended is reported then. And it is the time up to which
-    the ends of runs were looked at, with the newest of these runs.
+    the ends of runs were looked at, with the newest of these runs. Of an asset that it does not have, because the
+    stream or its key has another name, all commits are reported.
     """
     until = time.monotonic() + SECONDS
-    known, runs, since, seen = _state(cursor)
+    known, runs, since, seen, assets = _state(cursor)
     left = unchecked(instance, streams, since, seen, CHECKED)
     running = unfinished_runs(instance)
     with streams[0].stream.lake.open_if_exists() as session:
@@ -182,8 +183,11 @@ def _tick(streams: Sequence[StreamSpecs], instance: dg.DagsterInstance, cursor: 
             after, (committed, newest) = 0, streams_after(session, 0)
     runs = {run: before for run, before in runs.items() if run in running}
     tick, reported = _Tick(cursor), dict[str, Commits]()
-    for specs in (specs for specs in streams if not committed.isdisjoint(specs.stream.names)):
-        news = _news(specs, instance, after)
+    for specs in streams:
+        is_new = assets is not None and user_text(specs.table.key) not in assets
+        if not is_new and committed.isdisjoint(specs.stream.names):
+            continue
+        news = _news(specs, instance, 0 if is_new else after)
         number = _report(specs, instance, news.lacking, until)
         tick.reported += number
         if number < len(news.lacking):
@@ -193,7 +197,8 @@ def _tick(streams: Sequence[StreamSpecs], instance: dg.DagsterInstance, cursor: 
             reported[specs.stream.name] = news.lacking[:number]
     tick.unchecked = {name: [*dict.fromkeys(of_stream)] for name, of_stream in _newest(reported, left).items()}
     ended = {"since": left.until and left.until.isoformat(), "seen": left.runs}
-    tick.cursor = json.dumps({"after": newest, "runs": runs} | ended)
+    of_assets = {"assets": [user_text(each.table.key) for each in streams]}
+    tick.cursor = json.dumps({"after": newest, "runs": runs} | ended | of_assets)
     return tick
 
 
@@ -206,13 +211,16 @@ def _newest(commits: Mapping[str, Commits], left: Unchecked) -> dict[str, list[P
     return newest
 
 
-def _state(cursor: str | None) -> tuple[int, dict[str, int], dt.datetime, list[str]]:
-    """Return what a cursor says; all commits are read again without one, or if it cannot be read."""
+def _state(cursor: str | None) -> tuple[int, dict[str, int], dt.datetime, list[str], list[str] | None]:
+    """Return what a cursor says; all commits are read again without one, or if it cannot be read.
+
+    A cursor of an earlier version says nothing of assets.
+    """
     now = dt.datetime.now(dt.UTC)
     try:
         state = json.loads(cursor or "")
         since = dt.datetime.fromisoformat(state["since"]) if state.get("since") else now
         runs = {str(run): int(before) for run, before in state["runs"].items()}
-        return int(state["after"]), runs, since, list(state.get("seen", ()))
+        return int(state["after"]), runs, since, list(state.get("seen", ())), state.get("assets")
     except (ValueError, KeyError, TypeError, AttributeError):
-        return 0, {}, now, []
+        return 0, {}, now, [], None
