@@ -15,7 +15,7 @@ import lake_assets
 PACKAGE = Path(lake_assets.__file__).parent
 PRIVATE = PACKAGE / "orchestration" / "dagster_private.py"
 # Modules whose names have a page in Dagster's reference.
-DOCUMENTED = {"dagster", "dagster_msteams", "dagster_pipes", "dagster_pyspark", "dagster_slack"}
+DOCUMENTED = {"dagster", "dagster_aws.pipes", "dagster_msteams", "dagster_pipes", "dagster_pyspark", "dagster_slack"}
 OBJECTS = (
     *(dg.DagsterInstance, dg.JobDefinition, dg.PartitionsDefinition, dg.AssetKey, dg.AssetCheckKey, dg.AssetCheckSpec),
     *(dg.AssetExecutionContext, dg.AssetCheckExecutionContext, dg.OpExecutionContext),
