@@ -13,7 +13,7 @@ from lake_assets.orchestration.assets.landing_asset import automation_sensor, la
 from lake_assets.orchestration.assets.report_assets import ledger_asset, report_asset, report_sensor
 from lake_assets.orchestration.assets.stream_asset import stream_asset
 from lake_assets.orchestration.checks.stream_checks import step_of_checks, stream_checks
-from lake_assets.orchestration.dagster_private import OWN_JOB, step_of
+from lake_assets.orchestration.dagster_private import step_of
 from lake_assets.orchestration.ingest_job import ingest_job
 from lake_assets.orchestration.maintenance_jobs import audits, maintenance
 from lake_assets.orchestration.partition_keys import keys_of
@@ -49,7 +49,7 @@ def build_definitions(
     Raises:
         ConfigError: the config cannot be read or is not valid, Dagster refuses an attribute of a stream, or two
             definitions would have one name.
-        MissingExtraError: the config has `alerts.slack`, and its package is not installed.
+        MissingExtraError: the config has `alerts.slack` or `alerts.teams`, and its package is not installed.
     """
     config = loaded(config)
     streams = open_streams(config).values()
@@ -140,7 +140,7 @@ def _check_names(config: LakeConfig, specs: Sequence[StreamSpecs], ledgers: Mapp
 
     Assets, jobs and their steps share one namespace.
     """
-    owners: dict[str, str] = {OWN_JOB: "a job of Dagster's own"}
+    owners: dict[str, str] = {"__ASSET_JOB": "a job of Dagster's own"}
     for name, owner in _names(config, specs, ledgers):
         if name in owners:
             raise ConfigError(

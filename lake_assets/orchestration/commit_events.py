@@ -1,6 +1,6 @@
 """The events of commits, whoever made them: their materializations, and which of these Dagster has."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import dagster as dg
@@ -9,7 +9,7 @@ from lake_assets.ingest.outcome import Outcome
 from lake_assets.lake.ledger.read import commit_of, commits, recorded_commits
 from lake_assets.lake.ledger.tables import RELEASE, RELEASED, LedgerRow
 from lake_assets.layout.partition import Partition
-from lake_assets.orchestration.dagster_private import newest_materializations
+from lake_assets.orchestration.dagster_private import newest_ids
 from lake_assets.orchestration.metadata import Metadata, partition_metadata
 from lake_assets.orchestration.partition_keys import dimension_tags, keys_of
 from lake_assets.streams.stream import OpenStream
@@ -41,6 +41,21 @@ def commits_of(stream: OpenStream, partitions: Sequence[Partition]) -> dict[Part
             row = commit_of(commits(session, stream.table, [path]), rows.pop(path).snapshot)
             rows |= {} if row is None else {path: replace(row, hold=RELEASED)}
     return stream.config.by_partition(rows)
+
+
+_EVENTS = 500  # of one query: SQLite has a limit of parameters
+
+
+def newest_materializations(
+    instance: dg.DagsterInstance, asset: dg.AssetKey, keys: Collection[str]
+) -> Iterator[tuple[str, dg.EventLogRecord]]:
+    """Yield the key and the newest materialization of each key that has one."""
+    ids = newest_ids(instance, asset, set(keys)) if keys else []
+    for start in range(0, len(ids), _EVENTS):
+        some = dg.AssetRecordsFilter(asset, storage_ids=ids[start : start + _EVENTS])
+        for record in instance.fetch_materializations(some, limit=_EVENTS).records:
+            if record.partition_key is not None:
+                yield record.partition_key, record
 
 
 def known_to_dagster(

@@ -3,7 +3,7 @@
 `orchestration/test_dagster_private.py` keeps such modules and attributes out of the other files.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -25,7 +25,6 @@ from dagster._core.storage.asset_check_execution_record import AssetCheckExecuti
 from dagster._core.storage.dagster_run import NOT_FINISHED_STATUSES
 from dagster._core.storage.runs import SqlRunStorage
 from dagster._core.storage.runs.schema import KeyValueStoreTable
-from dagster._core.storage.tags import GRPC_INFO_TAG
 from dagster_shared.error import SerializableErrorInfo
 
 __all__ = ["AssetJob", "Target"]
@@ -34,17 +33,11 @@ BACKFILL = "dagster/backfill"  # a tag of a run: the backfill that requested it
 
 _BY_CODE = "DECLARED_IN_CODE"  # the status of a sensor or schedule that nobody has switched
 
-OWN_JOB = "__ASSET_JOB"  # the name of the job that Dagster makes of all assets
-
 StepContext = dg.AssetExecutionContext | dg.OpExecutionContext
 """The context of a step: of an asset, or of an op."""
 
 OUTPUT_WITHOUT_EVENT: Mapping[str, bool] = {SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION: True}
 """Metadata of a step's output with which Dagster makes no materialization of it; Dagster sets it for observations."""
-
-_UNDER_WAY = (dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED)
-_STEP_FAILURE = dg.DagsterEventType.STEP_FAILURE
-_EVENTS = 500  # in one query: SQLite has a limit of parameters
 
 
 # Texts in Dagster's database
@@ -78,11 +71,6 @@ def step_of(asset: dg.AssetKey) -> str:
     return asset.to_python_identifier()
 
 
-def user_text(asset: dg.AssetKey) -> str:
-    """Return an asset's key as the UI writes it."""
-    return asset.to_user_string()
-
-
 # Checks
 
 
@@ -109,38 +97,9 @@ def unfinished_runs(instance: dg.DagsterInstance) -> frozenset[str]:
     return frozenset(instance.get_run_ids(dg.RunsFilter(statuses=NOT_FINISHED_STATUSES)))
 
 
-def runs_of_server(
-    context: dg.SensorEvaluationContext, after: str | None = None
-) -> Iterator[tuple[dg.DagsterRun, int | None, float]]:
-    """Yield the runs under way of a sensor's code server, each with its process and a Unix time of that.
-
-    They come newest first, those after a run if its id is given.
-
-    The process is None from the request of a run, which the time is of, until the new process has said its number.
-    """
-    location = getattr(context.code_location_origin, "location_name", None)
-    launcher = context.instance_ref and context.instance_ref.run_launcher_data
-    # Other launchers set no such tag, as Dagster's daemon asks them whether a run lives. The default one sets it when
-    # it asks the code server for a process, right after the run is "starting".
-    is_default = launcher is not None and launcher.class_name == dg.DefaultRunLauncher.__name__
-    for run in context.instance.get_runs(dg.RunsFilter(statuses=_UNDER_WAY), cursor=after):
-        is_launched = is_requested(run) or (is_default and run.status == dg.DagsterRunStatus.STARTING)
-        if is_launched and run.remote_job_origin and run.remote_job_origin.location_name == location:
-            kinds = {dg.DagsterEventType.RUN_STARTING, dg.DagsterEventType.ENGINE_EVENT}
-            begun = [(_pid(entry), entry.timestamp) for entry in context.instance.all_logs(run.run_id, of_type=kinds)]
-            if begun:
-                yield run, *next((event for event in begun if event[0]), begun[-1])
-
-
-def is_requested(run: dg.DagsterRun) -> bool:
-    """Return whether Dagster's default launcher has asked the code server for the process of a run."""
-    return GRPC_INFO_TAG in run.tags
-
-
-def _pid(entry: dg.EventLogEntry) -> int | None:
-    """Return the process that an event of a run names; None if it names none."""
-    pid = getattr(entry.get_dagster_event().event_specific_data, "metadata", {}).get("pid")
-    return int(pid.text) if isinstance(pid, dg.TextMetadataValue) and pid.text else None
+def events_of(instance: dg.DagsterInstance, run: dg.DagsterRun, *kinds: dg.DagsterEventType) -> list[dg.EventLogEntry]:
+    """Return the events of a run of some kinds, in their order."""
+    return [*instance.all_logs(run.run_id, of_type=set(kinds))]
 
 
 def take_over(context: dg.SensorEvaluationContext, names: Mapping[str, str]) -> list[str]:
@@ -175,26 +134,13 @@ def fail_run(instance: dg.DagsterInstance, run: dg.DagsterRun, why: str) -> None
     instance.report_run_failed(run, why)
 
 
-def queued_at(instance: dg.DagsterInstance, run_id: str) -> float | None:
-    """Return the Unix time when Dagster had made a run and put it in its queue."""
-    events = instance.all_logs(run_id, of_type=dg.DagsterEventType.PIPELINE_ENQUEUED)
-    return events[0].timestamp if events else None
-
-
-def tag_run(instance: dg.DagsterInstance, run_id: str, tag: str) -> None:
-    """Add a tag to a run."""
-    instance.add_run_tags(run_id, {tag: "true"})
-
-
-def cancel_run(instance: dg.DagsterInstance, run: dg.DagsterRun, why: str, assets: Collection[dg.AssetKey]) -> None:
+def cancel_run(
+    instance: dg.DagsterInstance, run: dg.DagsterRun, why: str, tag: str, assets: Collection[dg.AssetKey]
+) -> None:
     """Report a run that has ended as cancelled, so that Dagster does not show its partitions of assets as failed."""
+    instance.add_run_tags(run.run_id, {tag: "true"})
     instance.report_run_canceled(run, why)
     instance.wipe_asset_cached_status(list(assets))  # has the partitions that were shown as failed
-
-
-def has_failed_step(instance: dg.DagsterInstance, run: dg.DagsterRun, step: str) -> bool:
-    """Return whether this step of a run failed by an error of its own."""
-    return any(entry.step_key == step for entry in instance.all_logs(run.run_id, of_type=_STEP_FAILURE))
 
 
 # Results of checks
@@ -218,30 +164,14 @@ def failing_partitions(instance: dg.DagsterInstance, check: dg.AssetCheckKey, *,
     out.
     """
     infos = instance.event_log_storage.get_asset_check_partition_info([check])
-    return [
-        info.partition_key
-        for info in infos
-        if info.partition_key is not None
-        and info.latest_execution_status == Status.FAILED
-        and (info.is_current or not of_newest)
-    ]
+    failed = [info for info in infos if info.latest_execution_status == Status.FAILED and info.partition_key]
+    return [info.partition_key or "" for info in failed if info.is_current or not of_newest]
 
 
-def newest_materializations(
-    instance: dg.DagsterInstance, asset: dg.AssetKey, partitions: Iterable[str]
-) -> Iterator[tuple[str, dg.EventLogRecord]]:
-    """Yield the key and the newest materialization of each partition that has one."""
-    if not (wanted := set(partitions)):
-        return  # Dagster would return those of all partitions
-    newest = instance.event_log_storage.get_latest_storage_id_by_partition(
-        asset, dg.DagsterEventType.ASSET_MATERIALIZATION, wanted
-    )
-    ids = list(newest.values())
-    for start in range(0, len(ids), _EVENTS):
-        some = dg.AssetRecordsFilter(asset, storage_ids=ids[start : start + _EVENTS])
-        for record in instance.fetch_materializations(some, limit=_EVENTS).records:
-            if record.partition_key is not None:
-                yield record.partition_key, record
+def newest_ids(instance: dg.DagsterInstance, asset: dg.AssetKey, keys: set[str]) -> list[int]:
+    """Return the storage ids of the newest materializations of keys; of all keys if none is named."""
+    kind = dg.DagsterEventType.ASSET_MATERIALIZATION
+    return [*instance.event_log_storage.get_latest_storage_id_by_partition(asset, kind, keys).values()]
 
 
 def plan_again(

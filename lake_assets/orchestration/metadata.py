@@ -21,8 +21,7 @@ from lake_assets.lake.commit.deltas import DeltaFile
 from lake_assets.lake.ledger.tables import LEDGER, LedgerRow, release_command
 from lake_assets.layout.partition import Partition, option_of
 from lake_assets.layout.texts import count, durations, first_lines, several, size
-from lake_assets.orchestration.dagster_private import user_text
-from lake_assets.orchestration.partition_keys import dimension_keys, keys_of
+from lake_assets.orchestration.partition_keys import dimension_keys, keys_of, user_text
 from lake_assets.report.state import holder_text
 from lake_assets.streams.left_out import LeftOut
 from lake_assets.streams.stream import OpenStream

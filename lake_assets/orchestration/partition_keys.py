@@ -262,6 +262,11 @@ class ValueOrder:
         return self.of(column.name)[keys_by_dimension(cell)[column.name]]
 
 
+def user_text(asset: dg.AssetKey) -> str:
+    """Return an asset's key as the UI writes it."""
+    return "/".join(asset.path)
+
+
 def dynamic_name(stream: str, column: str) -> str:
     """Return the name of the dynamic partitions that hold the keys of a column without configured values."""
     return f"{stream}_{column}"

@@ -19,8 +19,7 @@ from lake_assets.errors import ConfigError
 from lake_assets.lake.connecting import connected
 from lake_assets.lake.failures import translated
 from lake_assets.layout.texts import count
-from lake_assets.orchestration.dagster_private import user_text
-from lake_assets.orchestration.partition_keys import keys_of
+from lake_assets.orchestration.partition_keys import keys_of, user_text
 from lake_assets.streams.stream import OpenStream, open_streams
 
 Rows = TypeVar("Rows")

@@ -20,6 +20,7 @@ from lake_assets.lake.catalog.table import Key
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import count, first_lines
 from lake_assets.orchestration import dagster_private
+from lake_assets.orchestration.commit_events import newest_materializations
 from lake_assets.orchestration.dagster_private import Target
 from lake_assets.orchestration.metadata import Metadata, integers, markdown_list
 from lake_assets.orchestration.partition_keys import keys_of
@@ -125,10 +126,7 @@ class Evaluator:
         for partition, result in results.items():
             by_key.setdefault(self._of_stream.of(partition), {})[partition] = result
         # Dagster shows an evaluation only while it is of the newest materialization.
-        targets = {
-            key: _target(newest)
-            for key, newest in dagster_private.newest_materializations(self.instance, self.asset, by_key)
-        }
+        targets = {key: _target(newest) for key, newest in newest_materializations(self.instance, self.asset, by_key)}
         if self._of_stream.are_partitions:
             merged = [(key, next(iter(of_key.values()))) for key, of_key in by_key.items()]
         else:

@@ -21,7 +21,7 @@ import dagster as dg
 import psutil
 
 from lake_assets.layout.texts import count
-from lake_assets.orchestration.dagster_private import cancel_run, fail_run, is_requested, runs_of_server, tag_run
+from lake_assets.orchestration.dagster_private import cancel_run, events_of, fail_run
 from lake_assets.orchestration.queued_runs import NEVER_BEGAN, refresh_job
 from lake_assets.orchestration.translator import StreamSpecs
 
@@ -32,6 +32,7 @@ REQUEST_SECONDS = 20.0  # in which the daemon asks the code server for that proc
 END_SECONDS = 300.0  # in which Dagster launches a run that it has made, and tries a failed one again
 _CLOCK_SECONDS = 2.0  # by which the system's time of a process's beginning may differ from the clock
 _SINCE = dt.timedelta(days=7)  # before the first tick, of whose runs some may never have begun
+_UNDER_WAY = (dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED)
 _READ = 500  # runs of one query
 
 
@@ -94,6 +95,39 @@ def _fail_lost(context: dg.SensorEvaluationContext, cursor: _Cursor, until: floa
             return
 
 
+def runs_of_server(
+    context: dg.SensorEvaluationContext, after: str | None = None
+) -> Iterator[tuple[dg.DagsterRun, int | None, float]]:
+    """Yield the runs under way of a sensor's code server, each with its process and a Unix time of that.
+
+    They come newest first, those after a run if its id is given. The process is None from the request of a run, which
+    the time is of, until the new process has said its number.
+    """
+    launcher = context.instance_ref and context.instance_ref.run_launcher_data
+    # Other launchers set no such tag, as Dagster's daemon asks them whether a run lives. The default one sets it when
+    # it asks the code server for a process, right after the run is "starting".
+    is_default = launcher is not None and launcher.class_name == dg.DefaultRunLauncher.__name__
+    for record in context.instance.get_run_records(dg.RunsFilter(statuses=_UNDER_WAY), cursor=after):
+        run = record.dagster_run
+        is_launched = is_requested(run) or (is_default and run.status == dg.DagsterRunStatus.STARTING)
+        if is_launched and _location(run.remote_job_origin) == _location(context.code_location_origin):
+            kinds = dg.DagsterEventType.RUN_STARTING, dg.DagsterEventType.ENGINE_EVENT
+            begun = [(_pid(entry), entry.timestamp) for entry in events_of(context.instance, run, *kinds)]
+            if begun:
+                yield run, *next((event for event in begun if event[0]), begun[-1])
+
+
+def is_requested(run: dg.DagsterRun) -> bool:
+    """Return whether Dagster's default launcher has asked the code server for the process of a run."""
+    return ".dagster/grpc_info" in run.tags
+
+
+def _pid(entry: dg.EventLogEntry) -> int | None:
+    """Return the process that an event of a run names; None if it names none."""
+    pid = getattr(entry.get_dagster_event().event_specific_data, "metadata", {}).get("pid")
+    return int(pid.text) if isinstance(pid, dg.TextMetadataValue) and pid.text else None
+
+
 def _fail(instance: dg.DagsterInstance, run_id: str, why: str) -> bool:
     """Fail a run; returns False if it has ended meanwhile."""
     run = instance.get_run_by_id(run_id)
@@ -121,8 +155,7 @@ def _cancel_dropped(
         is_ours = not ours.isdisjoint(assets) and _location(run.remote_job_origin) == location
         has_begun = _has_begun(record) if is_ours else True
         if has_begun is False:
-            tag_run(instance, run.run_id, NEVER_BEGAN)
-            cancel_run(instance, run, _DROPPED, assets)
+            cancel_run(instance, run, _DROPPED, NEVER_BEGAN, assets)
             context.log.warning(f"run {run.run_id} never began")
             yield run.run_id
         is_open = is_open or has_begun is None

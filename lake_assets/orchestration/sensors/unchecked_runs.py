@@ -9,7 +9,7 @@ import dagster as dg
 from lake_assets.checks.check_run import checks_of
 from lake_assets.errors import PartitionError
 from lake_assets.layout.partition import Partition
-from lake_assets.orchestration.dagster_private import has_failed_step, step_of
+from lake_assets.orchestration.dagster_private import events_of, step_of
 from lake_assets.orchestration.partition_keys import PARTITION, RANGE_END, RANGE_START, keys_of
 from lake_assets.orchestration.translator import StreamSpecs
 
@@ -59,9 +59,9 @@ def _of_run(
         is_planned = run.asset_check_selection is None or bool(run.asset_check_selection)
         if asset not in (run.asset_selection or ()) or not checks_of(stream) or not (is_planned or record.start_time):
             continue
-        # A step that failed by itself has made its checks.
-        if run.status == dg.DagsterRunStatus.FAILURE and has_failed_step(instance, run, step_of(asset)):
-            continue
+        failures = events_of(instance, run, dg.DagsterEventType.STEP_FAILURE)
+        if any(failure.step_key == step_of(asset) for failure in failures):
+            continue  # a step that failed by itself has made its checks
         yield stream.name, _partitions(instance, specs, run)
 
 
