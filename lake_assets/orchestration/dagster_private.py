@@ -97,9 +97,9 @@ def unfinished_runs(instance: dg.DagsterInstance) -> frozenset[str]:
     return frozenset(instance.get_run_ids(dg.RunsFilter(statuses=NOT_FINISHED_STATUSES)))
 
 
-def events_of(instance: dg.DagsterInstance, run: dg.DagsterRun, *kinds: dg.DagsterEventType) -> list[dg.EventLogEntry]:
+def events_of(instance: dg.DagsterInstance, run_id: str, *kinds: dg.DagsterEventType) -> list[dg.EventLogEntry]:
     """Return the events of a run of some kinds, in their order."""
-    return [*instance.all_logs(run.run_id, of_type=set(kinds))]
+    return [*instance.all_logs(run_id, of_type=set(kinds))]
 
 
 def take_over(context: dg.SensorEvaluationContext, names: Mapping[str, str]) -> list[str]:

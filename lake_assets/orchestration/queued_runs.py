@@ -16,7 +16,7 @@ from lake_assets.detection.requests import RunState
 from lake_assets.errors import PartitionError
 from lake_assets.layout.partition import Partition, PartitionValue
 from lake_assets.layout.times import TIME_TYPES
-from lake_assets.orchestration.dagster_private import AssetJob, queued_at, step_of
+from lake_assets.orchestration.dagster_private import AssetJob, events_of, step_of
 from lake_assets.orchestration.partition_keys import (
     PARTITION,
     RANGE_END,
@@ -31,6 +31,7 @@ from lake_assets.streams.stream import OpenStream
 _NOT_BEGUN = (dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.NOT_STARTED, dg.DagsterRunStatus.STARTING)
 _CLOCK_SECONDS = 5.0  # by which clocks differ, and Dagster rounds
 _PACE = 0.04  # seconds in which Dagster makes a run, for each of its partitions, where no run says it
+_ENQUEUED = dg.DagsterEventType.PIPELINE_ENQUEUED  # when Dagster has made a run
 _MEASURED = 50  # partitions of a run that says it; those of a smaller one take less time than the rest of the run
 _MOST = 2_000  # newest runs that are read; a partition that only older ones have may have one run more
 NEVER_BEGAN = "lake_assets/never_began"  # a tag of a run that Dagster dropped, and that is shown as cancelled for it
@@ -93,7 +94,7 @@ class QueuedRuns:
                 self._number(axis, last) - self._number(axis, first) + 1
                 for axis, (first, last) in enumerate(zip(run.span[0].values, run.span[1].values, strict=True))
             )
-            queued = queued_at(self._instance, run.id)
+            queued = next((event.timestamp for event in events_of(self._instance, run.id, _ENQUEUED)), None)
             if queued is not None and size >= _MEASURED:
                 return max(int(seconds * size / max(queued - run.created, 0.001)), _MEASURED)
         return int(seconds / _PACE)

@@ -112,7 +112,7 @@ def runs_of_server(
         is_launched = is_requested(run) or (is_default and run.status == dg.DagsterRunStatus.STARTING)
         if is_launched and _location(run.remote_job_origin) == _location(context.code_location_origin):
             kinds = dg.DagsterEventType.RUN_STARTING, dg.DagsterEventType.ENGINE_EVENT
-            begun = [(_pid(entry), entry.timestamp) for entry in events_of(context.instance, run, *kinds)]
+            begun = [(_pid(entry), entry.timestamp) for entry in events_of(context.instance, run.run_id, *kinds)]
             if begun:
                 yield run, *next((event for event in begun if event[0]), begun[-1])
 

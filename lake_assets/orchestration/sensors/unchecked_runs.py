@@ -59,7 +59,7 @@ def _of_run(
         is_planned = run.asset_check_selection is None or bool(run.asset_check_selection)
         if asset not in (run.asset_selection or ()) or not checks_of(stream) or not (is_planned or record.start_time):
             continue
-        failures = events_of(instance, run, dg.DagsterEventType.STEP_FAILURE)
+        failures = events_of(instance, run.run_id, dg.DagsterEventType.STEP_FAILURE)
         if any(failure.step_key == step_of(asset) for failure in failures):
             continue  # a step that failed by itself has made its checks
         yield stream.name, _partitions(instance, specs, run)
