@@ -26,10 +26,10 @@ from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import count
 from lake_assets.orchestration.commit_events import known_to_dagster, materialization, outcome_of_commit
-from lake_assets.orchestration.dagster_private import unfinished_runs, user_text
+from lake_assets.orchestration.dagster_private import unfinished_runs
 from lake_assets.orchestration.maintenance_jobs import audit_name, audit_request
 from lake_assets.orchestration.metadata import elsewhere_metadata, materialization_metadata
-from lake_assets.orchestration.partition_keys import keys_of
+from lake_assets.orchestration.partition_keys import keys_of, user_text
 from lake_assets.orchestration.sensors.stream_sensor import without_traceback
 from lake_assets.orchestration.sensors.unchecked_runs import Unchecked, unchecked
 from lake_assets.orchestration.translator import StreamSpecs
