@@ -18,7 +18,7 @@ from lake_assets.storage.store import Store
 from lake_assets.streams.stream import OpenStream
 
 SINGLY = 8  # files of one folder that take a request each; more are found by a listing of the folder
-_COLUMNS = ("run_id", "stream", "load_partition", "mode", "row_count", "rows_before", "snapshot_id")
+_COLUMNS = ("run_id", "load_partition", "mode", "row_count", "rows_before", "snapshot_id")
 REQUESTS = 16  # in parallel: most of the time is network latency
 
 
@@ -60,7 +60,7 @@ def _commits(facts: Facts) -> list[LedgerRow]:
     if scope.results:
         return [result.row for result in scope.results.values() if result.row.snapshot_id is not None]
     paths = None if scope.tried is None else [partition.path for partition in scope.tried]
-    rows = [row for row in commits(facts.lake, stream.table, paths, columns=_COLUMNS) if row.stream in stream.names]
+    rows = commits(facts.lake, stream.table, paths, columns=_COLUMNS)
     repaired: dict[str, int] = {}  # the newest repair of each partition
     for row in rows:
         if row.mode == "repair":

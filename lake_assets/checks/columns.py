@@ -30,14 +30,14 @@ def _of_run(facts: Facts) -> CheckResult:
 
 def _previous_by_ledger(facts: Facts) -> int | None:
     """Return the snapshot of the newest commit of another run; None if there is none."""
-    lake, stream = facts.lake, facts.stream
-    among = {"stream": stream.names, "destination_table": [str(stream.table)], "status": ["committed"]}
+    lake, table = facts.lake, facts.stream.table
+    among = {"destination_table": [str(table)], "status": ["committed"]}
     newest = "first_value(run_id) OVER (ORDER BY snapshot_id DESC)"
     rows = wanted_rows(
         lake,
         Wanted(LEDGER, ("run_id", "snapshot_id"), among),
         f"WHERE snapshot_id >= ? QUALIFY run_id <> coalesce(?, {newest}) ORDER BY snapshot_id DESC LIMIT 1",
-        [named_since(lake, stream.table), facts.scope.run_id],
+        [named_since(lake, table), facts.scope.run_id],
     )
     return int(rows[0][1]) if rows else None
 

@@ -162,7 +162,7 @@ def plan_stream(
         if begins and lake is not None and stream.export is not None and lake.exists(DELTAS.name(lake.config)):
             refuse_earlier_exports(lake, stream.names, stream.table)
         plans = [replace(plan, strategy=strategies.get(plan.partition)) for plan in plans]
-        found = None if lake is None else pace(lake, stream.names, stream.config.mode)
+        found = None if lake is None else pace(lake, stream.table, stream.config.mode)
     plans = _held_back(stream, plans, force=force)
     return StreamPlan(stream.name, str(stream.table), tuple(plans), force, found)
 

@@ -52,7 +52,7 @@ def file_entries(stream: OpenStream, partitions: Iterable[Partition] | None = No
     wanted = None if partitions is None else list(partitions)
     landed, left_out = list_scope(stream, wanted)
     by_path = {partition.path: manifest for partition, manifest in landed.items()}
-    among = {"stream": stream.names, "status": ["committed"]}
+    among = {"destination_table": [str(stream.table)], "status": ["committed"]}
     if wanted is not None:
         among["load_partition"] = list(by_path)
     with stream.lake.open_if_exists() as lake:

@@ -148,8 +148,8 @@ def commits(
     return _rows(session, Wanted(LEDGER, columns, among, newest=newest), tail, [since])
 
 
-def streams_after(session: LakeSession, snapshot: int) -> tuple[set[str], int]:
-    """Return the streams that have commits after a snapshot, and the newest snapshot, which was read before."""
+def tables_after(session: LakeSession, snapshot: int) -> tuple[set[str], int]:
+    """Return the tables that have commits after a snapshot, and the newest snapshot, which was read before."""
     try:
         with catalog_reading(session) as database:
             _, newest = snapshot_span(database)
@@ -157,8 +157,8 @@ def streams_after(session: LakeSession, snapshot: int) -> tuple[set[str], int]:
         newest = session.current_snapshot()
     if newest == snapshot:
         return set(), newest
-    wanted = Wanted(LEDGER, ["stream"], {"status": ["committed"]}, distinct=True, after=snapshot)
-    return {stream for (stream,) in wanted_rows(session, wanted)}, newest
+    wanted = Wanted(LEDGER, ["destination_table"], {"status": ["committed"]}, distinct=True, after=snapshot)
+    return {table for (table,) in wanted_rows(session, wanted)}, newest
 
 
 def filled_tables(session: LakeSession) -> list[LedgerRow]:
@@ -168,15 +168,13 @@ def filled_tables(session: LakeSession) -> list[LedgerRow]:
     return _rows(session, wanted, f"{newest} ORDER BY snapshot_id")
 
 
-def newest_commits(
-    session: LakeSession, streams: tuple[str, ...], table: TableName, after: int | None = None
-) -> list[LedgerRow]:
+def newest_commits(session: LakeSession, table: TableName, after: int | None = None) -> list[LedgerRow]:
     """Return the newest commit of each partition that changed its rows; the oldest first.
 
     Of commits of snapshots later than `after` only; all when None. If the table was dropped and recreated, its earlier
     commits are ignored.
     """
-    among = {"stream": streams, "destination_table": [str(table)], "status": ["committed"]}
+    among = {"destination_table": [str(table)], "status": ["committed"]}
     tail = f"WHERE mode NOT IN ('{COMPACT}', '{RELEASE}') AND snapshot_id >= ? {_NEWEST_COMMIT} ORDER BY snapshot_id"
     return _rows(session, Wanted(LEDGER, _ALL, among, after=after), tail, [named_since(session, table)])
 
@@ -283,9 +281,10 @@ class Pace:
         return self.fixed + partitions * self.each * larger
 
 
-def pace(session: LakeSession, streams: tuple[str, ...], mode: str) -> Pace | None:
-    """Return the pace of a stream's last runs of a mode; None if none has committed, or an earlier version did."""
-    wanted = Wanted(LEDGER, _ALL, {"stream": streams, "status": ["committed"]}, newest=PACE_ROWS)
+def pace(session: LakeSession, table: TableName, mode: str) -> Pace | None:
+    """Return the pace of a table's last runs of a mode; None if none has committed, or an earlier version did."""
+    among = {"destination_table": [str(table)], "status": ["committed"]}
+    wanted = Wanted(LEDGER, _ALL, among, newest=PACE_ROWS)
     rows = _rows(session, wanted, _NEWEST_FIRST, [PACE_ROWS])
     by_run: dict[str, list[LedgerRow]] = {}
     for row in rows:

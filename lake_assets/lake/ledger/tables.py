@@ -55,7 +55,7 @@ class LedgerRow(Documented):
     run_at: dt.datetime
     """When the run began."""
     stream: str
-    """Its stream."""
+    """Its stream, by the name that it had then."""
     source_glob: str
     """Path or URI of the partition's landed objects."""
     destination_table: str

@@ -21,7 +21,7 @@ from lake_assets.config.catalogs import PostgresCatalog, SqliteCatalog
 from lake_assets.documented import Documented
 from lake_assets.errors import LakeAssetsError
 from lake_assets.ingest.view import Viewer
-from lake_assets.lake.ledger.read import newest_commits, streams_after
+from lake_assets.lake.ledger.read import newest_commits, tables_after
 from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import count
@@ -85,7 +85,7 @@ def sync_stream(specs: StreamSpecs, instance: dg.DagsterInstance, *, dry_run: bo
 def _news(specs: StreamSpecs, instance: dg.DagsterInstance, after: int | None = None) -> _News:
     stream = specs.stream
     with stream.lake.open_if_exists() as session:
-        commits = newest_commits(session, stream.names, stream.table, after) if session is not None else []
+        commits = newest_commits(session, stream.table, after) if session is not None else []
     rows = stream.config.by_partition({row.load_partition: row for row in commits})
     # In this order: a run that ends after the ledger was read has reported its commits by then.
     running = unfinished_runs(instance).intersection(row.run_id for row in rows.values())
@@ -178,14 +178,14 @@ def _tick(streams: Sequence[StreamSpecs], instance: dg.DagsterInstance, cursor: 
         if session is None:
             return _Tick(cursor)
         after = min([known, *(before for run, before in runs.items() if run not in running)])
-        committed, newest = streams_after(session, after)
+        committed, newest = tables_after(session, after)
         if newest < after:  # the lake was created again
-            after, (committed, newest) = 0, streams_after(session, 0)
+            after, (committed, newest) = 0, tables_after(session, 0)
     runs = {run: before for run, before in runs.items() if run in running}
     tick, reported = _Tick(cursor), dict[str, Commits]()
     for specs in streams:
         is_new = assets is not None and user_text(specs.table.key) not in assets
-        if not is_new and committed.isdisjoint(specs.stream.names):
+        if not is_new and str(specs.stream.table) not in committed:
             continue
         news = _news(specs, instance, 0 if is_new else after)
         number = _report(specs, instance, news.lacking, until)

@@ -78,7 +78,7 @@ def test_an_estimate_is_by_the_last_runs(
         record_run(local_world, number, partitions, took, each)
 
     with local_world.stream.lake.open() as lake:
-        found = pace(lake, ("sales",), "replace")
+        found = pace(lake, local_world.stream.table, "replace")
 
     assert found is not None
     assert {number: found.seconds(number, 0) for number in estimates} == pytest.approx(estimates)

@@ -160,11 +160,12 @@ def test_streams_without_earlier_names_have_no_such_sensor(local_world: World) -
     ("options", "asset"),
     [
         pytest.param({}, dg.AssetKey("orders"), id="name"),
+        pytest.param({"previously": []}, dg.AssetKey("orders"), id="name that the config does not say"),
         pytest.param({"key_prefix": "retail"}, dg.AssetKey(["retail", "orders"]), id="name and key"),
     ],
 )
 def test_all_commits_are_reported_of_an_asset_with_another_name(
-    local_world: World, instance: dg.DagsterInstance, options: dict[str, str], asset: dg.AssetKey
+    local_world: World, instance: dg.DagsterInstance, options: dict[str, Any], asset: dg.AssetKey
 ) -> None:
     local_world.commit(NW, 1)
     local_world.commit(NW, 2, 3)
