@@ -14,11 +14,12 @@ import dagster as dg
 import pytest
 import yaml
 from dagster._core.scheduler.instigation import InstigatorStatus
+from dagster._core.storage.partition_status_cache import AssetPartitionStatus
 from dagster._core.storage.tags import GRPC_INFO_TAG
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from lake_assets.config.load import CONFIG_VARIABLE
-from lake_assets.orchestration.partition_keys import PARTITION, RANGE_END, RANGE_START
+from lake_assets.orchestration.partition_keys import PARTITION, RANGE_END, RANGE_START, keys_of
 from lake_assets_tests.orchestration.test_definitions import ROOT, write_config
 from lake_assets_tests.tiers import more, soak
 from lake_assets_tests.until import until
@@ -203,3 +204,45 @@ def test_a_renamed_stream_is_in_dagster_as_it_was(
     assert states()["orders_sensor"] == InstigatorStatus.STOPPED
     until(lambda: instance.get_materialized_partitions(asset) == {f"{TODAY}|NW"}, "the report of its commit", 240)
     assert instance.get_dynamic_partitions("orders_region") == ["NW"]
+
+
+@pytest.mark.soak
+@pytest.mark.dagster
+@pytest.mark.kill
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("most_runs", [0])
+def test_a_run_that_is_dropped_while_the_config_has_an_error_is_requested_again_and_is_no_failure(
+    daemon: Daemon, instance: dg.DagsterInstance, local_world: World
+) -> None:
+    def states() -> list[dg.DagsterRunStatus]:
+        return [run.status for run in instance.get_runs(ascending=True)]
+
+    def is_given_up() -> bool:
+        return [run.tags.get("dagster/will_retry") for run in instance.get_runs()] == ["false"]
+
+    local_world.land(f"region=NW,date={TODAY}", sales(1))
+    until(lambda: states() == [dg.DagsterRunStatus.QUEUED], "its request")
+    daemon.kill()
+    settings = yaml.safe_load((daemon.home / "dagster.yaml").read_text("utf-8"))
+    settings["concurrency"]["runs"]["max_concurrent_runs"] = 2
+    settings["run_coordinator"]["config"]["max_user_code_failure_retries"] = 0
+    (daemon.home / "dagster.yaml").write_text(yaml.safe_dump(settings), "utf-8")
+    config = Path(daemon.environment[CONFIG_VARIABLE])
+    right = config.read_text("utf-8")
+    config.write_text("streams: no mapping", "utf-8")
+    daemon.start()
+    until(lambda: states() == [dg.DagsterRunStatus.FAILURE] and is_given_up(), "Dagster has dropped the run", 240)
+    asset, key = dg.AssetKey("sales"), f"{TODAY}|NW"
+    keys = keys_of(local_world.stream).definition
+    shown = instance.get_status_by_partition(asset, [key], keys) or {}
+    assert shown[key] == AssetPartitionStatus.FAILED
+
+    config.write_text(right, "utf-8")
+
+    until(lambda: states()[:1] == [dg.DagsterRunStatus.CANCELED], "the sensor says that it never began", 240)
+    if len(states()) == 1:
+        shown = instance.get_status_by_partition(asset, [key], keys) or {}
+        assert shown.get(key) is None
+    until(lambda: states() == [dg.DagsterRunStatus.CANCELED, dg.DagsterRunStatus.SUCCESS], "the second run", 400)
+    assert local_world.totals() == [1.0]
+    assert len({run.tags["dagster/run_key"] for run in instance.get_runs()}) == 2

@@ -12,7 +12,6 @@ that: the sensor or schedule that requested the run requests it again.
 """
 
 import datetime as dt
-import json
 import time
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from dataclasses import dataclass
 import dagster as dg
 import psutil
 
+from lake_assets.detection.packing import time_of
 from lake_assets.layout.texts import count
 from lake_assets.orchestration.dagster_private import cancel_run, events_of, fail_run
 from lake_assets.orchestration.queued_runs import NEVER_BEGAN, refresh_job
@@ -34,6 +34,7 @@ _CLOCK_SECONDS = 2.0  # by which the system's time of a process's beginning may 
 _SINCE = dt.timedelta(days=7)  # before the first tick, of whose runs some may never have begun
 _UNDER_WAY = (dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED)
 _READ = 500  # runs of one query
+_RETRIED = "dagster/auto_retry_run_id"  # a tag of a run that Dagster has tried again, by a run that plans the same
 
 
 def lost_runs_sensor(lake: str, streams: Collection[StreamSpecs]) -> dg.SensorDefinition:
@@ -56,7 +57,9 @@ def lost_runs_sensor(lake: str, streams: Collection[StreamSpecs]) -> dg.SensorDe
             texts.append(f"{count(len(failed), 'run')} failed, because {gone}.")
         if dropped:
             texts.append(f"{count(len(dropped), 'run')} never began.")
-        return dg.SensorResult(skip_reason=" ".join(texts) or "No lost runs.", cursor=cursor.text)
+        return dg.SensorResult(
+            skip_reason=" ".join(texts) or "No lost runs.", cursor=f"{cursor.ended.isoformat()} {cursor.run}"
+        )
 
     return lost_runs
 
@@ -65,27 +68,21 @@ def lost_runs_sensor(lake: str, streams: Collection[StreamSpecs]) -> dg.SensorDe
 class _Cursor:
     """How far a tick has come."""
 
-    run: str | None  # the last one whose process was looked for, if the budget ended there
     ended: dt.datetime  # the last change of the runs that were looked at
+    run: str = ""  # the last one whose process was looked for, if the budget ended there
 
     @classmethod
     def of(cls, text: str | None) -> "_Cursor":
         """Return the cursor of a text; a new one if it cannot be read."""
-        try:
-            state = json.loads(text or "")
-            return cls(state["run"], dt.datetime.fromisoformat(state["ended"]))
-        except (ValueError, KeyError, TypeError):
-            return cls(None, dt.datetime.now(dt.UTC) - _SINCE)
-
-    @property
-    def text(self) -> str:
-        return json.dumps({"run": self.run, "ended": self.ended.isoformat()})
+        time, _, run = (text or "").partition(" ")
+        ended = time_of(time)
+        return cls(dt.datetime.now(dt.UTC) - _SINCE) if ended is None else cls(ended, run)
 
 
 def _fail_lost(context: dg.SensorEvaluationContext, cursor: _Cursor, until: float) -> Iterator[str]:
     """Fail the runs whose processes are gone, from the cursor on; yields their ids."""
-    after, cursor.run = cursor.run, None
-    for run, pid, at in runs_of_server(context, after):
+    after, cursor.run = cursor.run, ""
+    for run, pid, at in runs_of_server(context, after or None):
         seconds = START_SECONDS if is_requested(run) else REQUEST_SECONDS
         if _is_lost(pid, at, seconds) and _fail(context.instance, run.run_id, _reason(pid)):
             context.log.warning(f"the process of run {run.run_id} is gone: the run has failed")
@@ -170,8 +167,8 @@ def _location(origin: object) -> str | None:
 
 
 def _has_begun(record: dg.RunRecord) -> bool | None:
-    """Return whether a run has begun; None if Dagster may have yet to launch it, or to try it again."""
-    if record.start_time is not None:
+    """Return whether a run has begun, or Dagster has tried it again; None if it may have yet to do so."""
+    if record.start_time is not None or _RETRIED in record.dagster_run.tags:
         return True
     run, age = record.dagster_run, time.time() - record.update_timestamp.timestamp()
     is_made = run.status == dg.DagsterRunStatus.NOT_STARTED or run.is_complete_and_waiting_to_retry

@@ -2,7 +2,7 @@
 
 import datetime as dt
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from ipaddress import ip_address
 from itertools import accumulate
@@ -103,16 +103,10 @@ def _settle(
     except LakeAssetsError as error:
         context.log.warning(f"What has failed is looked for at the next tick: {error}")
         return
-    by_reason: dict[str, list[str]] = {}
-    for cell, waiting in failed.items():
-        by_reason.setdefault(
-            "by its objects, and is requested when these change"
-            if waiting.phase == "blocked"
-            else f"and is requested again {waiting.due - now:.0f} seconds from now, if its objects still wait",
-            [],
-        ).append(cell.path)
-    for reason, paths in by_reason.items():
-        context.log.warning(f"{several(paths, NAMED_KEYS)}: failed {reason}")
+    blocked = "failed by its objects, and is requested when these change"
+    later = "failed, and is requested again {:.0f} seconds from now, if its objects still wait"
+    of_cells = ((cell.path, each.phase == "blocked", each.due - now) for cell, each in failed.items())
+    _warn(context, "", ((path, blocked if is_blocked else later.format(due)) for path, is_blocked, due in of_cells))
 
 
 def _verdicts(stream: OpenStream, cells: Collection[Partition]) -> dict[Partition, Verdict]:
@@ -183,13 +177,18 @@ def without_traceback(error: LakeAssetsError) -> LakeAssetsError:
     return error.with_traceback(None)
 
 
+def _warn(context: dg.SensorEvaluationContext, begin: str, named: Iterable[tuple[str, str]]) -> None:
+    """Log a warning for each reason, with the first of its names."""
+    by_reason: dict[str, list[str]] = {}
+    for name, reason in named:
+        by_reason.setdefault(reason, []).append(name)
+    for reason, names in by_reason.items():
+        context.log.warning(f"{begin}{several(names, NAMED_KEYS)}: {reason}")
+
+
 def _log(context: dg.SensorEvaluationContext, stream: OpenStream, scanned: ScanResult) -> None:
     """Log the objects that belong to no partition."""
-    by_reason: dict[str, list[str]] = {}
-    for unmatched in scanned.unmatched:
-        by_reason.setdefault(unmatched.reason, []).append(unmatched.key)
-    for reason, keys in by_reason.items():
-        context.log.warning(f"below {stream.source.root}: {several(keys, NAMED_KEYS)}: {reason}")
+    _warn(context, f"below {stream.source.root}: ", ((each.key, each.reason) for each in scanned.unmatched))
     if scanned.unremembered:
         another = count(scanned.unremembered, "object")
         context.log.warning(f"below {stream.source.root}: another {another} in no partition")

@@ -120,7 +120,7 @@ def test_a_run_that_never_began_is_no_failure_of_its_partitions_in_dagsters_map(
             "FAILURE",
         ),
         ({"tags": {"dagster/will_retry": "true"}}, False, "FAILURE"),
-        ({"tags": {"dagster/will_retry": "true", "dagster/auto_retry_run_id": "later"}}, False, "CANCELED"),
+        ({"tags": {"dagster/will_retry": "true", "dagster/auto_retry_run_id": "later"}}, False, "FAILURE"),
         ({"tags": {"dagster/will_retry": "false"}}, False, "CANCELED"),
     ],
     ids=["begun", "asset", "location", "retry", "retried", "given-up"],
