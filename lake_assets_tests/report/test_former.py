@@ -22,7 +22,8 @@ from lake_assets.ingest.api import ingest
 from lake_assets.ingest.index.index_plan import registered_objects
 from lake_assets.ingest.index.index_run import index_all
 from lake_assets.ingest.options import IngestOptions
-from lake_assets.lake.ledger.read import newest_commits, pace, read_ledger
+from lake_assets.lake.ledger.object_history import objects_at
+from lake_assets.lake.ledger.read import commits, newest_commits, pace, read_ledger
 from lake_assets.lake.session import LakeSession
 from lake_assets.layout.partition import Partition
 from lake_assets.maintenance.visible_files import clean_deltas
@@ -77,6 +78,13 @@ def said(check: str) -> Callable[[OpenStream], object]:
 READ: dict[str, Callable[[OpenStream], object]] = {
     "ledger": in_lake(lambda lake, stream: read_ledger(lake, stream.names)),
     "commits": in_lake(lambda lake, stream: newest_commits(lake, stream.table)),
+    "restorable": in_lake(
+        lambda lake, stream: (
+            objects_at(
+                lake, stream.names, stream.source.root, commits(lake, stream.table, [landed(stream)[0].path]), 2**60
+            ).objects
+        )
+    ),
     "pace": in_lake(lambda lake, stream: pace(lake, stream.table, "append")),
     "retries": in_lake(lambda lake, stream: next_tries(stream, lake, LATER)),
     "state": lambda stream: [(p.partition, p.state, p.rows, p.quarantined) for p in read_state(stream).partitions],
@@ -103,7 +111,7 @@ def test_a_renamed_stream_has_what_it_had(local_world: World) -> None:
 
     assert {what: read(renamed(local_world, **PREVIOUSLY)) for what, read in READ.items()} == before
 
-    for what in ("ledger", "retries", "objects"):  # else the test shows nothing
+    for what in ("ledger", "restorable", "retries", "objects"):  # else the test shows nothing
         assert READ[what](renamed(local_world)) != before[what]
 
 
