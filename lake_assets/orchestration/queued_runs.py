@@ -16,7 +16,7 @@ from lake_assets.detection.requests import RunState
 from lake_assets.errors import PartitionError
 from lake_assets.layout.partition import Partition, PartitionValue
 from lake_assets.layout.times import TIME_TYPES
-from lake_assets.orchestration.dagster_private import AssetJob, events_of, step_of
+from lake_assets.orchestration.dagster_private import BACKFILL, AssetJob, events_of, step_of
 from lake_assets.orchestration.partition_keys import (
     PARTITION,
     RANGE_END,
@@ -147,7 +147,9 @@ class QueuedRuns:
                 first, last = (self._keys.cell(end or "") for end in ends)
             except PartitionError:  # a run of the job without partitions, or of an earlier config
                 continue
-            state: RunState = "failed" if NEVER_BEGAN in run.tags else _ENDED.get(run.status, "under way")
+            state: RunState = _ENDED.get(run.status, "under way")
+            if run.status == dg.DagsterRunStatus.CANCELED and not run.tags.keys().isdisjoint((NEVER_BEGAN, BACKFILL)):
+                state = "failed"  # nobody has cancelled it for what landed: Dagster cancels the runs of a backfill
             requester = run.tags.get(_SENSOR) or run.tags.get(_SCHEDULE)
             created = record.create_timestamp.timestamp()
             yield _Run(run.run_id, created, (first, last), state, record.start_time, requester)

@@ -158,6 +158,16 @@ def test_a_run_that_never_began_is_requested_again_with_another_run_key(
 
 
 @pytest.mark.usefixtures("at_once")
+def test_what_landed_while_a_cancelled_backfill_had_it_is_requested(ticks: Ticks, local_world: World) -> None:
+    backfill = queue(ticks, dg.RunRequest(partition_key=key("NW"), tags={"dagster/backfill": "of-a-person"}))
+    local_world.land(day("NW"), sales(1))
+    assert ticks.tick() == []
+    ticks.instance.report_run_canceled(backfill)
+
+    assert keys_of(ticks.tick()) == [key("NW")]
+
+
+@pytest.mark.usefixtures("at_once")
 def test_a_run_that_somebody_has_cancelled_is_not_requested_again(ticks: Ticks, local_world: World) -> None:
     local_world.land(day("NW"), sales(1))
     (request,) = ticks.tick()
