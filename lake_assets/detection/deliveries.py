@@ -21,7 +21,7 @@ from lake_assets.detection.digests import hash_of
 from lake_assets.detection.packing import packed, unpacked
 from lake_assets.detection.prefixes import TimePrefix
 from lake_assets.detection.reading import REPORTED, UnmatchedKey
-from lake_assets.detection.run_plan import MOST_CHANGED, ChangedFolder, RunPlan, ScanResult
+from lake_assets.detection.run_plan import MOST_CHANGED, RunPlan, ScanResult
 from lake_assets.errors import FuturePartitionError, NotificationError
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import count
@@ -202,7 +202,7 @@ class _Sorting:
     def _add(self, key: str, number: int, size: int = 0) -> None:
         where = self.locator.find(key)
         if isinstance(where, Partition):
-            if not self.run_plan.take([ChangedFolder((self.cells.of(where),), size)]):
+            if not self.run_plan.take([({self.cells.of(where)}, size)]):
                 self.left.add(number)
         elif isinstance(where, FuturePartitionError):
             if number not in self.seen:

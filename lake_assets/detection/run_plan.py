@@ -3,7 +3,8 @@
 A partition is here a cell of the stream (`Cells`), because runs are those of Dagster's keys.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from math import prod
@@ -51,14 +52,6 @@ class ScanResult:
     unremembered: int = 0  # further unmatched objects, too many for the cursor; 0 if the number was reported before
 
 
-@dataclass(frozen=True, slots=True)
-class ChangedFolder:
-    """A folder that has changed."""
-
-    partitions: tuple[Partition, ...]  # of its objects: their cells, each once
-    size: int = 0  # bytes of its objects, as far as they are known
-
-
 class RunPlan:
     """The changed partitions of one scan.
 
@@ -80,19 +73,19 @@ class RunPlan:
         """The changed partitions in words."""
         return f"{count(len(self), self._noun)} changed" if self else "No changes"
 
-    def take(self, folders: Iterable[ChangedFolder]) -> bool:
+    def take(self, folders: Collection[tuple[AbstractSet[Partition], int]]) -> bool:
         """Add changed folders; False, and nothing is added, if they are of too many partitions.
 
-        The first folders are added, unless none may be, because otherwise they would never be.
+        A folder is the cells of its objects, and the bytes of these as far as they are known. The first folders are
+        added, unless none may be, because otherwise they would never be.
         """
-        folders = tuple(folders)
-        partitions = {partition for folder in folders for partition in folder.partitions}
+        partitions = {partition for cells, _ in folders for partition in cells}
         number = len(self._changed.keys() | partitions)
         if partitions and number > self._most and (self._changed or not self._most):
             return False
-        for folder in folders:
-            for partition in folder.partitions:
-                self._changed[partition] = self._changed.get(partition, 0) + folder.size
+        for cells, size in folders:
+            for partition in cells:
+                self._changed[partition] = self._changed.get(partition, 0) + size
         return True
 
     @property

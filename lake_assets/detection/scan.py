@@ -18,7 +18,7 @@ from lake_assets.detection.cursor import Cursor
 from lake_assets.detection.digests import DigestRange, DigestRanges, total
 from lake_assets.detection.prefixes import TimePrefix
 from lake_assets.detection.reading import Folder, Listing, Reader, Reading, ScanPosition, UnmatchedKey
-from lake_assets.detection.run_plan import MOST_CHANGED, ChangedFolder, RunPlan, ScanResult
+from lake_assets.detection.run_plan import MOST_CHANGED, RunPlan, ScanResult
 from lake_assets.errors import KeyOrderError, LakeAssetsError
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import count
@@ -176,7 +176,7 @@ class _Scan:
 
     def _take(self, folders: Iterable[Folder]) -> bool:
         changed = [folder for folder in folders if not self.in_lake.issuperset(folder.partitions)]
-        return self.run_plan.take([changed_folder(folder, self.cells) for folder in changed])
+        return self.run_plan.take([({*map(self.cells.of, folder.partitions)}, folder.size) for folder in changed])
 
     def _reconcile_active(self, folder: Folder) -> None:
         cursor = self.cursor
@@ -198,7 +198,7 @@ class _Scan:
         if isinstance(partition, LakeAssetsError) or self.is_emptied:
             del self.cursor.active[path]
             return
-        if self.run_plan.take([ChangedFolder((self.cells.of(partition),))]):
+        if self.run_plan.take([({self.cells.of(partition)}, 0)]):
             del self.cursor.active[path]
 
     def _read_first(self) -> None:
@@ -324,12 +324,6 @@ def changed_folders(range_: DigestRange | None, folders: Sequence[Folder], since
     # If the digest without the new objects is unchanged, nothing else has changed.
     is_rest_unchanged = total(folder.older for folder in folders) == range_.digest
     return fresh if fresh and is_rest_unchanged else folders
-
-
-def changed_folder(folder: Folder, cells: Cells) -> ChangedFolder:
-    """Return a changed folder, with its objects now."""
-    of_folder = tuple(dict.fromkeys(map(cells.of, folder.partitions)))
-    return ChangedFolder(of_folder, folder.size)
 
 
 def _by_range(folders: Sequence[Folder], ranges: DigestRanges) -> list[tuple[DigestRange | None, list[Folder]]]:

@@ -2,6 +2,7 @@
 
 import datetime as dt
 from collections.abc import Sequence
+from types import SimpleNamespace
 
 import pytest
 
@@ -27,6 +28,7 @@ def test_a_look_at_ten_thousand_failed_partitions_ends_in_time_and_the_next_begi
 
     monkeypatch.setattr(failures, "time", clock)
     monkeypatch.setattr(failures, "next_tries", lambda *_: dict.fromkeys(due, now))
+    monkeypatch.setattr(failures, "Calendar", lambda *_: SimpleNamespace(outside=lambda _: None))
     monkeypatch.setattr(failures, "failed_for_good", look)
 
     for minutes in range(3):

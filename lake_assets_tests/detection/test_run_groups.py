@@ -5,7 +5,7 @@ from itertools import product
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lake_assets.detection.run_plan import MOST_BYTES, ChangedFolder, RunPlan, RunTarget, grouped, runs_of
+from lake_assets.detection.run_plan import MOST_BYTES, RunPlan, RunTarget, grouped, runs_of
 from lake_assets.layout.partition import Partition, PartitionColumn
 
 COLUMNS = (PartitionColumn("region", "string"), PartitionColumn("date", "date"))
@@ -88,8 +88,8 @@ def test_a_scan_takes_as_many_partitions_as_may_wait_but_one_at_least() -> None:
         plan = RunPlan(most)
         return [plan.take([folder(of) for of in each]) for each in changes]
 
-    def folder(region: str) -> ChangedFolder:
-        return ChangedFolder((partition(region, 3),), 1)
+    def folder(region: str) -> tuple[set[Partition], int]:
+        return {partition(region, 3)}, 1
 
     assert taken(2, "A", "B", "C", "A") == [True, True, False, True]
     assert taken(1, "ABC", "D") == [True, False]
