@@ -26,11 +26,12 @@ from lake_assets.lake.ledger.object_history import objects_at
 from lake_assets.lake.ledger.read import commits, newest_commits, pace, read_ledger
 from lake_assets.lake.session import LakeSession
 from lake_assets.layout.partition import Partition
-from lake_assets.maintenance.visible_files import clean_deltas
+from lake_assets.maintenance.visible_files import clean_deltas, clean_letters
 from lake_assets.report.former import former_of
 from lake_assets.report.html import page, section
 from lake_assets.report.objects import file_entries
 from lake_assets.report.state import read_state
+from lake_assets.storage.arrow import ArrowStore
 from lake_assets.streams.stream import OpenStream
 from lake_assets_tests.ingest.lettering import BIG, NARROW, wide
 from lake_assets_tests.world import NW, SW, World, sales
@@ -154,6 +155,19 @@ def test_exported_changes_of_the_earlier_name_are_listed_and_end_with_those_of_t
     with stream.lake.open() as lake:
         assert len(clean_deltas(lake, stream, LATER, LATER)) == 2
     assert local_world.query("SELECT * FROM lake.ingest_deltas") == []
+
+
+def test_dead_letters_of_a_killed_run_under_the_earlier_name_are_cleaned(local_world: World) -> None:
+    local_world.options = LETTERED
+    local_world.commit(NW, 1)
+    rules = local_world.stream.letters
+    assert rules is not None
+    orphan = f"{rules.folder}of-a-killed-run-{'0' * 32}-{rules.tag}.parquet"
+    with ArrowStore(rules.storage).create(orphan) as file:
+        file.write(b"")
+    stream = renamed(local_world, **PREVIOUSLY)
+    with stream.lake.open() as lake:
+        assert [obj.key for obj in clean_letters(lake, stream, LATER)] == [orphan]
 
 
 def test_the_ledger_of_a_renamed_stream_is_printed_and_forgotten_under_both_names(
