@@ -56,6 +56,8 @@ class Evaluator:
         else:
             results = dict(check_run.by_partition(name)) if check_run.scope.tried else {}
             results |= self._again(name, [partition for partition in also if partition not in results])
+            nothing = CheckResult(name, True, "The partition has no commit: there is nothing to check.")
+            results |= {p: nothing for p in (*(check_run.scope.partitions or ()), *also) if p not in results}
             if not self._of_stream.are_partitions:
                 before = self._failed_before(name, set(map(self._of_stream.of, results)))
                 results |= self._again(name, [partition for partition in before if partition not in results])

@@ -178,7 +178,7 @@ def test_a_check_that_dagster_has_planned_is_made_of_what_the_run_leaves_out_too
     result = run(local_world, SALES, instance=instance, run_config=only_sw, **BOTH)
 
     assert (first, latest(instance, "positive")) == (of_each, of_each)
-    open_plans = {name: latest(instance, name) for name in ("last_run", "ledger", "schema", "landing_zone")}
+    open_plans = {name: latest(instance, name) for name in ("last_run", "row_counts", "schema", "landing_zone")}
     assert "PLANNED" not in {value for of_name in open_plans.values() for value in of_name.values()}
     assert result.success
 
