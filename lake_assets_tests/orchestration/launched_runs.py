@@ -24,7 +24,7 @@ from lake_assets_tests.orchestration.checks.check_runs import SALES, job
 from lake_assets_tests.until import until
 from lake_assets_tests.world import World, sales
 
-TIMES = re.compile(r"seconds|^duration$|^run$|run_id|_at$|result_of_run|dagster/(?:code|data)_version")
+TIMES = re.compile(r"seconds|^duration$|^run$|run_id|_at$|dagster/(?:code|data)_version")
 
 
 def run(file: str | os.PathLike[str], *keys: str, **options: Any) -> dg.ExecuteInProcessResult:
