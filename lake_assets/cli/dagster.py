@@ -102,9 +102,9 @@ def _instance(config: "LakeConfig") -> "dg.DagsterInstance":
 
     from lake_assets.templates.starter.project import DAGSTER_SETTINGS
 
-    home = _home(config)
+    home, given = _home(config), os.environ.get(_HOME)
     try:
-        if not os.environ.get(_HOME) and (home / DAGSTER_SETTINGS).exists():
+        if not given and (home / DAGSTER_SETTINGS).exists():
             os.environ[_HOME] = os.fspath(home)
         return dg.DagsterInstance.get()
     except dg.DagsterError as error:
@@ -112,6 +112,9 @@ def _instance(config: "LakeConfig") -> "dg.DagsterInstance":
             f"Dagster's instance cannot be opened: {' '.join(str(error).split())}",
             f"Set {_HOME} to the absolute path of the folder with the dagster.yaml of your deployment.",
         ) from error
+    finally:
+        if given is None:
+            os.environ.pop(_HOME, None)
 
 
 def _print(synced: "Synced") -> None:

@@ -98,7 +98,7 @@ class Month:
         """The status of each check of a stream, as the UI's overview has it."""
         (node,) = self.dagster.graphql(_CHECKS, keys=[{"path": [stream]}])["assetNodes"]
         checks = node["assetChecksOrError"]["checks"]
-        return {each["name"]: (each["executionForLatestMaterialization"] or {}).get("status") for each in checks}
+        return {each["name"]: str((each["executionForLatestMaterialization"] or {}).get("status")) for each in checks}
 
     def open_partitions(self, stream: str) -> Counter[str]:
         """The states of partitions of checks that are neither passed nor failed."""

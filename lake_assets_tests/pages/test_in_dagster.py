@@ -95,7 +95,7 @@ def test_a_partition_has_the_entries_that_the_page_shows(runs: Runs) -> None:
     examples = {name: text for names, texts in rows for name, text in zip(names, texts, strict=False)}
     found = {name: value.value for name, value in runs.committed.items() if not name.startswith("dagster/")}
 
-    assert {name for names, _ in rows for name in names} == found.keys() | {"undo"}
+    assert {name for names, _ in rows for name in names} == found.keys() | {"undo", "held"}
     for name in ("status", "rows", "rows_before", "source_objects", "source_size", "files", "size"):
         assert str(found[name]) == examples[name]
     # A listing and a verification are shown where they take long enough.

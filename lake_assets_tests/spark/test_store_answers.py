@@ -17,7 +17,7 @@ READ = [case for case, (*_, verbs) in ANSWERS.items() if "GET" in verbs and case
 def odd(local_world: World) -> Iterator[OddS3]:
     """The bucket of the world's landing zone, with an object."""
     with odd_s3() as server:
-        place = server.source
+        place, server.region = server.source, "eu-central-1"
         local_world.source = place | {"requests": {"retries": 1, "first_wait": 0.01, "longest_wait": 0.02}}
         server.objects = {KEY.format("a"): body(sales(1))}
         yield server

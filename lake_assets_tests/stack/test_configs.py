@@ -55,7 +55,7 @@ def test_each_part_of_dagster_has_the_command_of_its_unit(site: Site, name: str)
 def test_the_environment_has_each_variable_of_the_environment_files_and_of_dagsters_settings(site: Site) -> None:
     files = assignments(SYSTEMD / "lake.env").keys() | assignments(SYSTEMD / "secrets.env").keys()
 
-    assert files - site.environment.keys() <= {"LAKE_ASSETS_LOG_FORMAT"}
+    assert files - site.environment.keys() <= {"LAKE_ASSETS_LOG_FORMAT", "SMTP_PASSWORD"}
     assert set(variables_of(dagster_document())) <= site.environment.keys()
 
 
