@@ -185,8 +185,9 @@ def _problems(error: ValidationError, document: Document) -> list[Problem]:
     """Return Pydantic's errors in the order of the file. Only the printed have a text: a suggestion takes long."""
     once = {}  # an error in the defaults is one of each stream
     found = error.errors(include_url=False, include_input=False)
+    with_words = _with_words(found)
     for details in found:
-        if not _is_of_what_is_written(details["loc"], found):
+        if not _is_of_what_is_written(details["loc"], with_words):
             continue
         location = _written_location(details, document.nodes)
         cause = details.get("ctx", {}).get("error")
@@ -197,16 +198,24 @@ def _problems(error: ValidationError, document: Document) -> list[Problem]:
     return sorted(printed) + [Problem(*at, "") for (at, *_), _ in located[_MAX_ERRORS:]]
 
 
-def _is_of_what_is_written(loc: Location, errors: Sequence[ErrorDetails]) -> bool:
-    """Return whether an error is of the form that was chosen where a word or a mapping is allowed.
+def _with_words(errors: Sequence[ErrorDetails]) -> dict[Location, bool]:
+    """Return the values that may be a word or a mapping, and whether Pydantic has errors of keys of the mapping.
 
-    Pydantic has the errors of both: those of a mapping are in its keys, and a word is none of the allowed ones.
+    It has the errors of both: those of a mapping are in its keys, and a word is none of the allowed ones.
     """
-    for end in range(len(loc)):
-        of_value = [other["loc"] for other in errors if other["loc"][:end] == loc[:end] and len(other["loc"]) > end]
-        if any(_is_word(other[end]) for other in of_value):
-            is_mapping = any(len(other) > end + 1 for other in of_value)
-            return not _is_word(loc[end]) and len(loc) > end + 1 if is_mapping else _is_word(loc[end])
+    words, mappings = set[Location](), set[Location]()
+    for loc in (error["loc"] for error in errors):
+        words |= {loc[:end] for end, part in enumerate(loc) if _is_word(part)}
+        mappings |= {loc[:end] for end in range(len(loc) - 1)}
+    return {value: value in mappings for value in words}
+
+
+def _is_of_what_is_written(loc: Location, with_words: Mapping[Location, bool]) -> bool:
+    """Return whether an error is of the form that was chosen where a word or a mapping is allowed."""
+    for end, part in enumerate(loc):
+        is_mapping = with_words.get(loc[:end])
+        if is_mapping is not None:
+            return not _is_word(part) and len(loc) > end + 1 if is_mapping else _is_word(part)
     return True
 
 
