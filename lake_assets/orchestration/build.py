@@ -14,7 +14,7 @@ from lake_assets.orchestration.assets.report_assets import ledger_asset, report_
 from lake_assets.orchestration.assets.stream_asset import stream_asset
 from lake_assets.orchestration.checks.stream_checks import step_of_checks, stream_checks
 from lake_assets.orchestration.dagster_private import step_of
-from lake_assets.orchestration.ingest_job import ingest_job
+from lake_assets.orchestration.ingest_job import ingest_job, ingest_name, ingest_step
 from lake_assets.orchestration.maintenance_jobs import audits, maintenance
 from lake_assets.orchestration.partition_keys import keys_of
 from lake_assets.orchestration.resources import PYSPARK, pyspark_resource
@@ -179,8 +179,8 @@ def _names(
         if _has_landing(each):
             yield step_of(each.landing.key), f"the landing zone of streams.{name}"
         yield step_of_checks(name), f"the checks of streams.{name}"
-        yield f"ingest_{name}", f"the ingest of selected partitions of streams.{name}"
-        yield f"ingest_partitions_of_{name}", f"its step of streams.{name}"
+        yield ingest_name(name), f"the ingest of selected partitions of streams.{name}"
+        yield ingest_step(name), f"its step of streams.{name}"
         yield f"restore_{name}", f"the restore of streams.{name}"
         yield f"restore_partition_of_{name}", f"the restore's step of streams.{name}"
         if stream.schedule:

@@ -49,6 +49,16 @@ class SelectionConfig(dg.Config):
 _SCHEMA = SelectionConfig.to_config_schema().as_field()
 
 
+def ingest_name(stream: str) -> str:
+    """Return the name of a stream's job."""
+    return f"ingest_{stream}"
+
+
+def ingest_step(stream: str) -> str:
+    """Return the name of the job's step."""
+    return f"ingest_partitions_of_{stream}"
+
+
 def ingest_job(specs: StreamSpecs, config: LakeConfig) -> dg.JobDefinition:
     """Return the job of one stream, whose run needs no partition of Dagster's.
 
@@ -57,7 +67,7 @@ def ingest_job(specs: StreamSpecs, config: LakeConfig) -> dg.JobDefinition:
     stream, lake_config = specs.stream, config
 
     @dg.op(
-        name=f"ingest_partitions_of_{stream.name}",
+        name=ingest_step(stream.name),
         description=f"Ingests the selected partitions of {stream.name}.",
         config_schema=_SCHEMA,
         required_resource_keys={PYSPARK},
@@ -86,7 +96,7 @@ def ingest_job(specs: StreamSpecs, config: LakeConfig) -> dg.JobDefinition:
         yield dg.Output(None, metadata=_figures(run, selection))
 
     @dg.job(
-        name=f"ingest_{stream.name}",
+        name=ingest_name(stream.name),
         description=f"Ingest what has landed in the partitions of {stream.name} that the run config selects. If it "
         "selects nothing, it ingests all partitions whose landed objects are not in the lake.",
     )

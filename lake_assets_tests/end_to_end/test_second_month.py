@@ -218,7 +218,7 @@ def test_a_backfill_that_is_cancelled_in_the_middle_leaves_checks_and_states_tha
     until(lambda: settled(month, "cancelled"), "checks without an open state", 400)
 
     failing = {name for name, status in month.checks("cancelled").items() if status == "FAILED"}
-    assert failing == {"landing_zone"}  # what the cancelled runs did not read waits
+    assert failing == {"landing_zone"}  # what the cancelled runs did not read is not in the lake
     stats = month.stats("cancelled")
     committed = len(month.dagster.materialized("cancelled"))
     assert (stats["numFailed"], stats["numMaterialized"]) == (0, committed)

@@ -6,11 +6,13 @@ from dataclasses import dataclass, field
 
 import dagster as dg
 
-from lake_assets.checks.check_run import checks_of
+from lake_assets.checks.check_run import checks_of, scope_of_run
 from lake_assets.errors import PartitionError
 from lake_assets.layout.partition import Partition
 from lake_assets.orchestration.dagster_private import events_of, step_of
+from lake_assets.orchestration.ingest_job import ingest_name, ingest_step
 from lake_assets.orchestration.partition_keys import PARTITION, RANGE_END, RANGE_START, keys_of
+from lake_assets.orchestration.queued_runs import refresh_job
 from lake_assets.orchestration.translator import StreamSpecs
 
 OVERLAP = dt.timedelta(minutes=1)  # of two looks: clocks differ, and a run's end takes a moment to be stored
@@ -57,12 +59,18 @@ def _of_run(
     for specs in streams:
         asset, stream = specs.table.key, specs.stream
         is_planned = run.asset_check_selection is None or bool(run.asset_check_selection)
-        if asset not in (run.asset_selection or ()) or not checks_of(stream) or not (is_planned or record.start_time):
+        is_ingest = run.job_name == ingest_name(stream.name)
+        # A run of the schedule's job names no assets.
+        is_of_asset = asset in (run.asset_selection or ()) or run.job_name == refresh_job(stream.name)
+        if not (is_ingest or is_of_asset) or not checks_of(stream) or not (is_planned or record.start_time):
             continue
+        step = ingest_step(stream.name) if is_ingest else step_of(asset)
         failures = events_of(instance, run.run_id, dg.DagsterEventType.STEP_FAILURE)
-        if any(failure.step_key == step_of(asset) for failure in failures):
+        if any(failure.step_key == step for failure in failures):
             continue  # a step that failed by itself has made its checks
-        yield stream.name, _partitions(instance, specs, run)
+        # A run of the job ingest_<stream> has no partitions in Dagster.
+        of_ledger = scope_of_run(stream, run.run_id).partitions if is_ingest else None
+        yield stream.name, _partitions(instance, specs, run) if of_ledger is None else [*of_ledger]
 
 
 def _partitions(instance: dg.DagsterInstance, specs: StreamSpecs, run: dg.DagsterRun) -> list[Partition]:

@@ -259,6 +259,24 @@ def test_what_cancelled_and_lost_runs_have_not_checked_is_checked_by_a_request(
     assert [tick(ticks), tick(ticks)] == [[SW_PATH], []]
 
 
+@pytest.mark.parametrize(("job", "paths"), [("refresh_sales", [NW_PATH, SW_PATH]), ("ingest_sales", [NW_PATH])])
+def test_what_a_cancelled_run_of_a_job_has_committed_is_checked_too(
+    committed: World, instance: dg.DagsterInstance, job: str, paths: list[str]
+) -> None:
+    """Their runs name no assets; that of the selection has no partitions in Dagster either, but in the ledger."""
+    committed.options |= REGIONS | {"schedule": {"cron": "0 6 * * *"}}
+    sync_stream(specs_of(committed.stream), instance)
+    ticks = Ticks(committed, instance, sensor="test_sync")
+    tags = RANGE if job.startswith("refresh") else {}
+    made = ticks.definitions().resolve_job_def(job)
+    run = instance.create_run_for_job(made, run_id=committed.ledger(NW)[0].run_id, tags=tags)
+    before = tick(ticks)
+    instance.report_run_canceling(run)
+    instance.report_run_canceled(run)
+
+    assert (before, tick(ticks), tick(ticks)) == ([], paths, [])
+
+
 def test_the_sensor_reports_what_a_killed_run_has_not_and_reads_older_commits_for_that_only(
     committed: World, instance: dg.DagsterInstance
 ) -> None:
