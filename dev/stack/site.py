@@ -143,6 +143,7 @@ class Site:
         """The variables of all processes: those of `deploy/systemd/lake.env`, `secrets.env`, and a few more."""
         return {
             "DAGSTER_HOME": os.fspath(self.dagster_home),
+            "DAGSTER_BACKFILL_RETRY_DEFINITION_CHANGED_ERROR": "1",
             "LAKE_CONFIG": os.fspath(self.lake_config),
             "LAKE_CATALOG_HOST": HOST,
             "LAKE_CATALOG_DATABASE": "lake",

@@ -6,6 +6,7 @@ After host and port are the other options of `dagster dev`.
 """
 
 import logging
+import os
 import re
 import runpy
 import signal
@@ -55,6 +56,8 @@ def main(host: str, port: str, *options: str) -> None:
     ended = _Ended()
     logging.getLogger("dagster").addFilter(ended)
     threading.Thread(target=_say_when_served, args=(host, int(port)), daemon=True).start()
+    # With it, a backfill waits for a config that does not load now.
+    os.environ.setdefault("DAGSTER_BACKFILL_RETRY_DEFINITION_CHANGED_ERROR", "1")
     sys.argv = ["dagster", "dev", *options, "--host", host, "--port", port]
     try:
         runpy.run_module("dagster", run_name="__main__")

@@ -1,6 +1,8 @@
 """`deploy/dagster.yaml`, loaded as Dagster loads it, on a real PostgreSQL and a real S3 server."""
 
+import inspect
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,9 +12,11 @@ import dagster as dg
 import pytest
 import yaml
 from dagster._core.events import JobFailureData, RunFailureReason
+from dagster._core.execution import asset_backfill
 
 from dev.servers.postgres import PostgresServer
 from dev.servers.s3 import S3Server
+from lake_assets.cli import dev_server
 from lake_assets.orchestration.stream_run import _REQUESTERS as TAGS_OF_LAUNCHED_RUNS
 from lake_assets_tests.deploy.test_systemd import variables_on
 from lake_assets_tests.orchestration.conftest import materialize, runs_here, sessions
@@ -89,3 +93,11 @@ def test_a_run_is_in_postgresql_with_its_log_in_the_bucket_and_is_repeated_only_
     (key,) = [entry["Key"] for entry in found if entry["Key"].endswith(".err")]
     log = s3.client().get_object(Bucket=os.environ["DAGSTER_LOGS_BUCKET"], Key=key)["Body"].read()
     assert b"STEP_SUCCESS" in log
+
+
+def test_a_backfill_waits_for_a_config_that_does_not_load_under_the_daemon_of_each_deployment() -> None:
+    name = "DAGSTER_BACKFILL_RETRY_DEFINITION_CHANGED_ERROR"
+    assert name in inspect.getsource(asset_backfill)  # Dagster has it still
+    deploy = FILE.parent
+    for file in (deploy / "image/Dockerfile", deploy / "systemd/lake-assets-daemon.service", Path(dev_server.__file__)):
+        assert re.search(rf'{name}(", "|=)1', file.read_text("utf-8")), file
