@@ -17,12 +17,12 @@ from lake_assets.errors import SchemaError
 from lake_assets.formats.blocks import TextBlock
 from lake_assets.formats.csv_header import quotes_of, read_header, refuse_other_fields, with_separator
 from lake_assets.formats.decoding import PEEKED
-from lake_assets.formats.dialects import ESCAPED_NULL, DialectTypes, with_plain_escapes
+from lake_assets.formats.dialects import ESCAPED_NULL, DialectTypes, as_text, with_plain_escapes
 from lake_assets.formats.numbers import exact, has_large, is_checked, is_number, may_wrap
 from lake_assets.formats.record_ends import Positions, Quotes, line_breaks
 from lake_assets.formats.records import NOT_ONE_RECORD, Block, Lines, reason_of
 from lake_assets.formats.rescue import converted, merged
-from lake_assets.formats.schema import BLANKS, as_text, fit, has_codes, inferred, too_wide, wide_integers
+from lake_assets.formats.schema import BLANKS, fit, has_codes, inferred, too_wide, wide_integers
 from lake_assets.formats.text import FixSchema, Text
 
 _LANDED = CsvFormat()

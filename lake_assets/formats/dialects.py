@@ -1,6 +1,7 @@
 """What dialects of CSV have and Arrow's reader has not: formats of numbers and times."""
 
 import re
+from collections.abc import Callable
 from functools import cache
 from typing import TypeVar
 
@@ -11,7 +12,6 @@ from pyarrow import types as t
 from lake_assets.config.column_types import DIRECTIVES, NumberFormat, number_format, time_format
 from lake_assets.config.formats import CsvFormat
 from lake_assets.formats.numbers import exact, is_checked
-from lake_assets.formats.schema import as_text
 
 ESCAPED_NULL = "\0NULL"
 """A text in place of an escape that means NULL, where values have no quotes."""
@@ -219,3 +219,24 @@ class DialectTypes:
             return column if form is None else read_times(column, form, kind)
         except pa.ArrowInvalid as error:
             raise pa.ArrowInvalid(f"{name}: {error}") from error
+
+
+def as_text(schema: pa.Schema) -> pa.Schema:
+    """Return the schema to parse texts by: dates and timestamps stay texts, and `fit` reads them strictly.
+
+    Arrow's JSON reader takes a timestamp with or without a zone for either, and a date only as a number of days.
+    """
+    return pa.schema(
+        [(f.name, replaced(f.type, lambda kind: pa.string() if t.is_temporal(kind) else kind)) for f in schema]
+    )
+
+
+def replaced(kind: pa.DataType, leaf: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
+    """Return the type with `leaf` applied to each type in it that is not nested."""
+    if t.is_dictionary(kind):
+        return replaced(kind.value_type, leaf)
+    if t.is_list(kind):
+        return pa.list_(replaced(kind.value_type, leaf))
+    if t.is_struct(kind) and kind.num_fields:
+        return pa.struct([(field.name, replaced(field.type, leaf)) for field in kind])
+    return leaf(kind)

@@ -14,6 +14,7 @@ import pyarrow.json as pj
 
 from lake_assets.formats.annotations import has_map
 from lake_assets.formats.blocks import TextBlock
+from lake_assets.formats.dialects import as_text, replaced
 from lake_assets.formats.json_documents import parts_of
 from lake_assets.formats.numbers import has_large, may_wrap, rounded
 from lake_assets.formats.record_ends import FindEnds, Positions, line_breaks, object_breaks
@@ -29,7 +30,7 @@ from lake_assets.formats.rescue import (
     path_of,
     taken,
 )
-from lake_assets.formats.schema import allowed_mistakes, as_text, fit, inferred, replaced, too_wide
+from lake_assets.formats.schema import allowed_mistakes, fit, inferred, too_wide
 from lake_assets.formats.text import FixSchema, Text
 
 _MANY = re.compile(rb"\n|\}[ \t\r]*\{")  # of a text that may have several objects

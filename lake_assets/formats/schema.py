@@ -1,6 +1,6 @@
 """The columns of landed files: declared, or inferred from the first records and then fixed."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from math import isinf
 
@@ -10,6 +10,7 @@ from pyarrow import types
 
 from lake_assets.config.column_types import arrow_type
 from lake_assets.errors import SchemaError
+from lake_assets.formats.dialects import replaced
 from lake_assets.formats.numbers import exact, is_checked
 
 # The types that texts may have, the narrowest first; every value of the sample must fit.
@@ -143,27 +144,6 @@ def _mostly(column: pa.ChunkedArray, forms: Mapping[pa.DataType, str]) -> pa.Dat
         if others <= mistakes < len(values):
             return kind
     return None
-
-
-def as_text(schema: pa.Schema) -> pa.Schema:
-    """Return the schema to parse texts by: dates and timestamps stay texts, and `fit` reads them strictly.
-
-    Arrow's JSON reader takes a timestamp with or without a zone for either, and a date only as a number of days.
-    """
-    return pa.schema(
-        [(f.name, replaced(f.type, lambda kind: pa.string() if types.is_temporal(kind) else kind)) for f in schema]
-    )
-
-
-def replaced(kind: pa.DataType, leaf: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
-    """Return the type with `leaf` applied to each type in it that is not nested."""
-    if types.is_dictionary(kind):
-        return replaced(kind.value_type, leaf)
-    if types.is_list(kind):
-        return pa.list_(replaced(kind.value_type, leaf))
-    if types.is_struct(kind) and kind.num_fields:
-        return pa.struct([(field.name, replaced(field.type, leaf)) for field in kind])
-    return leaf(kind)
 
 
 def fit(rows: pa.Table, schema: pa.Schema) -> pa.Table:

@@ -17,8 +17,8 @@ from lake_assets.formats.compression import decompressed
 from lake_assets.importers.dialects import sniffed
 from lake_assets.layout.names import is_hidden, is_reserved, table_of, trailing
 from lake_assets.parquet.landed import Landed
-from lake_assets.parquet.read import opened
-from lake_assets.parquet.row_groups import Box, Span, read_spans
+from lake_assets.parquet.read import opened, read_spans
+from lake_assets.parquet.row_groups import Box, Span
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.manifest import LandedObject
 from lake_assets.storage.store import Store

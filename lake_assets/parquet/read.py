@@ -1,6 +1,6 @@
 """Footers of landed Parquet objects, and the errors of reading them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import pyarrow as pa
@@ -10,6 +10,7 @@ from lake_assets.config.storages import AnyStorage, LocalStorage
 from lake_assets.errors import SourceError
 from lake_assets.escapes import visible_name
 from lake_assets.parquet.parquet_files import ParquetRows
+from lake_assets.parquet.row_groups import Box, span_of
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.storage_errors import changed_object, storage_error
 from lake_assets.storage.store import Store
@@ -72,3 +73,22 @@ def _damaged(uri: str, form: str, error: Exception) -> SourceError:
     if "out of range for nanosecond" in why:  # of ORC, whose timestamps Arrow reads in nanoseconds
         return SourceError(problem, "let its writer land times of 1677 to 2262, or leave the column out by omit: true.")
     return SourceError(problem, "remove it, or let its writer land it again.")
+
+
+def read_spans(file: pa.NativeFile, names: Sequence[str]) -> set[Box] | None:
+    """Return the values of some columns in the row groups of an object, from its footer; None if it lacks a column.
+
+    Names are in lower case; columns of the object may have others of it.
+    """
+    rows = ParquetRows(file, "")
+    footer, old = rows.parquet.metadata, {name.lower() for name in rows.columns.old}
+    paths = [footer.schema.column(index).path.lower() for index in range(len(footer.schema))]
+    if not set(names) <= set(paths):
+        return None
+    indexes = [(paths.index(name), name in old) for name in names]
+    groups = (footer.row_group(number) for number in range(footer.num_row_groups))
+    return {
+        tuple(span_of(group.column(index).statistics, is_old=is_old) for index, is_old in indexes)
+        for group in groups
+        if group.num_rows
+    }

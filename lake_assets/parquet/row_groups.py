@@ -5,11 +5,9 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lake_assets.layout.partition import PartitionValue
-from lake_assets.parquet.parquet_files import ParquetRows
 
 _SURE = "1900"  # a year from which the same time has one name in all calendars
 
@@ -74,25 +72,6 @@ def miscounts(statistics: pq.Statistics) -> bool:
     """
     values = statistics.num_values if statistics.has_null_count else 1
     return bool(values < 0 or (values == 0 and statistics.has_min_max))
-
-
-def read_spans(file: pa.NativeFile, names: Sequence[str]) -> set[Box] | None:
-    """Return the values of some columns in the row groups of an object, from its footer; None if it lacks a column.
-
-    Names are in lower case; columns of the object may have others of it.
-    """
-    rows = ParquetRows(file, "")
-    footer, old = rows.parquet.metadata, {name.lower() for name in rows.columns.old}
-    paths = [footer.schema.column(index).path.lower() for index in range(len(footer.schema))]
-    if not set(names) <= set(paths):
-        return None
-    indexes = [(paths.index(name), name in old) for name in names]
-    groups = (footer.row_group(number) for number in range(footer.num_row_groups))
-    return {
-        tuple(span_of(group.column(index).statistics, is_old=is_old) for index, is_old in indexes)
-        for group in groups
-        if group.num_rows
-    }
 
 
 def merged(boxes: Iterable[Box], most: int) -> tuple[Box, ...]:

@@ -22,8 +22,8 @@ from lake_assets.errors import (
 )
 from lake_assets.layout.partition import Partition
 from lake_assets.parquet.derived_columns import day_of, days_of
-from lake_assets.parquet.read import FOOTERS, readable
-from lake_assets.parquet.row_groups import Box, Span, merged, read_spans
+from lake_assets.parquet.read import FOOTERS, read_spans, readable
+from lake_assets.parquet.row_groups import Box, Span, merged
 from lake_assets.progress import counted
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.manifest import LandedObject, Manifest
