@@ -8,8 +8,8 @@ from shutil import copy
 
 import duckdb
 
+from lake_assets.base.duckdb_engine import find_extension
 from lake_assets.config.lake import Lake
-from lake_assets.duckdb_engine import find_extension
 from lake_assets.lake.attach import attach_statement, extensions, secret_statements
 
 

@@ -8,16 +8,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from lake_assets.api.connect import connect
-    from lake_assets.api.stream import PartitionsFailedError, Stream, StreamPartition, open_stream
-    from lake_assets.config.load import load_config
+    from lake_assets.api import PartitionsFailedError, Stream, StreamPartition, connect, open_stream
+    from lake_assets.base.errors import LakeAssetsError
     from lake_assets.config.models import LakeConfig
-    from lake_assets.errors import LakeAssetsError
     from lake_assets.orchestration.assets.downstream import LakeIOManager, LakeResource
     from lake_assets.orchestration.build import build_definitions
     from lake_assets.orchestration.component import LakeStream
     from lake_assets.orchestration.partition_keys import partitions_def
     from lake_assets.orchestration.translator import LakeAssetsTranslator, LakeAssetsTranslatorData
+    from lake_assets.streams.load import load_config
 
 __all__ = [
     "LakeAssetsError",
@@ -38,16 +37,15 @@ __all__ = [
 ]
 
 _MODULES = {
-    "api.connect": ("connect",),
-    "api.stream": ("PartitionsFailedError", "Stream", "StreamPartition", "open_stream"),
-    "config.load": ("load_config",),
+    "api": ("PartitionsFailedError", "Stream", "StreamPartition", "connect", "open_stream"),
+    "base.errors": ("LakeAssetsError",),
     "config.models": ("LakeConfig",),
-    "errors": ("LakeAssetsError",),
+    "orchestration.assets.downstream": ("LakeIOManager", "LakeResource"),
     "orchestration.build": ("build_definitions",),
     "orchestration.component": ("LakeStream",),
-    "orchestration.assets.downstream": ("LakeIOManager", "LakeResource"),
     "orchestration.partition_keys": ("partitions_def",),
     "orchestration.translator": ("LakeAssetsTranslator", "LakeAssetsTranslatorData"),
+    "streams.load": ("load_config",),
 }
 _HOMES = {name: f"{__name__}.{module}" for module, names in _MODULES.items() for name in names}
 

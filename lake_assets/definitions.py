@@ -6,9 +6,9 @@ the code location, not when this module is imported.
 
 import dagster as dg
 
-from lake_assets.config.load import load_config
-from lake_assets.errors import LakeAssetsError
+from lake_assets.base.errors import LakeAssetsError
 from lake_assets.orchestration.build import build_definitions
+from lake_assets.streams.load import load_config
 
 
 @dg.definitions

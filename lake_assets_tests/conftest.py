@@ -24,7 +24,7 @@ from dev.servers.s3 import s3
 from dev.servers.standalone import standalone
 from dev.servers.web import web
 from dev.test_cost import total
-from lake_assets import errors
+from lake_assets.base import errors
 from lake_assets_tests.faults.actors import actors
 from lake_assets_tests.ids import COLLECTED, give_short_ids
 from lake_assets_tests.ingest.encrypted import encrypted, local_encrypted

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="session")
 def spark() -> Iterator["SparkSession"]:
     """A local session with two cores and the package's own settings."""
-    from lake_assets.spark.session import spark_config, start_session  # noqa: PLC0415 - imports pyspark
+    from lake_assets.spark.spark_session import spark_config, start_session  # noqa: PLC0415 - imports pyspark
 
     session = start_session(spark_config(app_name="lake-assets-tests", settings={"spark.master": "local[2]"}))
     yield session

@@ -11,7 +11,7 @@ import pytest
 
 import lake_assets
 from lake_assets import LakeAssetsError, PartitionsFailedError, open_stream
-from lake_assets.errors import CatalogError, ConfigError, NoLakeError, OutsidePartitionError, PartitionError
+from lake_assets.base.errors import CatalogError, ConfigError, NoLakeError, OutsidePartitionError, PartitionError
 from lake_assets_tests.faults.without_spark import sessions
 from lake_assets_tests.world import NW, SW, World, sales
 
@@ -248,7 +248,7 @@ def test_a_session_is_started_for_work_alone_and_stopped_again(tmp_path: Path, l
     local_world.land(NW, sales(1))
     config_file(tmp_path, "sales")
     script = f"""
-import lake_assets.spark.session as module
+import lake_assets.spark.spark_session as module
 from lake_assets import open_stream
 from lake_assets.spark.python_side import has_session
 started = []

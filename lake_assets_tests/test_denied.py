@@ -6,20 +6,20 @@ from collections.abc import Callable
 import pytest
 
 from dev.servers.s3 import S3Server
-from lake_assets.api.stream import open_stream
+from lake_assets.api import open_stream
+from lake_assets.base.duckdb_engine import HttpLimits
+from lake_assets.base.errors import LakeAssetsError, ObjectRefusedError, StorageError, StorageUnreachableError
 from lake_assets.config.storages import AnyStorage, S3Storage
-from lake_assets.duckdb_engine import HttpLimits
-from lake_assets.errors import LakeAssetsError, ObjectRefusedError, StorageError, StorageUnreachableError
-from lake_assets.ingest.api import ingest_all
-from lake_assets.ingest.options import IngestOptions
-from lake_assets.landing.writer import LandingWriter
-from lake_assets.parquet.read import read_footer, read_schema
+from lake_assets.ingest.ingest_all import ingest_all
+from lake_assets.ingest.outcome import IngestOptions
 from lake_assets.storage.arrow import ArrowStore
-from lake_assets.storage.probes import probe_reading
+from lake_assets.storage.formats.parquet_files import read_footer, read_schema
 from lake_assets.storage.store import Store
+from lake_assets.upkeep.doctor import probe_reading
+from lake_assets.wings.land.writer import LandingWriter
 from lake_assets_tests.faults.without_spark import sessions
 from lake_assets_tests.ingest.index.indexing import index
-from lake_assets_tests.landing.streams import rows, stream_of
+from lake_assets_tests.wings.land.streams import rows, stream_of
 from lake_assets_tests.world import NW, SW, World, sales
 from lake_assets_tests.world_fixtures import bucket_on
 

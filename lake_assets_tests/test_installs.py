@@ -24,9 +24,8 @@ EXTRAS = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]["opt
 
 # The modules whose import needs an extra. The packages of the other extras are imported when a feature is used.
 NEEDS = {
-    "lake_assets.telemetry.exported": "otel",
-    "lake_assets.telemetry.lineage": "openlineage",
-    "lake_assets.telemetry.lineage_events": "openlineage",
+    "lake_assets.wings.telemetry.exported": "otel",
+    "lake_assets.wings.telemetry.lineage": "openlineage",
 }
 
 # A package that an extra brings, and neither the base nor another extra, but for `OTHERS`.

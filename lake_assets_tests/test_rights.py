@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from dev.servers.s3 import S3Server
-from lake_assets.errors import LakeAssetsError
+from lake_assets.base.errors import LakeAssetsError
 from lake_assets_tests.deploy.test_postgres_roles import Roles, roles
 from lake_assets_tests.faults.without_spark import sessions
 from lake_assets_tests.rights import BOUND_BY_MODES, COMMAND, only_readable, reads_all, run

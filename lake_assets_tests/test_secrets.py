@@ -15,27 +15,27 @@ from click.testing import CliRunner
 from pydantic import SecretStr
 
 from dev.servers.listener import Listener, listener
-from lake_assets.api.stream import open_stream
+from lake_assets.api import open_stream
+from lake_assets.base.duckdb_engine import HttpLimits, literal, open_engine
+from lake_assets.base.errors import CatalogError, ConfigError, LakeAssetsError, StorageError
+from lake_assets.base.retrying import Limit
 from lake_assets.cli import main
 from lake_assets.config.lake import Lake
-from lake_assets.config.load import load_config
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.spark import Spark
 from lake_assets.config.storages import AzureStorage
-from lake_assets.duckdb_engine import HttpLimits, literal, open_engine
-from lake_assets.errors import CatalogError, ConfigError, LakeAssetsError, StorageError
-from lake_assets.ingest.api import ingest
+from lake_assets.ingest.ingest_all import ingest
 from lake_assets.lake import ducklake
 from lake_assets.lake.attach import extensions
 from lake_assets.lake.failures import translated
 from lake_assets.lake.ledger.read import read_ledger
-from lake_assets.parquet.job import Job
-from lake_assets.parquet.landed import Landed
-from lake_assets.parquet.read import read_schema
-from lake_assets.parquet.write import write_files
-from lake_assets.retrying import Limit
+from lake_assets.spark.task.job import Job
+from lake_assets.spark.task.write import write_files
 from lake_assets.storage import clients
 from lake_assets.storage.arrow import ArrowStore
+from lake_assets.storage.formats.landed import Landed
+from lake_assets.storage.formats.parquet_files import read_schema
+from lake_assets.streams.load import load_config
 from lake_assets_tests.world import sales
 
 __all__ = ["listener"]
@@ -89,7 +89,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lake_assets.storage.retry_window.retries", lambda _: Limit(retries=0))
     monkeypatch.setattr("lake_assets.lake.ducklake.http_limits", lambda _: HttpLimits(0))
     monkeypatch.setattr(ducklake, "extensions", lambda c: tuple(n for n in extensions(c) if n != "motherduck"))
-    monkeypatch.setattr("lake_assets.doctor.extensions", lambda _: ())
+    monkeypatch.setattr("lake_assets.upkeep.doctor.extensions", lambda _: ())
 
 
 # A lake in S3, one in PostgreSQL, and one in Azure, whose errors print addresses with signatures.
@@ -230,7 +230,7 @@ def test_dagster_is_told_none(file: Path, capfd: pytest.CaptureFixture[str], mon
     from lake_assets.orchestration.resources import pyspark_resource  # noqa: PLC0415
     from lake_assets.orchestration.translator import specs_of  # noqa: PLC0415
 
-    monkeypatch.setattr("lake_assets.orchestration.failed_step.RETRY_SECONDS", 0.1)  # of a store that stays unreachable
+    monkeypatch.setattr("lake_assets.orchestration.event_log.RETRY_SECONDS", 0.1)  # of a store that stays unreachable
     stream = open_stream(load_config(file), "sales")
     asset = stream_asset(specs_of(stream))
     instance = dg.DagsterInstance.ephemeral()

@@ -34,11 +34,11 @@ SCRIPT = """\
 import json, logging, sys, urllib.request
 from pathlib import Path
 from types import SimpleNamespace
-from lake_assets.config.load import load_config
+from lake_assets.streams.load import load_config
 from lake_assets.ingest.replace import staging
-from lake_assets.errors import LakeAssetsError
-from lake_assets.ingest.api import ingest
-from lake_assets.spark.session import spark_config, start_session
+from lake_assets.base.errors import LakeAssetsError
+from lake_assets.ingest.ingest_all import ingest
+from lake_assets.spark.spark_session import spark_config, start_session
 from lake_assets.streams.stream import open_streams
 
 # The key under which rows are staged is drawn at random, and kept by nobody: this one we know.

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from lake_assets.retrying import Limit, pause_between, poll
+from lake_assets.base.retrying import Limit, pause_between, poll
 
 SECONDS = 120
 

@@ -15,20 +15,19 @@ import yaml
 from pyspark.sql import SparkSession
 
 from dev.plain_client import plain_client, reading_client
-from lake_assets.api.stream import Stream, open_stream
+from lake_assets.api import Stream, open_stream
+from lake_assets.config.layout.partition import Partition
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.storages import LocalStorage
-from lake_assets.ingest.api import ingest
 from lake_assets.ingest.dry_run import Plan, plan_stream
-from lake_assets.ingest.options import IngestOptions
-from lake_assets.ingest.outcome import Outcome
+from lake_assets.ingest.ingest_all import ingest
+from lake_assets.ingest.outcome import IngestOptions, Outcome
 from lake_assets.lake.ledger.read import read_ledger
 from lake_assets.lake.ledger.tables import LedgerRow
-from lake_assets.layout.partition import Partition
-from lake_assets.maintenance.maintenance_run import Maintained, maintain
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.store import Store
 from lake_assets.streams.stream import OpenStream
+from lake_assets.upkeep.maintenance.maintenance_run import Maintained, maintain
 from lake_assets_tests.template_lakes import create_by_copy
 
 NW = "region=NW,date=2026-02-11"

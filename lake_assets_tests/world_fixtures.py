@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lake_assets.retrying import Limit
+from lake_assets.base.retrying import Limit
 from lake_assets_tests.world import World
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from dev.benchmarks.measure import Report
 from dev.benchmarks.planning import planning
 from dev.benchmarks.refresh import big, copied, small
 from dev.benchmarks.table_size import table_size
-from lake_assets.spark.session import spark_config, start_session
+from lake_assets.spark.spark_session import spark_config, start_session
 
 BENCHMARKS = {
     "small": small,

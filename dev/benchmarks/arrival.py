@@ -18,10 +18,10 @@ from pyspark.sql import SparkSession
 
 from dev.benchmarks import retail
 from dev.benchmarks.measure import Line, Report, Timing
-from lake_assets.api.stream import open_stream
-from lake_assets.config.load import load_config
+from lake_assets.api import open_stream
 from lake_assets.lake.ledger.read import read_ledger
 from lake_assets.lake.ledger.tables import LEDGER
+from lake_assets.streams.load import load_config
 
 REGIONS, ROWS = 25, 1_000
 TARGET = 15.0  # seconds

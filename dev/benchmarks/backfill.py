@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from dev.benchmarks.measure import Line, Report
 from dev.servers.dagster import DagsterServer, Run, dagster_dev
-from lake_assets.templates.demo.flights import land, read_flights
+from lake_assets.wings.templates.demo.demo_run import land, read_flights
 
 ORIGINS = ("EWR", "JFK", "LGA")
 TARGET = 120.0  # seconds of run time for the 1,095 partitions of the year

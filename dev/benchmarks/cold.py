@@ -15,9 +15,9 @@ from pyspark.sql import SparkSession
 from dev.benchmarks import retail
 from dev.benchmarks.measure import Line, Report, Timing, Work, in_turns
 from dev.servers.connect import connect_server
-from lake_assets.api.stream import open_stream
-from lake_assets.config.load import load_config
+from lake_assets.api import open_stream
 from lake_assets.lake.ledger.read import read_ledger
+from lake_assets.streams.load import load_config
 
 FILES, ROWS = 3, 1_000
 CLI_TARGET, DAGSTER_TARGET = 5.0, 7.0  # seconds

@@ -6,12 +6,12 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from dev.benchmarks.measure import Line, Report, Work, in_turns
-from lake_assets.api.stream import open_stream
+from lake_assets.api import open_stream
+from lake_assets.config.layout.partition import Partition
 from lake_assets.config.models import LakeConfig
-from lake_assets.ingest.api import ingest, ingest_all
-from lake_assets.ingest.options import IngestOptions
-from lake_assets.layout.partition import Partition
-from lake_assets.templates.demo.flights import land, read_flights
+from lake_assets.ingest.ingest_all import ingest, ingest_all
+from lake_assets.ingest.outcome import IngestOptions
+from lake_assets.wings.templates.demo.demo_run import land, read_flights
 
 ORIGINS = ("EWR", "JFK", "LGA")
 TARGET = 120.0  # seconds for the 1,095 partitions of the year

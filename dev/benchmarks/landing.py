@@ -30,9 +30,9 @@ from pyspark.sql import SparkSession
 from dev.benchmarks.measure import Line, Report, Timing, Work, in_turns
 from dev.retail import Retail
 from lake_assets.config.streams import Stream
-from lake_assets.landing.encode import Encoder
-from lake_assets.landing.read_records import Form, read_records
-from lake_assets.landing.writer import LandingWriter
+from lake_assets.wings.land.batches import Encoder
+from lake_assets.wings.land.read_records import Form, read_records
+from lake_assets.wings.land.writer import LandingWriter
 
 RECORDS = 1_000_000
 ARROW_AIM, JSON_AIM = 1_000_000, 200_000  # records a second

@@ -10,7 +10,7 @@ import time
 import numpy as np
 import pyarrow as pa
 
-from lake_assets.layout.template import Template
+from lake_assets.config.layout.template import Template
 
 _REGIONS = np.array(["NE", "NW", "SE", "SW", "MW"])
 _DAYS = 365

@@ -14,12 +14,12 @@ from pyspark.sql import SparkSession
 from dev.benchmarks import retail
 from dev.benchmarks.measure import Line, Report, Work, in_turns
 from dev.servers.s3 import WEED, S3Server, seaweedfs
-from lake_assets.api.stream import open_stream
+from lake_assets.api import open_stream
+from lake_assets.config.layout.partition import Partition
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.storages import LocalStorage, S3Storage
-from lake_assets.ingest.api import ingest_all
 from lake_assets.ingest.dry_run import plan_stream
-from lake_assets.layout.partition import Partition
+from lake_assets.ingest.ingest_all import ingest_all
 from lake_assets.streams.stream import OpenStream
 
 PARTITIONS, ROWS = 1_000, 100

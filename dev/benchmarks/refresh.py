@@ -15,11 +15,11 @@ from pyspark.sql import SparkSession
 
 from dev.benchmarks import retail
 from dev.benchmarks.measure import Line, Report, Work, in_turns
-from lake_assets.api.stream import open_stream
+from lake_assets.api import open_stream
+from lake_assets.base.duckdb_engine import find_extension
 from lake_assets.config.models import LakeConfig
-from lake_assets.duckdb_engine import find_extension
-from lake_assets.ingest.api import ingest
-from lake_assets.ingest.options import IngestOptions
+from lake_assets.ingest.ingest_all import ingest
+from lake_assets.ingest.outcome import IngestOptions
 from lake_assets.streams.stream import OpenStream
 
 PARTITION = "region=NW,date=2026-02-11"

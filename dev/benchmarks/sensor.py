@@ -13,12 +13,12 @@ from pathlib import Path
 
 from lake_assets.config.storages import LocalStorage
 from lake_assets.config.streams import Stream
-from lake_assets.detection.cursor import Cursor
-from lake_assets.detection.reading import Listing
-from lake_assets.detection.scan import scan
 from lake_assets.storage.store import Store
-from lake_assets_tests.detection.bucket import NOW, Bucket
-from lake_assets_tests.detection.watch import stream_of
+from lake_assets.streams.detection.cursor import Cursor
+from lake_assets.streams.detection.reading import Listing
+from lake_assets.streams.detection.scan import scan
+from lake_assets_tests.streams.detection.bucket import NOW, Bucket
+from lake_assets_tests.streams.detection.watch import stream_of
 
 _REGIONS = ("MW", "NE", "NW", "SE", "SW")
 _A_DAY = 200  # objects of a region's day

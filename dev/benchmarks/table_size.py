@@ -23,13 +23,13 @@ from pyspark.sql import SparkSession
 from dev.benchmarks import retail
 from dev.benchmarks.measure import Report, Work, in_turns
 from dev.benchmarks.refresh import PARTITION
-from lake_assets.api.stream import open_stream
+from lake_assets.api import open_stream
 from lake_assets.config.models import LakeConfig
-from lake_assets.ingest.api import ingest
 from lake_assets.ingest.index.index_run import index_all
-from lake_assets.ingest.options import IngestOptions
+from lake_assets.ingest.ingest_all import ingest
+from lake_assets.ingest.outcome import IngestOptions
+from lake_assets.lake.catalog.backup import create_indexes
 from lake_assets.lake.catalog.file_facts import Footer, open_footers
-from lake_assets.lake.catalog.indexes import create_indexes
 from lake_assets.lake.ledger.tables import LEDGER, LedgerRow, record
 from lake_assets.streams.stream import OpenStream
 

@@ -24,9 +24,9 @@ import pytest
 from dev.servers.moto import REGION, Moto, moto
 from dev.servers.s3 import S3Server
 from lake_assets.config.uris import bucket_and_key
-from lake_assets.launch.emr_serverless import DRIVER_VARIABLE
-from lake_assets.launch.spark_submit import ENTRY
 from lake_assets.spark.java import find_java
+from lake_assets.wings.launch.emr_serverless import DRIVER_VARIABLE
+from lake_assets.wings.launch.spark_submit import ENTRY
 
 __all__ = ["moto"]
 
@@ -175,7 +175,7 @@ def emr(moto: Moto, s3: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(models, "JOB_STATUS", "SUBMITTED")
     monkeypatch.setattr(backend, "start_job_run", start_and_execute)
     monkeypatch.setattr(backend, "cancel_job_run", cancel_slowly)
-    monkeypatch.setattr("lake_assets.launch.emr_serverless.POLL_SECONDS", 0.2)
+    monkeypatch.setattr("lake_assets.wings.launch.emr_serverless.POLL_SECONDS", 0.2)
     variables = {
         "AWS_ENDPOINT_URL_S3": s3.endpoint,
         "AWS_ACCESS_KEY_ID": s3.access_key,

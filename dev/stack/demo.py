@@ -23,15 +23,14 @@ from rich.text import Text
 
 from dev.stack.configs import lake_environment
 from dev.stack.site import Site, StackError
-from lake_assets.config.load import load_config
-from lake_assets.errors import LakeAssetsError
+from lake_assets.base.errors import LakeAssetsError
+from lake_assets.base.texts import count
 from lake_assets.lake.ledger.read import last_runs
-from lake_assets.layout.texts import count
-from lake_assets.report.state import StreamState, state_by
-from lake_assets.report.summary import summarize
 from lake_assets.streams.landing_zone import list_landed
+from lake_assets.streams.load import load_config
 from lake_assets.streams.pending import Lag, lag_by
 from lake_assets.streams.stream import OpenStream, open_streams
+from lake_assets.upkeep.report.state import StreamState, state_by, summarize
 
 STREAM = "transactions"
 DAYS = 30  # that the generated data has, up to today

@@ -48,7 +48,7 @@ def server_of(site: Site) -> S3Server:
 
 
 _JOB = f"""
-from lake_assets.spark.session import own_session
+from lake_assets.spark.spark_session import own_session
 from lake_assets.spark.workers import prepare
 with own_session({{}}, transforms=False) as session:
     prepare(session(), {_JOB_SECONDS})

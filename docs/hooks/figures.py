@@ -10,8 +10,8 @@ from dev.benchmarks.scale import results as scale_results
 from dev.benchmarks.tpch import page as tpch_page
 from dev.benchmarks.tpch import results as tpch_results
 from dev.simulate import with_figures as limits
-from lake_assets.report.metrics import INSTRUMENTS
-from lake_assets_tests.layout.olake_cells import olake_table
+from lake_assets.upkeep.report.metrics import INSTRUMENTS
+from lake_assets_tests.config.layout.olake_cells import olake_table
 from lake_assets_tests.values import schema_changes
 
 DOCS = Path(__file__).parents[1]

@@ -18,7 +18,7 @@ from docs.hooks.cli_reference import cli_page
 from docs.hooks.config_reference import config_page
 from docs.hooks.figures import with_figures
 from docs.hooks.json_reference import json_page
-from lake_assets.api import stream
+from lake_assets import api
 from lake_assets.cli import main
 from lake_assets.cli.documents import output_schema
 from lake_assets.cli.output import COMMANDS
@@ -49,11 +49,11 @@ These names are the public interface of the package. [From Python](../python.md)
 
 ## Arguments and results
 
-    from lake_assets.api.stream import Outcome
+    from lake_assets.api import Outcome
 
-::: lake_assets.api.stream
+::: lake_assets.api
     options:
-      members: [{", ".join(sorted(set(stream.__all__).difference(lake_assets.__all__)))}]
+      members: [{", ".join(sorted(set(api.__all__).difference(lake_assets.__all__)))}]
       show_root_heading: false
       show_root_toc_entry: false
 """

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from lake_assets.base.machine import user_name
+from lake_assets.base.texts import count, first_lines, size
 from lake_assets.cli.common import Options, stream_argument
-from lake_assets.cli.output import Form, collected, form_option
-from lake_assets.cli.terminal import echo, info
-from lake_assets.layout.texts import count, first_lines, size
-from lake_assets.machine import user_name
+from lake_assets.cli.output import Form, collected, echo, form_option, info
 
 if TYPE_CHECKING:
     from lake_assets.config.storages import LocalStorage
@@ -36,8 +35,8 @@ def optimize(options: Options, lake: str | None, *, drop: bool) -> None:
     a partition or a condition. The indexes are kept up to date by the database. The command creates what is missing, so
     run it again after a migration. In PostgreSQL the user of the config has to own DuckLake's tables.
     """
+    from lake_assets.lake.catalog.backup import create_indexes, drop_indexes
     from lake_assets.lake.catalog.database import NotDirectError
-    from lake_assets.lake.catalog.indexes import create_indexes, drop_indexes
     from lake_assets.lake.ducklake import DuckLake
 
     change, done = (drop_indexes, "dropped") if drop else (create_indexes, "created")
@@ -119,11 +118,11 @@ def restore(
     the catalog then does not know, and those that are gone. Partitions whose landed objects the restored ledger does
     not have are ingested again by `lake-assets ingest STREAM --waiting`.
     """
-    from lake_assets.config.load import chosen
-    from lake_assets.errors import CatalogError
+    from lake_assets.base.errors import CatalogError
     from lake_assets.lake.attach import data_path
     from lake_assets.lake.catalog.backup import backups as find_backups
     from lake_assets.lake.catalog.backup import restore_backup
+    from lake_assets.streams.load import chosen
 
     name = chosen("lake", options.config.lakes, lake)
     config, to = options.config.lakes[name], _local(folder)
@@ -174,8 +173,8 @@ def rebuild(ctx: click.Context, stream: str | None, *, adopt: bool, form: Form) 
     only the files are left, and --adopt makes those of the newest job its rows. Nothing says whether that job had
     committed, or wrote more files: compare the rows.
     """
-    from lake_assets.ingest.options import IngestOptions
-    from lake_assets.maintenance.rebuild import rebuild as rebuild_stream
+    from lake_assets.ingest.outcome import IngestOptions
+    from lake_assets.upkeep.maintenance.rebuild import rebuild as rebuild_stream
 
     options: Options = ctx.obj
     opened = options.stream(stream)

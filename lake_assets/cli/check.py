@@ -6,23 +6,21 @@ from typing import TYPE_CHECKING
 
 import click
 
+from lake_assets.base.errors import LakeAssetsError
+from lake_assets.base.progress import counted
+from lake_assets.base.texts import count, meant, visible_name
 from lake_assets.cli.common import (
     Options,
     outside_option,
     stream_argument,
 )
 from lake_assets.cli.failure import Failures
-from lake_assets.cli.output import Form, form_option, json_of
+from lake_assets.cli.output import Form, echo, form_option, info, json_of
 from lake_assets.cli.selecting import selected_or_all, selection_options
-from lake_assets.cli.terminal import echo, info
-from lake_assets.errors import LakeAssetsError
-from lake_assets.escapes import visible_name
-from lake_assets.layout.texts import count, meant
-from lake_assets.progress import counted
 
 if TYPE_CHECKING:
     from lake_assets.cli.documents import CheckFinding
-    from lake_assets.selection.select import Wanted
+    from lake_assets.streams.select import Wanted
 
 
 @click.command()
@@ -41,9 +39,9 @@ def check(
     one, the checks look at these partitions only. Nothing is changed. The exit code is 1 if a check fails; a
     warning does not count as a failure.
     """
-    from lake_assets.checks.check_run import CheckRun, checks_of, is_error
-    from lake_assets.checks.result import Scope
     from lake_assets.cli.documents import CheckDocument, CheckFinding
+    from lake_assets.upkeep.checks.check_run import CheckRun, checks_of, is_error
+    from lake_assets.upkeep.checks.facts import Scope
 
     options: Options = ctx.obj
     opened = options.stream(stream)

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
+from lake_assets.base.errors import ConfigError, LakeAssetsError, LayoutError, PartitionError
+from lake_assets.base.texts import is_unicode, shown
 from lake_assets.cli.output import Command
-from lake_assets.errors import ConfigError, LakeAssetsError, LayoutError, PartitionError
-from lake_assets.layout.texts import is_unicode, shown
 
 if TYPE_CHECKING:
+    from lake_assets.config.layout.partition import Partition
     from lake_assets.config.models import LakeConfig
     from lake_assets.config.streams import Stream
     from lake_assets.lake.ducklake import DuckLake
-    from lake_assets.layout.partition import Partition
     from lake_assets.streams.stream import OpenStream
 
 
@@ -42,7 +42,7 @@ class Options:
     @cached_property
     def config(self) -> "LakeConfig":
         """The config."""
-        from lake_assets.config.load import load_config
+        from lake_assets.streams.load import load_config
 
         return load_config(self.file)
 
@@ -69,7 +69,7 @@ class Options:
 
 
 def _chosen(kind: Literal["stream", "lake"], known: Collection[str], name: str | None) -> str:
-    from lake_assets.config.load import chosen
+    from lake_assets.streams.load import chosen
 
     with usage_errors(ConfigError):
         return chosen(kind, known, name)
@@ -89,7 +89,7 @@ def partition_option(help: str, *, required: bool = False) -> Callable[[Command]
 
 def partition_of(stream: "Stream", text: str) -> "Partition":
     """Return the partition that `region=NW,date=2026-02-11` names."""
-    from lake_assets.layout.texts import has_wildcard
+    from lake_assets.base.texts import has_wildcard
 
     try:
         return stream.partition(text)
@@ -109,7 +109,7 @@ def partitions_or_only(stream: "Stream", texts: Sequence[str]) -> "list[Partitio
 
 def the_only_partition(stream: "Stream", otherwise: str = "") -> "Partition":
     """Return the stream's only partition; if there are several, a click.UsageError that ends by `otherwise`."""
-    from lake_assets.selection.select import only_partition
+    from lake_assets.streams.select import only_partition
 
     if (only := only_partition(stream)) is None:
         form = ",".join(f"{column.name}=…" for column in stream.columns)

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from lake_assets.base.errors import ConfigError, LakeAssetsError, SparkUnavailableError
+from lake_assets.base.progress import counted
 from lake_assets.cli.common import Options, stream_argument, usage_error
-from lake_assets.cli.output import COMMANDS, Form, form_option, json_of, print_table
-from lake_assets.cli.terminal import echo, info, style
-from lake_assets.errors import ConfigError, LakeAssetsError, SparkUnavailableError
-from lake_assets.progress import counted
+from lake_assets.cli.output import COMMANDS, Form, echo, form_option, info, json_of, print_table, style
 
 if TYPE_CHECKING:
     from lake_assets.config.models import LakeConfig
@@ -34,8 +33,8 @@ def validate(options: Options, form: Form) -> None:
 
     from lake_assets.cli.documents import ValidateDocument
     from lake_assets.lake.failures import catalog_location, storage_location
-    from lake_assets.report.former import former_of
     from lake_assets.streams.stream import open_streams
+    from lake_assets.upkeep.report.former import former_of
 
     config = options.config
     _check_sql(options, config)
@@ -65,8 +64,8 @@ def _check_sql(options: Options, config: "LakeConfig") -> None:
     """Refuse SQL of transforms that Spark's parser refuses; without Java, say that it was not read."""
     if all(stream.transform is None or stream.transform.sql is None for stream in config.streams.values()):
         return  # Spark's modules take a second
-    from lake_assets.config.load import is_of_variables
     from lake_assets.spark.parser import refused_statements
+    from lake_assets.streams.load import is_of_variables
 
     try:
         refused = refused_statements(config)
@@ -134,7 +133,7 @@ def doctor(ctx: click.Context, role: str, form: Form) -> None:
     Prints one line for each check, with how to fix a failure. The exit code is 1 if a check fails; `!` marks what only
     some configs need.
     """
-    from lake_assets.doctor import Findings, examine
+    from lake_assets.upkeep.doctor import Findings, examine
 
     findings = counted(examine(ctx.obj.file, reads_only=role == "reader"), "doctor", "checks")
     if form == "json":

@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from lake_assets.base.errors import ConfigError, MissingExtraError, install
+from lake_assets.base.progress import counted
+from lake_assets.base.texts import count, first_lines, visible_name
 from lake_assets.cli.common import Options, stream_argument
 from lake_assets.cli.dev_server import answers
-from lake_assets.cli.output import Form, collected, form_option
-from lake_assets.cli.terminal import echo, info
-from lake_assets.errors import ConfigError, MissingExtraError, install
-from lake_assets.escapes import visible_name
-from lake_assets.layout.texts import count, first_lines
-from lake_assets.progress import counted
+from lake_assets.cli.output import Form, collected, echo, form_option, info
 
 if TYPE_CHECKING:
     import dagster as dg
@@ -39,8 +37,8 @@ def dev(options: Options, host: str, port: int) -> None:
     Ctrl-C ends it. Dagster keeps its runs and logs in $DAGSTER_HOME, or in `dagster_home` beside the config, which this
     command makes. It loads what the workspace.yaml beside the config names, and without one the config alone.
     """
-    from lake_assets.config.load import CONFIG_VARIABLE
-    from lake_assets.templates.starter.project import DAGSTER_SETTINGS, template
+    from lake_assets.streams.load import CONFIG_VARIABLE
+    from lake_assets.wings.templates.starter.project import DAGSTER_SETTINGS, template
 
     config = options.config
     if importlib.util.find_spec("dagster_webserver") is None:
@@ -100,7 +98,7 @@ def sync_dagster(options: Options, stream: str | None, *, dry_run: bool, form: F
 def _instance(config: "LakeConfig") -> "dg.DagsterInstance":
     import dagster as dg
 
-    from lake_assets.templates.starter.project import DAGSTER_SETTINGS
+    from lake_assets.wings.templates.starter.project import DAGSTER_SETTINGS
 
     home, given = _home(config), os.environ.get(_HOME)
     try:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AliasPath, BeforeValidator, ConfigDict, Field, TypeAdapter
 
-from lake_assets.checks.result import CheckResult
+from lake_assets.base.documented import Documented
 from lake_assets.cli.run_documents import (
     Document,
     Failure,
@@ -25,27 +25,26 @@ from lake_assets.cli.run_documents import (
     StreamDocument,
     Text,
 )
+from lake_assets.config.layout.partition import Partition
 from lake_assets.config.models import LakeConfig
-from lake_assets.documented import Documented
-from lake_assets.history.diff import Difference
-from lake_assets.history.history_entries import HistoryEntry
-from lake_assets.history.restore import Restored
 from lake_assets.ingest.after_load import LoadedObject
 from lake_assets.ingest.forget import Forgotten
 from lake_assets.lake.catalog.backup import Backup, RestoredCatalog
 from lake_assets.lake.failures import catalog_location, storage_location
 from lake_assets.lake.ledger.tables import LedgerRow
-from lake_assets.layout.partition import Partition
-from lake_assets.maintenance.cleaning import KeptObject
-from lake_assets.maintenance.compaction import CompactedPartition
-from lake_assets.maintenance.rebuild import LostPartition
-from lake_assets.report.former import Former
-from lake_assets.report.metrics import Value
-from lake_assets.report.objects import FileEntry
-from lake_assets.report.state import Retry, State
-from lake_assets.report.summary import Summary
 from lake_assets.streams.left_out import UnmatchedFolder
 from lake_assets.streams.stream import OpenStream, open_streams
+from lake_assets.upkeep.checks.facts import CheckResult
+from lake_assets.upkeep.history.diff import Difference
+from lake_assets.upkeep.history.history_entries import HistoryEntry
+from lake_assets.upkeep.history.restore import Restored
+from lake_assets.upkeep.maintenance.cleaning import KeptObject
+from lake_assets.upkeep.maintenance.compaction import CompactedPartition
+from lake_assets.upkeep.maintenance.rebuild import LostPartition
+from lake_assets.upkeep.report.former import Former
+from lake_assets.upkeep.report.metrics import Value
+from lake_assets.upkeep.report.objects import FileEntry
+from lake_assets.upkeep.report.state import Retry, State, Summary
 
 
 class ConfigColumn(Document):
@@ -326,7 +325,7 @@ def output_schema(command: str) -> dict[str, Any]:
 def _output(command: str) -> Any:  # noqa: ANN401 - any type
     """Return the type of a command's document; only what needs more than the others is imported here."""
     if command == "doctor":
-        from lake_assets.doctor import Findings  # noqa: PLC0415
+        from lake_assets.upkeep.doctor import Findings  # noqa: PLC0415
 
         return Findings
     if command == "sync-dagster":

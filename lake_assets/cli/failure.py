@@ -3,11 +3,10 @@
 import logging
 import traceback
 
-from lake_assets.cli.log_format import is_json
-from lake_assets.cli.terminal import echo, style
-from lake_assets.errors import LakeAssetsError
-from lake_assets.events import report
-from lake_assets.layout.texts import count, several
+from lake_assets.base.errors import LakeAssetsError
+from lake_assets.base.events import report
+from lake_assets.base.texts import count, several
+from lake_assets.cli.output import echo, is_json, style
 
 _FAILED = style("failed", fg="red")
 

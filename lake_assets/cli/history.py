@@ -6,6 +6,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from lake_assets.base.errors import LakeAssetsError
+from lake_assets.base.machine import user_name
+from lake_assets.base.progress import counted
+from lake_assets.base.texts import count, visible_name
 from lake_assets.cli.common import (
     Options,
     dry_run_option,
@@ -18,20 +22,18 @@ from lake_assets.cli.output import (
     Form,
     Format,
     collected,
+    echo,
+    exported_text,
     form_option,
     format_option,
+    info,
     json_of,
     print_table,
+    style,
     table_of,
     write_rows,
 )
 from lake_assets.cli.selecting import selected_or_all, selection_options
-from lake_assets.cli.terminal import echo, exported_text, info, style
-from lake_assets.errors import LakeAssetsError
-from lake_assets.escapes import visible_name
-from lake_assets.layout.texts import count
-from lake_assets.machine import user_name
-from lake_assets.progress import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,12 +41,12 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from lake_assets.cli.documents import RestoredPartition
-    from lake_assets.history.diff import Difference
-    from lake_assets.history.history_entries import HistoryEntry
-    from lake_assets.history.restore import Restored
-    from lake_assets.layout.partition import Partition
-    from lake_assets.selection.select import Wanted
+    from lake_assets.config.layout.partition import Partition
+    from lake_assets.streams.select import Wanted
     from lake_assets.streams.stream import OpenStream
+    from lake_assets.upkeep.history.diff import Difference
+    from lake_assets.upkeep.history.history_entries import HistoryEntry
+    from lake_assets.upkeep.history.restore import Restored
 
 
 @click.command()
@@ -59,8 +61,8 @@ def history(options: Options, stream: str | None, wanted: "Wanted", limit: int, 
     Each has its time, its run, and the rows before and after. Snapshots of other clients are included until they
     expire. `restore` brings the rows of a snapshot back.
     """
-    from lake_assets.history.history_entries import HistoryEntry
-    from lake_assets.history.history_entries import history as history_of
+    from lake_assets.upkeep.history.history_entries import HistoryEntry
+    from lake_assets.upkeep.history.history_entries import history as history_of
 
     opened = options.stream(stream)
     selection = selected_or_all(opened, wanted, outside=True)
@@ -73,7 +75,7 @@ def history(options: Options, stream: str | None, wanted: "Wanted", limit: int, 
 
 def print_history(entries: "Sequence[HistoryEntry]") -> None:
     """Print the entries as a table."""
-    from lake_assets.history.history_entries import described
+    from lake_assets.upkeep.history.history_entries import described
 
     names = ["snapshot", "time (UTC)", "partition", "what", "before", "rows", "who", "run", "restore"]
     texts = [described(entry) for entry in entries]
@@ -139,9 +141,9 @@ def _restore(
 ) -> "tuple[RestoredPartition, list[str]]":
     """Restore a partition, or end its hold if there is no snapshot; returns what was done, also in lines."""
     from lake_assets.cli.documents import RestoredPartition
-    from lake_assets.history.restore import release
-    from lake_assets.history.restore import restore as restore_partition
-    from lake_assets.ingest.options import IngestOptions
+    from lake_assets.ingest.outcome import IngestOptions
+    from lake_assets.upkeep.history.restore import release
+    from lake_assets.upkeep.history.restore import restore as restore_partition
 
     options = IngestOptions(requested_by=user_name())
     if snapshot is None:
@@ -195,7 +197,7 @@ def diff(
     The output has counts, columns, and some rows. With --key, rows with the same key are compared, and those with
     different values are updates. Without it, such a row counts as one deleted and one inserted row.
     """
-    from lake_assets.history.diff import diff as difference_of
+    from lake_assets.upkeep.history.diff import diff as difference_of
 
     opened = options.stream(stream)
     partitions = partitions_or_only(opened.config, texts)

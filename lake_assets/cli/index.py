@@ -8,27 +8,24 @@ from typing import TYPE_CHECKING
 
 import click
 
+from lake_assets.base.progress import counting
+from lake_assets.base.texts import count, first_lines, size, visible_name
 from lake_assets.cli.common import Options, stream_argument
 from lake_assets.cli.failure import print_error
+from lake_assets.cli.ingest import CliRun
 from lake_assets.cli.interrupt import interrupt
-from lake_assets.cli.log_format import is_quiet
 from lake_assets.cli.outcomes import Outcomes
-from lake_assets.cli.output import Form, documented, form_option, json_of, print_left_out
-from lake_assets.cli.partitions import CliRun
+from lake_assets.cli.output import Form, documented, echo, form_option, info, is_quiet, json_of, print_left_out, style
 from lake_assets.cli.selecting import confirm, run_options, selected_or_all, selection_options, yes_option
-from lake_assets.cli.terminal import echo, info, style
-from lake_assets.escapes import visible_name
-from lake_assets.ingest.options import IngestOptions
-from lake_assets.layout.texts import count, first_lines, size
-from lake_assets.progress import counting
+from lake_assets.ingest.outcome import IngestOptions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lake_assets.cli.run_documents import IndexRunDocument
-    from lake_assets.ingest.index.index_plan import IndexPlan
-    from lake_assets.layout.partition import Partition
-    from lake_assets.selection.select import Wanted
+    from lake_assets.config.layout.partition import Partition
+    from lake_assets.ingest.index.index_run import IndexPlan
+    from lake_assets.streams.select import Wanted
     from lake_assets.streams.stream import OpenStream
 
 NAMED = 3  # partitions outside the config that are shown
@@ -65,7 +62,7 @@ def index(  # noqa: PLR0913 - the options of the command
     cannot be registered does not stop the others. The exit code is 1 if a file was not registered, or if a registered
     object was replaced by another one with the same name.
     """
-    from lake_assets.ingest.index.index_plan import plan_index
+    from lake_assets.ingest.index.index_run import plan_index
 
     if check + repair + dry_run > 1:
         raise click.UsageError("--check, --repair and --dry-run exclude each other.", ctx)
@@ -99,7 +96,7 @@ def _dry_run(
     stream: "OpenStream", partitions: "Sequence[Partition] | None", options: IngestOptions, form: Form
 ) -> bool:
     from lake_assets.cli.run_documents import IndexPlanDocument
-    from lake_assets.ingest.index.index_plan import plan_index
+    from lake_assets.ingest.index.index_run import plan_index
 
     plan = plan_index(stream, partitions, options)
     parts = [part for part in plan.partitions if partitions is not None or part.new or part.changed]
@@ -124,9 +121,8 @@ def _dry_run(
 def _index(run: CliRun, plan: "IndexPlan | None") -> bool:
     """Register the objects of the run's partitions, or of a plan of all."""
     from lake_assets.cli.run_documents import IndexRunDocument
-    from lake_assets.exports import lineage
-    from lake_assets.ingest.index.index_plan import IndexPlan
-    from lake_assets.ingest.index.index_run import index_all
+    from lake_assets.ingest.index.index_run import IndexPlan, index_all
+    from lake_assets.upkeep.exports import lineage
 
     stream, form, outcomes = run.stream, run.form, Outcomes(run.form, debug=run.cli.debug)
 

@@ -5,17 +5,122 @@
 import datetime as dt
 import os
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from lake_assets.cli.terminal import info, style
-from lake_assets.progress import counting
+from lake_assets.base.progress import counting
+from lake_assets.cli.output import echo, info, style
 
 if TYPE_CHECKING:
-    from lake_assets.importers.proposals import Proposal
+    from lake_assets.wings.importers.olake import OlakeStream
+    from lake_assets.wings.importers.proposals import Proposal
+
+
+@click.group(name="import")
+def import_() -> None:
+    """Convert configs of other systems."""
+
+
+@import_.command()
+@click.argument("catalog", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option(
+    "--source", default="landing", show_default=True, help="Where OLake writes: a folder or s3://bucket/prefix."
+)
+@click.option("--lake", default="lake", show_default=True, help="Folder of the new lake.")
+@click.option(
+    "--start",
+    type=click.DateTime(["%Y-%m-%d"]),
+    default="2020-01-01",
+    show_default="2020-01-01",
+    help="First date of the partitions. Files of earlier dates are outside the config.",
+)
+@click.option(
+    "--stream",
+    "names",
+    multiple=True,
+    metavar="NAMESPACE.NAME",
+    help="Import only this stream; repeatable. Default: all selected streams.",
+)
+def olake(catalog: Path, source: str, lake: str, start: dt.datetime, names: tuple[str, ...]) -> None:
+    """Print a lake.yaml for the selected streams of OLake.
+
+    CATALOG is its catalog.json or streams.json. If a stream cannot be imported, nothing is printed.
+    """
+    from lake_assets.base.errors import ConfigError, LakeAssetsError
+    from lake_assets.wings.importers.olake import read_catalog, stream_config
+
+    streams = _select(read_catalog(catalog.read_text(encoding="utf-8")), names, catalog)
+    configs, refused = [], []
+    for stream in streams:
+        try:
+            configs.append(stream_config(stream, source, start.date()))
+        except LakeAssetsError as error:
+            refused.append(str(error))
+    if refused:
+        raise ConfigError(
+            "\n".join(refused), "Correct the catalog, or name the streams to import with --stream NAMESPACE.NAME."
+        )
+    echo("\n".join(_lines(catalog.name, streams, configs, lake)))
+
+
+def _select(streams: Sequence["OlakeStream"], names: Iterable[str], catalog: Path) -> Sequence["OlakeStream"]:
+    from lake_assets.base.errors import ConfigError
+    from lake_assets.base.texts import meant
+
+    known = {str(stream): stream for stream in streams}
+    if not streams:
+        raise ConfigError(f"{catalog} selects no stream:", "add one to selected_streams.")
+    if unknown := [name for name in names if name not in known]:
+        raise ConfigError(f"{catalog} selects no stream {unknown[0]!r}:", meant(unknown[0], known))
+    return [known[name] for name in names] or streams
+
+
+def _lines(
+    name: str, streams: Sequence["OlakeStream"], configs: Sequence[dict[str, object]], lake: str
+) -> Iterator[str]:
+    from lake_assets.config.layout.hive import HIVE_NULL
+    from lake_assets.wings.importers.olake import null_times
+
+    lakes = {"main": {"catalog": {"type": "sqlite", "path": f"{lake}/catalog.sqlite"}, "storage": f"{lake}/data"}}
+    yield f"# Made from OLake's {name}. `start` is the first date of a partition: correct it if earlier files exist."
+    yield _yaml({"lakes": lakes})
+    yield "streams:"
+    taken: set[str] = set()
+    for stream, config in zip(streams, configs, strict=True):
+        if stream.sync_mode not in {None, "full_refresh"}:
+            yield f"  # sync_mode {stream.sync_mode}: OLake appends files; a refresh replaces the whole partition."
+        elif stream.template is None:
+            yield "  # OLake does not partition this stream: each refresh reads all of its files."
+        for column, source in null_times(stream, config):
+            null = f"{column}={HIVE_NULL}"
+            yield f"  # Rows whose {source} is NULL are in {null}, outside the config: ingest it with --outside."
+        yield _indented(_yaml({_free(stream, taken): config}))
+
+
+def _free(stream: "OlakeStream", taken: set[str]) -> str:
+    """Return the stream's name in the config: its own, or, if that is taken, with its namespace before it."""
+    from lake_assets.wings.importers.olake import identifier
+
+    name = identifier(stream.name)
+    name = identifier(f"{stream.namespace}_{stream.name}") if name in taken else name
+    first, number = name, 2
+    while name in taken:
+        name, number = f"{first}_{number}", number + 1
+    taken.add(name)
+    return name
+
+
+def _yaml(value: object) -> str:
+    import yaml
+
+    return yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=120).rstrip("\n")
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"  {line}" for line in text.splitlines())
 
 
 @click.command()
@@ -39,8 +144,8 @@ def init(folder: Path, place: str | None, start: dt.datetime | None) -> None:
     if place is not None:
         _propose(folder, place, day)
         return
-    from lake_assets.templates.starter.project import first_day
-    from lake_assets.templates.starter.project import start as write
+    from lake_assets.wings.templates.starter.project import first_day
+    from lake_assets.wings.templates.starter.project import start as write
 
     day = day or first_day()
     _show_written(folder, write(folder, day))
@@ -52,13 +157,12 @@ def init(folder: Path, place: str | None, start: dt.datetime | None) -> None:
 def _propose(folder: Path, place: str, day: dt.date | None) -> None:
     from pydantic import ValidationError
 
+    from lake_assets.base.errors import AbsentStorageError
     from lake_assets.config.sentences import sentence
     from lake_assets.config.storages import storage_at
-    from lake_assets.errors import AbsentStorageError
-    from lake_assets.importers.proposals import propose
-    from lake_assets.importers.proposed_config import config_text, looked
-    from lake_assets.importers.sampler import Sampler
-    from lake_assets.templates.starter.project import refuse_content, start_with
+    from lake_assets.wings.importers.proposals import config_text, looked, propose
+    from lake_assets.wings.importers.sampler import Sampler
+    from lake_assets.wings.templates.starter.project import refuse_content, start_with
 
     refuse_content(folder)
     if not place.strip():
@@ -104,8 +208,8 @@ def _show(proposal: "Proposal", root: str) -> None:
     """Show a proposed stream, with its columns if they are inferred from a text, and what is not certain."""
     from pyarrow.types import is_null
 
-    from lake_assets.escapes import visible
-    from lake_assets.lake.schema.types import sql_type
+    from lake_assets.base.texts import visible
+    from lake_assets.schema.ducklake_types import sql_type
 
     place = "/".join(part for part in (root.rstrip("/"), proposal.folder) if part)
     if proposal.config:
@@ -146,6 +250,6 @@ def demo(folder: Path) -> None:
     Flights land as Parquet, and Spark ingests some partitions into a new lake. One partition changes and is ingested
     again. Then the lake and its ledger are queried. Takes less than a minute; needs no server and no network.
     """
-    from lake_assets.templates.demo.demo_run import run
+    from lake_assets.wings.templates.demo.demo_run import run
 
     run(folder)

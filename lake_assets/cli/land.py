@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING
 
 import click
 
+from lake_assets.base.progress import UNWATCHED, Count, counting
+from lake_assets.base.texts import count, several, size
 from lake_assets.cli.common import Options
 from lake_assets.cli.interrupt import interrupt
-from lake_assets.cli.terminal import echo, info, style
-from lake_assets.layout.texts import count, several, size
-from lake_assets.progress import UNWATCHED, Count, counting
+from lake_assets.cli.output import echo, info, style
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     import pyarrow as pa
 
-    from lake_assets.landing.drain import Drained
-    from lake_assets.landing.read_records import Form
-    from lake_assets.landing.writer import Landed, LandingWriter
     from lake_assets.streams.stream import OpenStream
+    from lake_assets.wings.land.drain import Drained
+    from lake_assets.wings.land.read_records import Form
+    from lake_assets.wings.land.writer import Landed, LandingWriter
 
 
 @click.command()
@@ -51,7 +51,7 @@ def land(ctx: click.Context, stream: str, files: tuple[str, ...], form: "Form | 
     if drain:
         if files:
             raise click.UsageError("--drain takes no FILE: it uploads the batches in the buffer.", ctx)
-        from lake_assets.landing.drain import drain as drain_buffer
+        from lake_assets.wings.land.drain import drain as drain_buffer
 
         drained = drain_buffer(stream, opened.config)
         _print_drained(drained)
@@ -60,8 +60,8 @@ def land(ctx: click.Context, stream: str, files: tuple[str, ...], form: "Form | 
         return
     if not files and sys.stdin.isatty():
         raise click.UsageError("nothing to land: name FILEs, or - for standard input.", ctx)
-    from lake_assets.landing.read_records import form_of
-    from lake_assets.landing.writer import LandingWriter
+    from lake_assets.wings.land.read_records import form_of
+    from lake_assets.wings.land.writer import LandingWriter
 
     writer = LandingWriter(stream, opened.config)
     paths = files or ("-",)
@@ -78,7 +78,7 @@ def land(ctx: click.Context, stream: str, files: tuple[str, ...], form: "Form | 
     finally:
         _print_landed(landed := writer.landed())
     if landed.rejected and not landed.records:
-        from lake_assets.errors import LandingError
+        from lake_assets.base.errors import LandingError
 
         layout = f", with the layout {text!r}" if (text := opened.config.template.text) else ""
         raise LandingError(
@@ -90,7 +90,7 @@ def land(ctx: click.Context, stream: str, files: tuple[str, ...], form: "Form | 
 @contextmanager
 def _counting(stream: str, paths: "Sequence[str]") -> Iterator[tuple[Count, int | None]]:
     """Count bytes with their total, or records if the total is unknown; nothing below what a user types."""
-    from lake_assets.landing.read_records import size_of
+    from lake_assets.wings.land.read_records import size_of
 
     sizes = [size_of(path, sys.stdin.buffer) for path in paths]
     total = None if None in sizes else sum(size or 0 for size in sizes)
@@ -117,8 +117,8 @@ def _sigterm_as_sigint() -> Iterator[None]:
 def _land(
     writer: "LandingWriter", stream: "OpenStream", path: str, form: "Form", done: Count, *, by_bytes: bool
 ) -> None:
-    from lake_assets.landing.known_columns import as_known
-    from lake_assets.landing.read_records import read_records
+    from lake_assets.wings.land.destination import as_known
+    from lake_assets.wings.land.read_records import read_records
 
     def schema(infer: "Callable[[], pa.Schema]") -> "pa.Schema":
         return writer.schema((lambda: as_known(infer(), stream)) if form in ("jsonl", "csv") else infer)

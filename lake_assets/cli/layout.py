@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lake_assets.cli.terminal import echo
-from lake_assets.errors import LayoutError
+from lake_assets.base.errors import LayoutError
+from lake_assets.cli.output import echo
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from lake_assets.layout.template import Compat
+    from lake_assets.config.layout.template import Compat
 
 SAMPLE_ROWS = 1_000_000
 
@@ -46,8 +46,8 @@ def explain(template: str, sample: Path | None, time_zone: str, *, nested: bool,
     TEMPLATE is, for example, 'region={region}/{date,,YYYY}'. If TEMPLATE is malformed, the exit code is 2 and the
     error shows the position.
     """
-    from lake_assets.layout.explain import explain as explain_template
-    from lake_assets.layout.template import Template
+    from lake_assets.config.layout.explain import explain as explain_template
+    from lake_assets.config.layout.template import Template
 
     try:
         parsed = Template.parse(template, time_zone=time_zone, nested=nested, compat=compat)
@@ -60,7 +60,7 @@ def _read(file: Path) -> "pa.Table":
     """Return the first million rows of the file."""
     import duckdb
 
-    from lake_assets.duckdb_engine import glob_literal, open_engine
+    from lake_assets.base.duckdb_engine import glob_literal, open_engine
 
     # Hive's folders are not columns of the rows: the template makes them.
     reader = _READERS.get(file.suffix.lower())

@@ -6,15 +6,14 @@ from typing import TYPE_CHECKING
 
 import click
 
+from lake_assets.base.texts import count, first_lines, several, size
 from lake_assets.cli.common import Options, dry_run_option
 from lake_assets.cli.interrupt import interrupt
-from lake_assets.cli.output import Form, collected, form_option
-from lake_assets.cli.terminal import echo, info, style
-from lake_assets.layout.texts import count, first_lines, several, size
+from lake_assets.cli.output import Form, collected, echo, form_option, info, style
 
 if TYPE_CHECKING:
-    from lake_assets.maintenance.compaction import CompactedPartition
-    from lake_assets.maintenance.maintenance_run import Maintained
+    from lake_assets.upkeep.maintenance.compaction import CompactedPartition
+    from lake_assets.upkeep.maintenance.maintenance_run import Maintained
 
 SHOWN = 20  # files and partitions of each kind
 
@@ -33,7 +32,7 @@ def maintain(ctx: click.Context, lake: str | None, *, dry_run: bool, form: Form)
     """
     from lake_assets.cli.documents import MaintainedLake
     from lake_assets.cli.sessions import Session
-    from lake_assets.maintenance.maintenance_run import maintain as maintain_lake
+    from lake_assets.upkeep.maintenance.maintenance_run import maintain as maintain_lake
 
     options: Options = ctx.obj
     config = options.config

@@ -6,13 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from lake_assets.base.errors import LakeAssetsError
+from lake_assets.base.texts import count, duration, size, visible_name
 from lake_assets.cli.failure import Failures
-from lake_assets.cli.log_format import is_json
-from lake_assets.cli.output import Form
-from lake_assets.cli.terminal import echo, exported_text, info, style
-from lake_assets.errors import LakeAssetsError
-from lake_assets.escapes import visible_name
-from lake_assets.layout.texts import count, duration, size
+from lake_assets.cli.output import Form, echo, exported_text, info, is_json, style
 
 if TYPE_CHECKING:
     from lake_assets.ingest.outcome import Outcome

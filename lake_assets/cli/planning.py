@@ -13,22 +13,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from lake_assets.base.errors import ConfigError
+from lake_assets.base.machine import user_name
+from lake_assets.base.texts import age, count, first_lines, several, size, visible_name
 from lake_assets.cli.common import stream_argument
-from lake_assets.cli.output import Form, form_option, json_of, print_left_out, print_table, table_of
-from lake_assets.cli.partitions import CliRun, launcher_option, starting_now
+from lake_assets.cli.ingest import CliRun, launcher_option, starting_now
+from lake_assets.cli.output import Form, echo, form_option, info, json_of, print_left_out, print_table, style, table_of
 from lake_assets.cli.selecting import confirm, run_options, selected, selection_options, yes_option
-from lake_assets.cli.terminal import echo, info, style
-from lake_assets.errors import ConfigError
-from lake_assets.escapes import visible_name
-from lake_assets.ingest.options import IngestOptions
-from lake_assets.layout.texts import age, count, first_lines, several, size
-from lake_assets.machine import user_name
+from lake_assets.ingest.outcome import IngestOptions
 
 if TYPE_CHECKING:
+    from lake_assets.config.layout.partition import Partition
     from lake_assets.ingest.dry_run import Plan, StreamPlan
-    from lake_assets.layout.partition import Partition
-    from lake_assets.selection.select import Selection, Wanted
     from lake_assets.streams.left_out import LeftOut
+    from lake_assets.streams.select import Selection, Wanted
     from lake_assets.streams.stream import OpenStream
 
 OBJECTS_SHOWN = 10
@@ -107,7 +105,7 @@ def plan(  # noqa: PLR0913 - the options of the command
 
 
 def _selected(opened: "OpenStream", wanted: "Wanted", *, outside: bool) -> "Selection":
-    from lake_assets.selection.select import Selection, only_partition
+    from lake_assets.streams.select import Selection, only_partition
 
     if not wanted.is_open:
         return selected(opened, wanted, outside=outside)
@@ -134,7 +132,7 @@ def apply(ctx: click.Context, file: str, *, yes: bool, launcher: str | None, for
     whose landed objects have changed since is refused and stays as it is. The other partitions are ingested. The exit
     code is 1 if a partition was refused or failed.
     """
-    from lake_assets.selection.select import Selection
+    from lake_assets.streams.select import Selection
 
     document = _read_plan(file)
     opened = ctx.obj.stream(document["stream"])

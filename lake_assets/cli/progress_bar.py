@@ -8,9 +8,8 @@ from contextlib import contextmanager
 from threading import RLock, Timer
 from typing import TYPE_CHECKING
 
-from lake_assets.cli.log_format import is_quiet
-from lake_assets.cli.terminal import console, is_plain
-from lake_assets.progress import Count, watching
+from lake_assets.base.progress import Count, watching
+from lake_assets.cli.output import console, is_plain, is_quiet
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID

@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from lake_assets.base.errors import CatalogError, LakeAssetsError
+from lake_assets.base.progress import counting
+from lake_assets.base.texts import count
 from lake_assets.cli.common import (
     Options,
     dry_run_option,
@@ -24,20 +27,18 @@ from lake_assets.cli.common import (
 from lake_assets.cli.output import (
     Form,
     Format,
+    echo,
     form_option,
     format_option,
+    info,
     output_format,
+    print_json,
     print_table,
     table_of,
     write_csv,
     write_documents,
-    write_json,
     write_rows,
 )
-from lake_assets.cli.terminal import echo, info
-from lake_assets.errors import CatalogError, LakeAssetsError
-from lake_assets.layout.texts import count
-from lake_assets.progress import counting
 
 if TYPE_CHECKING:
     import duckdb
@@ -69,8 +70,8 @@ def query(options: Options, sql: str, lake: str | None, form: Format | None) -> 
     """
     import duckdb
 
-    from lake_assets.duckdb_engine import followed
-    from lake_assets.lake.confined import RefusedQueryError, check_reads, open_confined
+    from lake_assets.base.duckdb_engine import followed
+    from lake_assets.lake.connecting import RefusedQueryError, check_reads, open_confined
     from lake_assets.lake.failures import outer_error
 
     if sql == "-":
@@ -109,11 +110,11 @@ def _query_error(error: "duckdb.Error") -> CatalogError:
 def write_relation(relation: "duckdb.DuckDBPyRelation", form: Format, follow: Follow = nullcontext) -> None:
     """Write the relation's rows; DuckDB casts each value to text. `follow` gives the context of the execution."""
     if form == "json":
-        from lake_assets.duckdb_engine import identifier
+        from lake_assets.base.duckdb_engine import identifier
 
         row = max(relation.columns, key=len) + "_"  # is not the name of a column
         texts = _rows(relation.set_alias(row).project(f"to_json({identifier(row)})"), follow)
-        write_json(_valid_json(text) for (text,) in texts)
+        print_json(_valid_json(text) for (text,) in texts)
     elif form == "csv":
         write_csv(relation.columns, _rows(relation.project(_TEXTS), follow))
     else:

@@ -9,31 +9,88 @@ from typing import TYPE_CHECKING
 
 import click
 
+from lake_assets.base.errors import LayoutError, PartitionError, StorageError
+from lake_assets.base.progress import counted
+from lake_assets.base.texts import count, first_lines, size
 from lake_assets.cli.common import Options, stream_argument, usage_errors
 from lake_assets.cli.output import (
     Format,
     columns_of,
+    echo,
     format_option,
+    info,
     output_format,
     print_left_out,
     print_table,
     table_of,
     write_csv_of,
     write_documents,
+    write_rows,
 )
-from lake_assets.cli.selecting import selection_options
-from lake_assets.cli.terminal import echo, info
-from lake_assets.errors import LayoutError, PartitionError, StorageError
-from lake_assets.layout.texts import count, first_lines, size
-from lake_assets.progress import counted
+from lake_assets.cli.selecting import selected_or_all, selection_options
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lake_assets.base.documented import Documented
     from lake_assets.cli.documents import ReportPartition
-    from lake_assets.documented import Documented
-    from lake_assets.report.state import PartitionState, StreamState
-    from lake_assets.report.summary import Summary
-    from lake_assets.selection.select import Wanted
+    from lake_assets.streams.select import Wanted
     from lake_assets.streams.stream import OpenStream
+    from lake_assets.upkeep.report.objects import FileEntry, ObjectState
+    from lake_assets.upkeep.report.state import PartitionState, StreamState, Summary
+
+
+STATES = ("loaded", "quarantined", "changed", "waiting", "gone", "left_out")
+
+
+@click.command()
+@stream_argument
+@selection_options("the whole landing zone")
+@click.option("--state", "states", multiple=True, type=click.Choice(STATES), help="Only such objects; repeatable.")
+@format_option
+@click.pass_obj
+def files(
+    options: Options, *, stream: str | None, wanted: "Wanted", states: "tuple[ObjectState, ...]", form: Format | None
+) -> None:
+    r"""Show what has become of each landed object.
+
+    \b
+    loaded       its rows are in the lake
+    quarantined  a run left it out
+    changed      it has changed since a run read it
+    waiting      no run has read it
+    gone         its rows are in the lake, and it is not in the landing zone
+    left_out     no refresh reads it
+    """
+    from lake_assets.upkeep.report.objects import FileEntry, file_entries
+
+    opened = options.stream(stream)
+    selection = selected_or_all(opened, wanted, outside=True)
+    found = file_entries(opened, None if selection is None else selection.partitions)
+    entries = [entry for entry in found if not states or entry.state in states]
+    root = f"{opened.config.source.root}/"
+    write_rows(form, FileEntry, entries, lambda shown: _print(shown, root))
+
+
+def _print(entries: "Sequence[FileEntry]", root: str) -> None:
+    has_errors = any(entry.error for entry in entries)
+    columns = ["object", "state", "rows", "size", "loaded (UTC)", "run"]
+    texts = [
+        [
+            entry.uri.removeprefix(root),
+            entry.state,
+            "" if entry.rows is None else f"{entry.rows:,}",
+            size(entry.bytes),
+            f"{entry.loaded_at:%Y-%m-%d %H:%M:%S}" if entry.loaded_at else "",
+            (entry.run_id or "")[:8],
+            *([(entry.error or "").split("\n")[0]] if has_errors else []),
+        ]
+        for entry in entries
+    ]
+    table = table_of(columns + ["error"] * has_errors, texts, right={"rows", "size"})
+    print_table(table, ["size", "run", "loaded (UTC)"])
+    echo(count(len(entries), "object"))
+
 
 _file = click.Path(dir_okay=False, path_type=Path)
 _SELDOM = {"outside", "quarantined", "held", "held_by", "edited", "dead_letters", "retry", "next_try"}
@@ -69,8 +126,8 @@ def report_(
 
     Landed objects in no partition are named below the table; in JSON they are objects of their own.
     """  # noqa: D301 - click reads the \b
-    from lake_assets.report.former import former_of
     from lake_assets.streams.stream import open_streams
+    from lake_assets.upkeep.report.former import former_of
 
     config = options.config
     if stream is not None or wanted.texts:
@@ -83,7 +140,7 @@ def report_(
         _write_page(html, streams, states)
     else:
         from lake_assets.cli.documents import ReportPartition, ReportUnmatched
-        from lake_assets.report.summary import Summary, summarize
+        from lake_assets.upkeep.report.state import Summary, summarize
 
         form = output_format(form)
         rows: list[Documented]
@@ -108,8 +165,8 @@ def report_(
 
 def _read(stream: "OpenStream", wanted: "Wanted") -> "StreamState":
     """Return the state of the selected partitions."""
-    from lake_assets.report.state import only, read_state
-    from lake_assets.selection.select import matching
+    from lake_assets.streams.select import matching
+    from lake_assets.upkeep.report.state import only, read_state
 
     with usage_errors(PartitionError, LayoutError):
         is_wanted = matching(stream, wanted.texts)
@@ -118,7 +175,7 @@ def _read(stream: "OpenStream", wanted: "Wanted") -> "StreamState":
 
 
 def _write_page(file: Path, streams: "Sequence[OpenStream]", states: "Sequence[StreamState]") -> None:
-    from lake_assets.report.html import page, section
+    from lake_assets.upkeep.report.html import page, section
 
     sections = [section(stream, state) for stream, state in zip(streams, states, strict=True)]
     title = f"Partitions of {', '.join(stream.name for stream in streams)}"
@@ -132,7 +189,7 @@ def _write_page(file: Path, streams: "Sequence[OpenStream]", states: "Sequence[S
 
 def _print_ignored(states: "Sequence[StreamState]", *, err: bool) -> None:
     """Print what no refresh changes now: objects in no partition, partitions that failed or are held, bad objects."""
-    from lake_assets.report.state import held_text
+    from lake_assets.upkeep.report.state import held_text
 
     for state in states:
         print_left_out(state.stream, state.left_out, err=err)
@@ -200,8 +257,8 @@ def metrics(options: Options, form: str) -> None:
     Landing zones are listed, and the ledgers and catalogs are read. If OpenTelemetry's environment variable
     OTEL_EXPORTER_OTLP_ENDPOINT is set, the figures are sent there too; this needs the extra `otel`.
     """
-    from lake_assets.exports import set_gauges
-    from lake_assets.report.metrics import gauges, prometheus_text
+    from lake_assets.upkeep.exports import set_gauges
+    from lake_assets.upkeep.report.metrics import gauges, prometheus_text
 
     values = list(gauges(options.config))
     set_gauges(values)

@@ -7,17 +7,17 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AliasPath, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from lake_assets.base.documented import Documented
 from lake_assets.cli.failure import text_of
 from lake_assets.cli.outcomes import seconds_of, why_skipped
-from lake_assets.documented import Documented
 from lake_assets.ingest.dry_run import Job, StreamPlan
-from lake_assets.ingest.index.index_plan import NotRegistered
+from lake_assets.ingest.index.index_run import NotRegistered
 from lake_assets.ingest.index.verify import IndexedState, Repaired
 from lake_assets.ingest.outcome import Outcome
 from lake_assets.ingest.plan import Action
 from lake_assets.lake.commit.deltas import DeltaFile
 from lake_assets.lake.commit.strategy import StrategyName
-from lake_assets.parquet.job import LetterFile
+from lake_assets.spark.task.job import LetterFile
 from lake_assets.streams.left_out import LeftOut, LeftOutClass, UnmatchedFolder
 from lake_assets.streams.stream import OpenStream
 

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
+from lake_assets.base.errors import LayoutError, OutsidePartitionError, PartitionError
+from lake_assets.base.machine import user_name
+from lake_assets.base.texts import count
 from lake_assets.cli.common import outside_option, the_only_partition, usage_error, usage_errors
-from lake_assets.cli.terminal import echo, info
-from lake_assets.errors import LayoutError, OutsidePartitionError, PartitionError
-from lake_assets.ingest.options import IngestOptions
-from lake_assets.layout.texts import count
-from lake_assets.machine import user_name
+from lake_assets.cli.output import echo, info
+from lake_assets.ingest.outcome import IngestOptions
 
 if TYPE_CHECKING:
-    from lake_assets.selection.select import Selection, Wanted
+    from lake_assets.streams.select import Selection, Wanted
     from lake_assets.streams.stream import OpenStream
 
 ASKED_FROM = 11  # partitions of a run on a terminal
@@ -85,7 +85,7 @@ def selection_options(default: str) -> Callable[[Command], Command]:
 
 
 def _wanted(**options: Any) -> "Wanted":  # noqa: ANN401 - the values of click's options
-    from lake_assets.selection.select import Wanted
+    from lake_assets.streams.select import Wanted
 
     with usage_errors(PartitionError):
         return Wanted(**options)
@@ -93,7 +93,7 @@ def _wanted(**options: Any) -> "Wanted":  # noqa: ANN401 - the values of click's
 
 def selected(stream: "OpenStream", wanted: "Wanted", *, outside: bool) -> "Selection":
     """Return the partitions that the options select. Texts that select nothing are a click.UsageError."""
-    from lake_assets.selection.select import select
+    from lake_assets.streams.select import select
 
     try:
         selection = select(stream, wanted, outside=outside)
@@ -114,7 +114,7 @@ def selected(stream: "OpenStream", wanted: "Wanted", *, outside: bool) -> "Selec
 
 def selected_or_only(stream: "OpenStream", wanted: "Wanted", *, outside: bool) -> "Selection":
     """Return the partitions that the options select; with none but --max, the only partition; see `selected`."""
-    from lake_assets.selection.select import Selection
+    from lake_assets.streams.select import Selection
 
     if not wanted.is_open:
         return selected(stream, wanted, outside=outside)

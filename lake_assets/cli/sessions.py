@@ -34,7 +34,7 @@ class Session:
     def __call__(self) -> "SparkSession":
         """Return the session."""
         from lake_assets.spark.remote import has_stopped
-        from lake_assets.spark.session import LOG_LEVEL, spark_config, start_session
+        from lake_assets.spark.spark_session import LOG_LEVEL, spark_config, start_session
 
         if self._session is None or has_stopped(self._session):
             start = time.perf_counter()

@@ -8,11 +8,9 @@ import time
 
 import click
 
-from lake_assets.cli.log_format import is_json, set_quiet
-from lake_assets.cli.terminal import echo, style
-from lake_assets.escapes import visible_name
-from lake_assets.events import EVENT, LOGGER, OFF, Event, report
-from lake_assets.layout.texts import count, size
+from lake_assets.base.events import EVENT, LOGGER, OFF, Event, report
+from lake_assets.base.texts import count, size, visible_name
+from lake_assets.cli.output import echo, is_json, set_quiet, style
 
 _QUIET, _VERBOSE = "lake_assets.quiet", "lake_assets.verbose"  # keys of click's `meta`, which nested contexts share
 _COUNTED = {"partitions": "partition", "objects": "object", "files": "file", "rows": "row", "snapshots": "snapshot"}

@@ -9,9 +9,8 @@ from pyarrow import types as t
 from pydantic import BeforeValidator, Field, JsonValue, model_validator
 
 from lake_assets.config.column_types import ColumnType, arrow_type, number_format, time_format
-from lake_assets.config.fields import as_text
+from lake_assets.config.fields import Model, as_text
 from lake_assets.config.formats import JsonFormat, LandedFormat, TextFormat
-from lake_assets.config.model import Model
 from lake_assets.config.modes import Mode
 
 

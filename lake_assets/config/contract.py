@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lake_assets.base.errors import ConfigError, MissingExtraError, install
 from lake_assets.config.column_types import arrow_type
-from lake_assets.errors import ConfigError, MissingExtraError, install
 
 if TYPE_CHECKING:
     from open_data_contract_standard.model import DataQuality, SchemaObject, SchemaProperty

@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 from pydantic import WithJsonSchema
 
-from lake_assets.config.model import LocatedError
-from lake_assets.config.syntax import MAX_VALUES
+from lake_assets.config.document import MAX_VALUES
+from lake_assets.config.fields import LocatedError
 
 STREAM = "{stream}"
 """In a text of the defaults: the name of the stream."""

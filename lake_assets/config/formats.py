@@ -8,8 +8,7 @@ import pyarrow as pa
 from pydantic import AfterValidator, BeforeValidator, ByteSize, Field, model_validator
 
 from lake_assets.config.column_types import time_format
-from lake_assets.config.fields import short_for
-from lake_assets.config.model import Model
+from lake_assets.config.fields import Model, short_for
 
 COMPRESSED = frozenset({".gz", ".zst", ".bz2", ".lz4", ".xz"})
 """Suffixes of the names of compressed files."""

@@ -5,13 +5,19 @@ from typing import Self
 
 from pydantic import Field, PrivateAttr, field_validator, model_validator
 
-from lake_assets.config.attach_options import METADATA_SCHEMA, OptionValue, check_attach_options
-from lake_assets.config.catalogs import Catalog, DuckdbCatalog, MotherDuckCatalog, PostgresCatalog
-from lake_assets.config.fields import Identifier
-from lake_assets.config.model import Model
-from lake_assets.config.schedules import Cron, TimeZone
+from lake_assets.base.machine import cache_folder
+from lake_assets.config.automation import Cron, TimeZone
+from lake_assets.config.catalogs import (
+    METADATA_SCHEMA,
+    Catalog,
+    DuckdbCatalog,
+    MotherDuckCatalog,
+    OptionValue,
+    PostgresCatalog,
+    check_attach_options,
+)
+from lake_assets.config.fields import Identifier, Model
 from lake_assets.config.storages import AnyStorage, GcsStorage, LocalStorage, S3Storage, Storage, has_role
-from lake_assets.machine import cache_folder
 
 
 class Maintenance(Model):

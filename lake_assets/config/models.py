@@ -11,17 +11,15 @@ from typing import Any, Self
 
 from pydantic import Field, PrivateAttr, ValidationInfo, model_validator
 
-from lake_assets.config.alerts import Alerts
-from lake_assets.config.bucket_requests import way_of
+from lake_assets.config.automation import Alerts
 from lake_assets.config.catalogs import MotherDuckCatalog
+from lake_assets.config.connections import way_of
 from lake_assets.config.defaults import OF_DEFAULTS, Defaults, schema_with_defaults, with_defaults
-from lake_assets.config.fields import Identifier, KeyPrefix, folder_of
+from lake_assets.config.fields import Identifier, KeyPrefix, LocatedError, Model, folder_of
 from lake_assets.config.lake import Lake
-from lake_assets.config.model import LocatedError, Model
-from lake_assets.config.runs import CONFIG_MISSING, EmrServerless, InProcess, Runs, refusal
 from lake_assets.config.secrets import secret_in
 from lake_assets.config.sections import Move
-from lake_assets.config.spark import Spark
+from lake_assets.config.spark import CONFIG_MISSING, EmrServerless, InProcess, Runs, Spark, refusal
 from lake_assets.config.storages import GcsStorage, LocalStorage
 from lake_assets.config.streams import Stream
 

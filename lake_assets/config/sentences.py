@@ -8,10 +8,10 @@ from typing import Annotated, Any, get_args, get_origin
 
 from pydantic_core import ErrorDetails
 
-from lake_assets.config.attach_options import ATTACH_OPTIONS
-from lake_assets.config.model import Model
+from lake_assets.base.texts import meant, nearest, shown
+from lake_assets.config.catalogs import ATTACH_OPTIONS
+from lake_assets.config.fields import Model
 from lake_assets.config.streams import Destination
-from lake_assets.layout.texts import meant, nearest, shown
 
 _TEXT = "must be a text: write one value, in quotes if it is a number, a date or true"
 _LIST = "must be a list: write it in brackets, such as [a, b]"

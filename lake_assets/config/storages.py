@@ -21,11 +21,9 @@ from pydantic import (
     model_validator,
 )
 
-from lake_assets.config.azure import AzureAccess, check_key, check_sas, parse_connection_string
-from lake_assets.config.bucket_requests import RequestedStorage
-from lake_assets.config.fields import FolderPath, below
-from lake_assets.config.model import Model, is_true
-from lake_assets.errors import ConfigError
+from lake_assets.base.errors import ConfigError
+from lake_assets.config.connections import AzureAccess, RequestedStorage, check_key, check_sas, parse_connection_string
+from lake_assets.config.fields import FolderPath, Model, below, is_true
 
 _AWS = "https://s3.amazonaws.com"
 _OF_AWS = re.compile(r"\.amazonaws\.com(\.cn)?$")

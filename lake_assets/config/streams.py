@@ -8,15 +8,17 @@ from typing import Self, TypeVar
 import pyarrow as pa
 from pydantic import Field, TypeAdapter, ValidationInfo, field_validator, model_validator
 
-from lake_assets.config.clashes import clash, misfit
+from lake_assets.base.errors import LakeAssetsError, LayoutError, PartitionError
+from lake_assets.config.automation import AutomationOrCron, Freshness, ScheduleOrCron, TimeZone, check_time_zone
 from lake_assets.config.column_types import arrow_type
 from lake_assets.config.columns import Columns, column_problems, overridden
 from lake_assets.config.contract import read_contract
-from lake_assets.config.fields import CommitBatch, FileSize, FolderPath, Identifier, KeyPrefix, Texts
+from lake_assets.config.fields import CommitBatch, FileSize, FolderPath, Identifier, KeyPrefix, Model, Texts
 from lake_assets.config.formats import PARQUET, Format, LandedFormat, ParquetFormat
-from lake_assets.config.globs import folder_globs, has_query, is_glob, split_glob
-from lake_assets.config.landing import READABLE, Landing, ending_of, unread
-from lake_assets.config.model import Model
+from lake_assets.config.layout.derived import Derived, check_time_type
+from lake_assets.config.layout.partition import Partition, PartitionColumn
+from lake_assets.config.layout.template import Template
+from lake_assets.config.layout.times import TIME_TYPES
 from lake_assets.config.modes import (
     Compression,
     CopyPolicy,
@@ -29,33 +31,34 @@ from lake_assets.config.modes import (
     SchemaPolicy,
     Verify,
 )
-from lake_assets.config.partition_fields import PartitionField
-from lake_assets.config.path_layout import (
+from lake_assets.config.partitions import (
+    PartitionField,
     PathColumns,
+    clash,
     derived_columns,
     has_values,
+    misfit,
     missing_column,
     stream_template,
 )
-from lake_assets.config.schedules import AutomationOrCron, Freshness, ScheduleOrCron, TimeZone, check_time_zone
 from lake_assets.config.sections import (
     LETTER_COLUMNS,
+    READABLE,
     AfterLoad,
     Checks,
     DeadLetters,
     Deltas,
+    Landing,
     Layout,
     LayoutOptions,
     ReportOrStorage,
     Sensor,
     SqsSensor,
+    ending_of,
+    unread,
 )
 from lake_assets.config.storages import S3Storage, Source, WebStorage
-from lake_assets.errors import LakeAssetsError, LayoutError, PartitionError
-from lake_assets.layout.derived import Derived, check_time_type
-from lake_assets.layout.partition import Partition, PartitionColumn
-from lake_assets.layout.template import Template
-from lake_assets.layout.times import TIME_TYPES
+from lake_assets.config.uris import folder_globs, has_query, is_glob, split_glob
 
 Value = TypeVar("Value")
 

@@ -12,13 +12,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from lake_assets.base.documented import Documented
+from lake_assets.base.errors import SourceChangedError, StorageError
+from lake_assets.base.texts import count
 from lake_assets.config.sections import AfterLoad, Move
 from lake_assets.config.storages import AnyStorage, LocalStorage
-from lake_assets.documented import Documented
-from lake_assets.errors import SourceChangedError, StorageError
 from lake_assets.ingest.compare_objects import compared, read_noted
 from lake_assets.lake.ledger.read import last_runs
-from lake_assets.layout.texts import count
 from lake_assets.storage.manifest import LandedObject, Original
 from lake_assets.storage.server_copies import copy_object
 from lake_assets.storage.store import Store

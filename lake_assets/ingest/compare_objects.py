@@ -6,12 +6,12 @@ from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
-from lake_assets.errors import ObjectRefusedError, SourceChangedError, SourceError
+from lake_assets.base.errors import ObjectRefusedError, SourceChangedError, SourceError
+from lake_assets.config.layout.partition import Partition
 from lake_assets.lake.commit.change import Expected
 from lake_assets.lake.ledger.object_history import KnownObject, partition_objects
 from lake_assets.lake.ledger.tables import MANIFEST, LedgerRow, Values, manifest_values, record
 from lake_assets.lake.session import LakeSession
-from lake_assets.layout.partition import Partition
 from lake_assets.storage.manifest import LandedObject, Manifest
 from lake_assets.streams.stream import OpenStream
 

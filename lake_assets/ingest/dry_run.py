@@ -7,10 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from lake_assets.base.machine import usable_cores
+from lake_assets.base.progress import counted
+from lake_assets.base.texts import count
+from lake_assets.config.layout.partition import Partition
 from lake_assets.ingest.compare_objects import compare, needs_rows
-from lake_assets.ingest.index.index_plan import plan_index
+from lake_assets.ingest.index.index_run import plan_index
 from lake_assets.ingest.landed_footers import Columns, Footers
-from lake_assets.ingest.options import IngestOptions
+from lake_assets.ingest.outcome import IngestOptions
 from lake_assets.ingest.plan import (
     Action,
     Decision,
@@ -31,12 +35,8 @@ from lake_assets.lake.commit.strategy import StrategyName, foreseen_strategies
 from lake_assets.lake.ledger.read import Pace, last_commits, pace
 from lake_assets.lake.ledger.tables import DELTAS, LedgerRow
 from lake_assets.lake.session import LakeSession
-from lake_assets.layout.partition import Partition
-from lake_assets.layout.texts import count
-from lake_assets.machine import usable_cores
-from lake_assets.parquet.job import LetterFile, shares
-from lake_assets.parquet.landed import NOTHING
-from lake_assets.progress import counted
+from lake_assets.spark.task.job import LetterFile, shares
+from lake_assets.storage.formats.landed import NOTHING
 from lake_assets.storage.manifest import LandedObject, Manifest
 from lake_assets.streams.landing_zone import list_landed_in
 from lake_assets.streams.stream import OpenStream

@@ -4,14 +4,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
-from lake_assets.documented import AsText, Documented
-from lake_assets.errors import NoLakeError, PartitionError
+from lake_assets.base.documented import AsText, Documented
+from lake_assets.base.errors import NoLakeError, PartitionError
+from lake_assets.config.layout.partition import Partition
 from lake_assets.lake.catalog.past import LIVE, past_table
 from lake_assets.lake.ledger.read import recorded_commits
 from lake_assets.lake.ledger.tables import LEDGER, OF_RUNS
 from lake_assets.lake.retry import under_lock
 from lake_assets.lake.session import LakeSession
-from lake_assets.layout.partition import Partition
 from lake_assets.streams.landing_zone import list_landed_in
 from lake_assets.streams.stream import OpenStream
 

@@ -9,23 +9,23 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import types as t
 
-from lake_assets.errors import LakeAssetsError, SchemaDriftError, SourceError
-from lake_assets.escapes import visible_name
+from lake_assets.base.errors import LakeAssetsError, SchemaDriftError, SourceError
+from lake_assets.base.progress import counted
+from lake_assets.base.texts import visible_name
+from lake_assets.config.layout.partition import Partition
 from lake_assets.ingest.index.register import Registrar
 from lake_assets.lake.commit.candidates import Candidate
-from lake_assets.lake.schema.evolve import column_changes, evolved
-from lake_assets.lake.schema.table_setup import created_schema, data_schema, decided_in_sql, is_never_filled
-from lake_assets.lake.schema.types import sql_type
+from lake_assets.lake.evolve import column_changes, evolved
 from lake_assets.lake.session import LakeSession
-from lake_assets.layout.partition import Partition
-from lake_assets.parquet.added_columns import with_types
-from lake_assets.parquet.column_rules import STRICT, Rules
-from lake_assets.parquet.empty_columns import emptied, filled
-from lake_assets.parquet.landed import SAMPLE
-from lake_assets.parquet.read import FOOTERS
-from lake_assets.parquet.schema_fit import Fitter
-from lake_assets.progress import counted
+from lake_assets.lake.table_setup import created_schema, data_schema, decided_in_sql, is_never_filled
+from lake_assets.schema.column_rules import STRICT, Rules
+from lake_assets.schema.ducklake_types import sql_type
+from lake_assets.schema.leaves import emptied, filled
+from lake_assets.schema.partition_columns import with_types
+from lake_assets.schema.schema_fit import Fitter
 from lake_assets.storage.arrow import ArrowStore
+from lake_assets.storage.formats.landed import SAMPLE
+from lake_assets.storage.formats.parquet_files import FOOTERS
 from lake_assets.storage.manifest import Manifest
 from lake_assets.streams.landing_zone import list_landed
 from lake_assets.streams.stream import OpenStream

@@ -3,6 +3,7 @@
 import datetime as dt
 import logging
 import time
+import uuid
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -11,18 +12,37 @@ from typing import Any, ClassVar, Literal
 
 import pyarrow as pa
 
-from lake_assets.errors import LakeAssetsError, is_interrupt
-from lake_assets.escapes import visible
-from lake_assets.events import Event, about, failure, listening, pass_on, report
-from lake_assets.ingest.options import IngestOptions
+from lake_assets.base.errors import LakeAssetsError, is_interrupt
+from lake_assets.base.events import Event, about, failure, listening, pass_on, report
+from lake_assets.base.texts import visible
+from lake_assets.config.layout.partition import Partition
 from lake_assets.lake.catalog.preview import PartitionView
 from lake_assets.lake.commit.deltas import DeltaFile
+from lake_assets.lake.evolve import ColumnChange
 from lake_assets.lake.ledger.tables import LedgerRow
-from lake_assets.lake.schema.evolve import ColumnChange
-from lake_assets.layout.partition import Partition
-from lake_assets.parquet.job import LetterFile
+from lake_assets.spark.task.job import LetterFile
 from lake_assets.storage.manifest import Manifest
 from lake_assets.streams.stream import OpenStream
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IngestOptions:
+    """The options of a run."""
+
+    # Read the partitions even if their objects have not changed since the last commit, which mode index never does. If
+    # another client has renamed the table, begin a new one.
+    force: bool = False
+    # Leave out a partition that has no objects and was never committed, for any `on_empty`. The policy decides on a
+    # partition that was committed and has lost its objects. If a partition column is in the rows, a partition without
+    # rows, in the objects and in the lake, is left out.
+    landed_only: bool = False
+    outside: bool = False  # also take partitions that the stream's config does not have
+    # Of a plan that is applied, the fingerprints of the landed objects by the partitions' paths. A partition with other
+    # objects now fails with a `PlanMovedError`, and has no row in the ledger.
+    planned: Mapping[str, str] | None = None
+    run_id: str = field(default_factory=lambda: str(uuid.uuid4()))  # names the run in ledger and commit messages
+    run_at: dt.datetime = field(default_factory=lambda: dt.datetime.now(dt.UTC))  # when the run began, with time zone
+    requested_by: str | None = None  # a person, or what launched the run, for the ledger
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,8 +9,7 @@ from enum import Enum
 
 import pyarrow as pa
 
-from lake_assets.config.sections import Move
-from lake_assets.errors import (
+from lake_assets.base.errors import (
     EmptySourceError,
     LakeAssetsError,
     PartitionHeldError,
@@ -22,17 +21,17 @@ from lake_assets.errors import (
     StorageUnreachableError,
     is_interrupt,
 )
+from lake_assets.base.texts import first_lines, storable
+from lake_assets.config.layout.partition import Partition
+from lake_assets.config.sections import Move
 from lake_assets.ingest.compare_objects import Comparison, needs_rows
-from lake_assets.ingest.options import IngestOptions
-from lake_assets.ingest.outcome import Outcome, blank_row, of_partition, report_outcome, report_step
+from lake_assets.ingest.outcome import IngestOptions, Outcome, blank_row, of_partition, report_outcome, report_step
 from lake_assets.ingest.plan import PartitionPlan
 from lake_assets.lake.commit.change import Expected
 from lake_assets.lake.commit.deltas import Delta, DeltaFile
+from lake_assets.lake.evolve import ColumnChange
 from lake_assets.lake.ledger.tables import HELD, LedgerRow, Values, manifest_values
-from lake_assets.lake.schema.evolve import ColumnChange
-from lake_assets.layout.partition import Partition
-from lake_assets.layout.texts import first_lines, storable
-from lake_assets.parquet.job import DataFile, LetterFile
+from lake_assets.spark.task.job import DataFile, LetterFile
 from lake_assets.storage.manifest import Manifest
 from lake_assets.streams.stream import OpenStream
 

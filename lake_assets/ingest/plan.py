@@ -12,9 +12,8 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from lake_assets.config.modes import OnEmpty
-from lake_assets.duckdb_engine import identifier
-from lake_assets.errors import (
+from lake_assets.base.duckdb_engine import identifier
+from lake_assets.base.errors import (
     CatalogError,
     EmptySourceError,
     HeldBackError,
@@ -23,20 +22,21 @@ from lake_assets.errors import (
     PlanMovedError,
     SourceError,
 )
+from lake_assets.base.texts import count, several
+from lake_assets.config.layout.partition import Partition
+from lake_assets.config.modes import OnEmpty
 from lake_assets.ingest.compare_objects import Comparison, changed_objects, compare, needs_rows
-from lake_assets.ingest.options import IngestOptions
+from lake_assets.ingest.outcome import IngestOptions
 from lake_assets.lake.catalog.past import where
 from lake_assets.lake.catalog.table import renamed
 from lake_assets.lake.commit.change import Planned
 from lake_assets.lake.ledger.read import commits, last_commits, last_runs, partitions_in_ledger
 from lake_assets.lake.ledger.tables import LedgerRow, release_command
 from lake_assets.lake.session import LakeSession, TableName
-from lake_assets.layout.partition import Partition
-from lake_assets.layout.texts import count, several
 from lake_assets.storage.manifest import LandedObject, Manifest
 from lake_assets.streams.calendar import Calendar
+from lake_assets.streams.select import UnknownPartitions
 from lake_assets.streams.stream import OpenStream
-from lake_assets.streams.unknown import UnknownPartitions
 
 Action = Literal["replace", "append", "register", "skip", "keep", "clear", "fail", "leave_out"]
 """What to do with a partition.

@@ -6,11 +6,10 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import Any, TypeVar
 
-from lake_assets.errors import CatalogLockedError, LakeAssetsError, is_interrupt, release_frames
-from lake_assets.events import about, step
+from lake_assets.base.errors import CatalogLockedError, LakeAssetsError, is_interrupt, release_frames
+from lake_assets.base.events import about, step
 from lake_assets.ingest.after_load import after_load
-from lake_assets.ingest.options import IngestOptions
-from lake_assets.ingest.outcome import Outcome
+from lake_assets.ingest.outcome import IngestOptions, Outcome
 from lake_assets.ingest.partition_run import PartitionRun, State
 from lake_assets.lake.ledger.read import last_runs, rows_of_run
 from lake_assets.lake.ledger.tables import create_ledger, record

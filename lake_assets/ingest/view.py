@@ -3,16 +3,16 @@
 import dataclasses
 from collections.abc import Callable, Mapping
 
+from lake_assets.base.errors import LakeAssetsError
+from lake_assets.base.texts import visible_name
 from lake_assets.config.formats import ParquetFormat
-from lake_assets.errors import LakeAssetsError
-from lake_assets.escapes import visible_name
+from lake_assets.config.layout.partition import Partition
 from lake_assets.ingest.outcome import Outcome
 from lake_assets.lake.catalog.past import counted_rows, where
 from lake_assets.lake.catalog.preview import PREVIEW_CHARACTERS, PREVIEW_ROWS, PartitionView, view_of_files
 from lake_assets.lake.session import LakeSession, TableName
-from lake_assets.layout.partition import Partition
-from lake_assets.parquet.descriptions import column_descriptions
 from lake_assets.storage.arrow import ArrowStore
+from lake_assets.storage.formats.parquet_files import column_descriptions
 from lake_assets.storage.manifest import Manifest
 from lake_assets.streams.stream import OpenStream
 

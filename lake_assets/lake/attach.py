@@ -11,9 +11,17 @@ from pathlib import Path
 import duckdb
 from packaging.version import Version
 
-from lake_assets.config.attach_options import DUCKLAKE_VERSION
-from lake_assets.config.bucket_requests import way_of
-from lake_assets.config.catalogs import Catalog, DuckdbCatalog, MotherDuckCatalog, PostgresCatalog, SqliteCatalog
+from lake_assets.base.duckdb_engine import HttpLimits, identifier, literal
+from lake_assets.base.errors import ConfigError
+from lake_assets.config.catalogs import (
+    DUCKLAKE_VERSION,
+    Catalog,
+    DuckdbCatalog,
+    MotherDuckCatalog,
+    PostgresCatalog,
+    SqliteCatalog,
+)
+from lake_assets.config.connections import way_of
 from lake_assets.config.lake import Lake
 from lake_assets.config.secrets import MOTHERDUCK_TOKEN
 from lake_assets.config.storages import (
@@ -26,8 +34,6 @@ from lake_assets.config.storages import (
     S3Storage,
     has_role,
 )
-from lake_assets.duckdb_engine import HttpLimits, identifier, literal
-from lake_assets.errors import ConfigError
 from lake_assets.lake.catalog import spec
 from lake_assets.lake.postgres import client_options
 from lake_assets.storage.clients import as_duckdb_secret

@@ -6,9 +6,9 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from lake_assets.base.duckdb_engine import identifier
 from lake_assets.config.catalogs import PostgresCatalog, SqliteCatalog
 from lake_assets.config.lake import Lake
-from lake_assets.duckdb_engine import identifier
 from lake_assets.lake import failures
 from lake_assets.lake.locks import TIMEOUT, Lock, begin, end, exclusive_access, held, in_transaction, next_transaction
 from lake_assets.lake.postgres import connect, unreachable_now

@@ -13,12 +13,20 @@ from pathlib import Path
 
 import duckdb
 
-from lake_assets.config.attach_options import DUCKLAKE_VERSION, METADATA_SCHEMA
-from lake_assets.config.catalogs import DuckdbCatalog, FileCatalog, PostgresCatalog, SqliteCatalog
+from lake_assets.base.duckdb_engine import open_engine
+from lake_assets.base.errors import CatalogError, CatalogLockedError, CatalogUnreachableError, NoLakeError
+from lake_assets.base.machine import can_write
+from lake_assets.base.retrying import Limit, pause_between, retry
+from lake_assets.config.catalogs import (
+    DUCKLAKE_VERSION,
+    METADATA_SCHEMA,
+    DuckdbCatalog,
+    FileCatalog,
+    PostgresCatalog,
+    SqliteCatalog,
+)
 from lake_assets.config.lake import Lake
 from lake_assets.config.storages import LocalStorage
-from lake_assets.duckdb_engine import open_engine
-from lake_assets.errors import CatalogError, CatalogLockedError, CatalogUnreachableError, NoLakeError
 from lake_assets.lake.attach import (
     ALIAS,
     attach_statement,
@@ -30,14 +38,11 @@ from lake_assets.lake.attach import (
 )
 from lake_assets.lake.catalog import spec
 from lake_assets.lake.catalog_driver import Driver, driver_errors, leave_to_duckdb
-from lake_assets.lake.checkpoint import SETTINGS, EngineLostError, checkpointed, copy_of, recover
+from lake_assets.lake.copies import SETTINGS, EngineLostError, checkpointed, copy_of, for_reader, recover
+from lake_assets.lake.database_errors import Meaning, matches
 from lake_assets.lake.failures import catalog_location, is_locked, translated
 from lake_assets.lake.locks import COMMITS, commit_lock, exclusive_access, file_lock
-from lake_assets.lake.reader_copy import for_reader
 from lake_assets.lake.session import LakeSession
-from lake_assets.lake.vendor_errors import Meaning, matches
-from lake_assets.machine import can_write
-from lake_assets.retrying import Limit, pause_between, retry
 
 ATTACH_PATIENCE = 60.0  # seconds that another process or a user's connection may hold a DuckDB-file catalog
 _PAUSE = pause_between(0.02, 0.2)

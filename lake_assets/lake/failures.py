@@ -9,23 +9,23 @@ from urllib.parse import unquote
 
 import duckdb
 
-from lake_assets.config.catalogs import FileCatalog, MotherDuckCatalog, PostgresCatalog
-from lake_assets.config.lake import Lake
-from lake_assets.config.secrets import mask_error
-from lake_assets.config.storages import AnyStorage, LocalStorage
-from lake_assets.errors import (
+from lake_assets.base.errors import (
     CatalogError,
     CatalogLockedError,
     LakeAssetsError,
     LakeUnreachableError,
     StorageUnreachableError,
 )
+from lake_assets.config.catalogs import FileCatalog, MotherDuckCatalog, PostgresCatalog
+from lake_assets.config.lake import Lake
+from lake_assets.config.secrets import mask_error
+from lake_assets.config.storages import AnyStorage, LocalStorage
 from lake_assets.lake import postgres
 from lake_assets.lake.attach import chained, data_path
-from lake_assets.lake.vendor_errors import Meaning, matches, texts
+from lake_assets.lake.database_errors import Meaning, matches, texts
+from lake_assets.storage.server_answers import Meaning as StorageMeaning
+from lake_assets.storage.server_answers import meaning_of
 from lake_assets.storage.storage_errors import Operation, no_credentials, storage_error
-from lake_assets.storage.vendor_errors import Meaning as StorageMeaning
-from lake_assets.storage.vendor_errors import meaning_of
 
 BUSY = 60.0  # seconds that a writer without the lake's lock may hold a catalog
 

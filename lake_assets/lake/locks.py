@@ -20,11 +20,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from lake_assets.base.errors import CatalogError, CatalogLockedError
+from lake_assets.base.retrying import Limit, pause_between, poll
 from lake_assets.config.catalogs import FileCatalog, MotherDuckCatalog, PostgresCatalog, SqliteCatalog
 from lake_assets.config.lake import Lake
-from lake_assets.errors import CatalogError, CatalogLockedError
 from lake_assets.lake.postgres import connect, refused, unreachable
-from lake_assets.retrying import Limit, pause_between, poll
 
 if TYPE_CHECKING:
     import psycopg

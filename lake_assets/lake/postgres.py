@@ -4,9 +4,9 @@ import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from lake_assets.base.errors import CatalogError, CatalogUnreachableError
 from lake_assets.config.catalogs import PostgresCatalog
-from lake_assets.errors import CatalogError, CatalogUnreachableError
-from lake_assets.lake.vendor_errors import Meaning, matches
+from lake_assets.lake.database_errors import Meaning, matches
 
 if TYPE_CHECKING:
     import psycopg

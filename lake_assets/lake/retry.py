@@ -7,13 +7,13 @@ from itertools import count
 
 import duckdb
 
-from lake_assets.errors import CatalogError, CatalogLockedError, CatalogUnreachableError, CommitConflictError
+from lake_assets.base.errors import CatalogError, CatalogLockedError, CatalogUnreachableError, CommitConflictError
+from lake_assets.base.retrying import Limit, Result, pause_up_to, retry
 from lake_assets.lake import failures
 from lake_assets.lake.catalog_driver import driver_errors
 from lake_assets.lake.failures import WHO_LOCKS, is_conflict, is_locked
 from lake_assets.lake.locks import FILES_IN_USE
 from lake_assets.lake.session import LakeSession
-from lake_assets.retrying import Limit, Result, pause_up_to, retry
 
 _LOG = logging.getLogger(__name__)
 

@@ -10,18 +10,18 @@ from typing import Any
 
 import duckdb
 
+from lake_assets.base.duckdb_engine import identifier
+from lake_assets.base.errors import CatalogUnreachableError, SpecificationError
 from lake_assets.config.catalogs import DuckdbCatalog, MotherDuckCatalog, PostgresCatalog
 from lake_assets.config.lake import Lake
 from lake_assets.config.storages import has_role
-from lake_assets.duckdb_engine import identifier
-from lake_assets.errors import CatalogUnreachableError, SpecificationError
 from lake_assets.lake.attach import ALIAS, alias, attach_statement, secret_statements
 from lake_assets.lake.catalog import spec
 from lake_assets.lake.catalog_driver import Driver, driver_errors
+from lake_assets.lake.database_errors import Meaning, matches
 from lake_assets.lake.failures import translated
 from lake_assets.lake.locks import COMMITS, Lock, exclusive_access, file_lock
 from lake_assets.lake.postgres import ended_while_idle
-from lake_assets.lake.vendor_errors import Meaning, matches
 
 AUTHOR = "lake_assets"  # of snapshots
 KEYS_SECONDS = 300.0  # for which an engine keeps the keys of a role, which are valid for longer

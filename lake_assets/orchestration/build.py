@@ -6,26 +6,23 @@ from dataclasses import replace
 import dagster as dg
 from dagster_pyspark import LazyPySparkResource
 
-from lake_assets.config.load import ConfigSource, loaded
+from lake_assets.base.errors import ConfigError
 from lake_assets.config.models import LakeConfig
-from lake_assets.errors import ConfigError
 from lake_assets.orchestration.assets.landing_asset import automation_sensor, landing_asset, observe_schedule
 from lake_assets.orchestration.assets.report_assets import ledger_asset, report_asset, report_sensor
 from lake_assets.orchestration.assets.stream_asset import stream_asset
-from lake_assets.orchestration.checks.stream_checks import step_of_checks, stream_checks
 from lake_assets.orchestration.dagster_private import step_of
-from lake_assets.orchestration.ingest_job import ingest_job, ingest_name, ingest_step
-from lake_assets.orchestration.maintenance_jobs import audits, maintenance
+from lake_assets.orchestration.jobs import audits, ingest_job, ingest_name, ingest_step, maintenance, restore_job
 from lake_assets.orchestration.partition_keys import keys_of
 from lake_assets.orchestration.resources import PYSPARK, pyspark_resource
-from lake_assets.orchestration.restore_job import restore_job
 from lake_assets.orchestration.sensors.alert_sensors import alert_sensors
 from lake_assets.orchestration.sensors.lost_runs import lost_runs_sensor
-from lake_assets.orchestration.sensors.renames import renames_sensor
 from lake_assets.orchestration.sensors.stream_sensor import stream_sensor
-from lake_assets.orchestration.sensors.sync import sync_sensor
+from lake_assets.orchestration.sensors.sync import renames_sensor, sync_sensor
+from lake_assets.orchestration.stream_checks import step_of_checks, stream_checks
 from lake_assets.orchestration.stream_schedules import drain_schedule, refresh_schedule
 from lake_assets.orchestration.translator import LakeAssetsTranslator, StreamSpecs, ledger_spec, readers_of, specs_of
+from lake_assets.streams.load import ConfigSource, loaded
 from lake_assets.streams.stream import OpenStream, open_streams
 
 

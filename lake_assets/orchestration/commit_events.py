@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import dagster as dg
 
+from lake_assets.config.layout.partition import Partition
 from lake_assets.ingest.outcome import Outcome
 from lake_assets.lake.ledger.read import commit_of, commits, recorded_commits
 from lake_assets.lake.ledger.tables import RELEASE, RELEASED, LedgerRow
-from lake_assets.layout.partition import Partition
 from lake_assets.orchestration.dagster_private import newest_ids
 from lake_assets.orchestration.metadata import Metadata, partition_metadata
 from lake_assets.orchestration.partition_keys import dimension_tags, keys_of

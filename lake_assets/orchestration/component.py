@@ -11,15 +11,14 @@ import dagster as dg
 from dagster_pyspark import LazyPySparkResource
 from pydantic import BaseModel, Field, SecretStr, model_validator
 
-from lake_assets.api.stream import Stream, open_stream
-from lake_assets.config.alerts import Alerts
-from lake_assets.config.fields import Identifier, KeyPrefix, below
+from lake_assets.api import Stream, open_stream
+from lake_assets.config.automation import Alerts
+from lake_assets.config.fields import Identifier, KeyPrefix, Model, below
 from lake_assets.config.lake import Lake
-from lake_assets.config.model import Model
+from lake_assets.config.layout.partition import Partition
 from lake_assets.config.models import LakeConfig, Orchestration
 from lake_assets.config.spark import Spark
 from lake_assets.config.streams import Stream as StreamConfig
-from lake_assets.layout.partition import Partition
 from lake_assets.orchestration.build import build_definitions
 from lake_assets.orchestration.partition_keys import keys_of, partitions_def
 from lake_assets.orchestration.resources import pyspark_resource

@@ -1,18 +1,21 @@
 """Dagster's log of a run: its messages carry the run's events, so that a handler can write these as JSON.
 
-The events are the attribute `lake_assets_events` of the message's record, and `lake_assets.logs.JsonFormatter` writes a
-line for each. Dagster stores only the text of a message, so its UI shows the same with and without such a handler.
+The events are the attribute `lake_assets_events` of the message's record; `lake_assets.base.events.JsonFormatter`
+writes a line for each. Dagster stores only the text of a message, so its UI shows the same with and without such a
+handler.
 """
 
 import logging
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 
 import dagster as dg
 
-from lake_assets.events import EVENTS, Event, listening
-from lake_assets.layout.texts import several
+from lake_assets.base.errors import TRANSIENT
+from lake_assets.base.events import EVENTS, Event, listening
+from lake_assets.base.texts import several
+from lake_assets.orchestration.dagster_private import StepContext
 
 
 class EventLog:
@@ -84,3 +87,19 @@ def _names(events: Sequence[Event]) -> str:
 
 def _detail(text: str) -> str:
     return f": {text}" if text else ""
+
+
+RETRIES = 2  # of a step without other errors
+RETRY_SECONDS = 30  # before the first retry; twice as many before the second
+
+
+def tried_again(context: StepContext, failure: dg.Failure, errors: Collection[Exception]) -> dg.Failure:
+    """Return the failure of a step by these errors.
+
+    Raises dagster.RetryRequested if all of them are transient, and this was not the last retry. It is not a retry
+    policy: with one, Dagster would also retry a run that somebody has cancelled.
+    """
+    retry = context.retry_number
+    if retry < RETRIES and errors and all(isinstance(error, TRANSIENT) for error in errors):
+        raise dg.RetryRequested(RETRIES, RETRY_SECONDS * 2**retry) from failure
+    return failure

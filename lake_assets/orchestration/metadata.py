@@ -13,18 +13,17 @@ from typing import Any
 
 import dagster as dg
 
-from lake_assets.errors import LakeAssetsError
-from lake_assets.escapes import visible, visible_name
+from lake_assets.base.errors import LakeAssetsError
+from lake_assets.base.texts import count, durations, first_lines, several, size, visible, visible_name
+from lake_assets.config.layout.partition import Partition, option_of
 from lake_assets.ingest.outcome import Outcome, error_text
 from lake_assets.lake.catalog.preview import PREVIEW_CHARACTERS, PartitionView
 from lake_assets.lake.commit.deltas import DeltaFile
 from lake_assets.lake.ledger.tables import LEDGER, LedgerRow, release_command
-from lake_assets.layout.partition import Partition, option_of
-from lake_assets.layout.texts import count, durations, first_lines, several, size
 from lake_assets.orchestration.partition_keys import dimension_keys, keys_of, user_text
-from lake_assets.report.state import holder_text
 from lake_assets.streams.left_out import LeftOut
 from lake_assets.streams.stream import OpenStream
+from lake_assets.upkeep.report.state import holder_text
 
 # Dagster shows a preview on the page itself if its Markdown is short, else in a dialog. The widths in characters are
 # those in a window of 1,400 pixels, of which a dialog has 80 %.

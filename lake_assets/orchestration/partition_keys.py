@@ -17,12 +17,11 @@ from types import MappingProxyType
 
 import dagster as dg
 
-from lake_assets.errors import PartitionError
-from lake_assets.escapes import visible_name
-from lake_assets.layout.hive import HIVE_NULL
-from lake_assets.layout.partition import WHOLE, Partition, PartitionColumn
-from lake_assets.layout.texts import count
-from lake_assets.layout.times import TIME_TYPES, TimeName, zone_of
+from lake_assets.base.errors import PartitionError
+from lake_assets.base.texts import count, visible_name
+from lake_assets.config.layout.hive import HIVE_NULL
+from lake_assets.config.layout.partition import WHOLE, Partition, PartitionColumn
+from lake_assets.config.layout.times import TIME_TYPES, TimeName, zone_of
 from lake_assets.streams.calendar import configured_values, recent_texts
 from lake_assets.streams.cells import Cells, JointColumn
 from lake_assets.streams.stream import OpenStream

@@ -12,10 +12,9 @@ from typing import Any
 
 import dagster as dg
 
-from lake_assets.detection.requests import RunState
-from lake_assets.errors import PartitionError
-from lake_assets.layout.partition import Partition, PartitionValue
-from lake_assets.layout.times import TIME_TYPES
+from lake_assets.base.errors import PartitionError
+from lake_assets.config.layout.partition import Partition, PartitionValue
+from lake_assets.config.layout.times import TIME_TYPES
 from lake_assets.orchestration.dagster_private import BACKFILL, AssetJob, events_of, step_of
 from lake_assets.orchestration.partition_keys import (
     PARTITION,
@@ -25,6 +24,7 @@ from lake_assets.orchestration.partition_keys import (
     dimension_key,
     keys_of,
 )
+from lake_assets.streams.detection.requests import RunState
 from lake_assets.streams.stream import OpenStream
 
 # A run of these states has listed nothing. The state changes to STARTED before the run's first step.

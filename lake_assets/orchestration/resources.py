@@ -7,7 +7,7 @@ from dagster_pyspark import LazyPySparkResource
 from pyspark.sql import SparkSession
 
 from lake_assets.config.spark import REMOTE, Spark
-from lake_assets.spark.session import Sessions, spark_config, start_session
+from lake_assets.spark.spark_session import Sessions, spark_config, start_session
 
 PYSPARK = "pyspark"  # the key of the Spark session's resource
 

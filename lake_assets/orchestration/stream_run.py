@@ -11,21 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-from lake_assets.checks.result import Scope
+from lake_assets.base.errors import LakeAssetsError, LauncherError, is_interrupt
+from lake_assets.base.retrying import Limit, pause_between, poll
+from lake_assets.base.texts import count, visible_name
+from lake_assets.config.layout.partition import Partition
 from lake_assets.config.models import LakeConfig
-from lake_assets.config.runs import InProcess
-from lake_assets.errors import LakeAssetsError, LauncherError, is_interrupt
-from lake_assets.escapes import visible_name
-from lake_assets.exports import lineage, telemetry
-from lake_assets.ingest.api import ingest_all
-from lake_assets.ingest.options import IngestOptions
-from lake_assets.ingest.outcome import Outcome, error_text, pending, reported_run
+from lake_assets.config.spark import InProcess
+from lake_assets.ingest.ingest_all import ingest_all
+from lake_assets.ingest.outcome import IngestOptions, Outcome, error_text, pending, reported_run
 from lake_assets.ingest.run import passing_on_interrupts
 from lake_assets.ingest.view import Viewer
 from lake_assets.lake.ledger.read import rows_of_run
 from lake_assets.lake.ledger.tables import LedgerRow
-from lake_assets.layout.partition import Partition
-from lake_assets.layout.texts import count
 from lake_assets.orchestration.commit_events import commits_of, known_to_dagster, outcome_of_commit
 from lake_assets.orchestration.dagster_private import (
     BACKFILL,
@@ -36,8 +33,7 @@ from lake_assets.orchestration.dagster_private import (
     planned_keys,
     unfinished_runs,
 )
-from lake_assets.orchestration.event_log import EventLog
-from lake_assets.orchestration.failed_step import tried_again
+from lake_assets.orchestration.event_log import EventLog, tried_again
 from lake_assets.orchestration.metadata import (
     Metadata,
     elsewhere_metadata,
@@ -49,12 +45,12 @@ from lake_assets.orchestration.metadata import (
 )
 from lake_assets.orchestration.partition_keys import dimension_tags, keys_of
 from lake_assets.orchestration.translator import StreamSpecs
-from lake_assets.remote.request import Request
-from lake_assets.retrying import Limit, pause_between, poll
-from lake_assets.spark.session import Sessions
+from lake_assets.spark.spark_session import Sessions
+from lake_assets.upkeep.checks.facts import Scope
+from lake_assets.upkeep.exports import lineage, telemetry
 
 if TYPE_CHECKING:
-    from lake_assets.launch.received import Received
+    from lake_assets.wings.launch.pipes import Received
 
 LOG_SECONDS = 1.0  # between two messages of progress: Dagster stores one in more time than a small commit takes
 BACKFILL_WRITES = 5  # of which one is lost with the chance of one in about fifty
@@ -167,7 +163,7 @@ class StreamRun:
         self, config: LakeConfig, partitions: Sequence[Partition], note: Callable[[Outcome], None]
     ) -> None:
         """Refresh the partitions in a driver's process."""
-        from lake_assets.launch.received import Received  # noqa: PLC0415 - a wing
+        from lake_assets.wings.launch.pipes import Received  # noqa: PLC0415 - a wing
 
         stream, options = self.stream, self._options
         received = Received(pending(stream, partitions, options), note, log=self._context.log.log, output=_print)
@@ -180,7 +176,8 @@ class StreamRun:
                 raise
 
     def _launch(self, config: LakeConfig, partitions: Sequence[Partition], received: "Received") -> None:
-        from lake_assets.launch.launcher import launch  # noqa: PLC0415 - a wing
+        from lake_assets.wings.launch.launcher import launch  # noqa: PLC0415 - a wing
+        from lake_assets.wings.launch.request import Request  # noqa: PLC0415
 
         runs = config.runs
         assert not isinstance(runs, InProcess)  # noqa: S101 - the caller runs it itself

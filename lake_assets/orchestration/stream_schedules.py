@@ -6,11 +6,9 @@ from typing import Any
 
 import dagster as dg
 
-from lake_assets.detection.failures import due_again
-from lake_assets.detection.run_plan import RunTarget, runs_of
-from lake_assets.errors import LakeAssetsError
-from lake_assets.layout.partition import Partition
-from lake_assets.layout.times import TIME_TYPES
+from lake_assets.base.errors import LakeAssetsError
+from lake_assets.config.layout.partition import Partition
+from lake_assets.config.layout.times import TIME_TYPES
 from lake_assets.orchestration.dagster_private import UserFailure
 from lake_assets.orchestration.partition_keys import (
     RANGE_END,
@@ -22,6 +20,8 @@ from lake_assets.orchestration.partition_keys import (
     partition_key,
 )
 from lake_assets.orchestration.queued_runs import QueuedRuns, job_schedule, refresh_job, schedule_of
+from lake_assets.streams.detection.requests import due_again
+from lake_assets.streams.detection.run_plan import RunTarget, runs_of
 from lake_assets.streams.stream import OpenStream
 
 MOST, RUNS = 100, 25  # partitions of a run of older ones that failed, and such runs of a tick
@@ -107,7 +107,7 @@ def drain_schedule(stream: OpenStream) -> dg.ScheduleDefinition | None:
 
     @dg.op(name=f"drain_{stream.name}_buffer", description="Uploads the batches in the landing buffer, oldest first.")
     def upload(context: dg.OpExecutionContext) -> None:
-        from lake_assets.landing.drain import drain  # noqa: PLC0415 - a wing
+        from lake_assets.wings.land.drain import drain  # noqa: PLC0415 - a wing
 
         drained = drain(stream.name, stream.config)
         context.log.info(

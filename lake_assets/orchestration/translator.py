@@ -11,11 +11,11 @@ from typing import Any, Literal
 
 import dagster as dg
 
-from lake_assets.detection.cursor import identity
-from lake_assets.errors import ConfigError
+from lake_assets.base.errors import ConfigError
 from lake_assets.lake.ledger.tables import LEDGER, LEDGER_COLUMNS
 from lake_assets.orchestration.metadata import default_description, definition_metadata, table_schema
 from lake_assets.orchestration.partition_keys import keys_of
+from lake_assets.streams.detection.cursor import identity
 from lake_assets.streams.stream import OpenStream
 
 # The kinds that Dagster has icons for, by the type of the landing zone's storage.

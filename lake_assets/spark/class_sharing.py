@@ -24,7 +24,7 @@ from pathlib import Path
 
 import pyspark
 
-from lake_assets.machine import cache_folder
+from lake_assets.base.machine import cache_folder
 from lake_assets.spark.java import Java
 
 OFF = "LAKE_ASSETS_NO_CDS"

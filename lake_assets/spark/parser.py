@@ -13,13 +13,13 @@ import pyspark
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 from py4j.protocol import Py4JError, Py4JJavaError
 
+from lake_assets.base.errors import SparkUnavailableError
+from lake_assets.base.texts import with_caret
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.spark import REMOTE
-from lake_assets.errors import SparkUnavailableError
-from lake_assets.layout.texts import with_caret
 from lake_assets.spark.java import INSTALL_JAVA, find_java
 from lake_assets.spark.spark_errors import first_sentence
-from lake_assets.spark.vendor_errors import Meaning, find
+from lake_assets.spark.spark_texts import Meaning, find
 
 _JARS = Path(pyspark.__file__).parent / "jars"
 _OPTIONS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")  # it parses some lines

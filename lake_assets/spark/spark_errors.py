@@ -9,9 +9,8 @@ from pathlib import Path
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 
-from lake_assets import errors
-from lake_assets.config.streams import Transform
-from lake_assets.errors import (
+from lake_assets.base import errors
+from lake_assets.base.errors import (
     LakeAssetsError,
     SessionLostError,
     SourceError,
@@ -20,9 +19,10 @@ from lake_assets.errors import (
     TaskLostError,
     TransformError,
 )
+from lake_assets.config.streams import Transform
 from lake_assets.spark.python_side import has_ended
 from lake_assets.spark.remote import end_lost_sessions
-from lake_assets.spark.vendor_errors import Meaning, find
+from lake_assets.spark.spark_texts import Meaning, find
 from lake_assets.spark.workers import refused
 
 VIEW = "source"
@@ -129,7 +129,7 @@ def _python_error(traceback: str, transform: Transform | None) -> LakeAssetsErro
     frames = list(_FRAME.finditer(traceback))
     raised = _RAISED.search(traceback, frames[-1].end() if frames else 0)
     name, text = (raised["type"], raised["text"] or "") if raised else ("an error", traceback.strip())
-    own = name.removeprefix("lake_assets.errors.")
+    own = name.removeprefix("lake_assets.base.errors.")
     if own != name and hasattr(errors, own):
         kind: type[LakeAssetsError] = getattr(errors, own)
         return kind(text)

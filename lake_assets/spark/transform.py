@@ -14,17 +14,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
+from lake_assets.base.errors import SchemaError, TransformError
+from lake_assets.config.layout.partition import Partition
 from lake_assets.config.streams import Transform
-from lake_assets.errors import SchemaError, TransformError
-from lake_assets.formats.annotations import is_foreign
-from lake_assets.layout.partition import Partition
-from lake_assets.parquet.empty_columns import as_landed
-from lake_assets.parquet.job import Job, JobResult, shares
-from lake_assets.parquet.leaves import shown
-from lake_assets.parquet.partition_values import typed_value
-from lake_assets.parquet.schema_fit import Fitter
-from lake_assets.parquet.shares import Reader
-from lake_assets.parquet.task import Report, reported, write
+from lake_assets.schema.annotations import is_foreign
+from lake_assets.schema.leaves import as_landed, shown
+from lake_assets.schema.partition_columns import typed_value
+from lake_assets.schema.schema_fit import Fitter
 from lake_assets.spark.spark_errors import (
     CAST_TO_ANOTHER,
     VIEW,
@@ -33,6 +29,9 @@ from lake_assets.spark.spark_errors import (
     refused_sql,
     spark_errors,
 )
+from lake_assets.spark.task.job import Job, JobResult, shares
+from lake_assets.spark.task.shares import Reader
+from lake_assets.spark.task.task import Report, reported, write
 from lake_assets.spark.tasks import run_on_rows, spark_cores
 from lake_assets.spark.workers import portable_work
 

@@ -20,10 +20,10 @@ import pyarrow as pa
 from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 
-from lake_assets import errors
-from lake_assets.errors import WorkerError
-from lake_assets.events import report
-from lake_assets.spark.executors import awaiting_executors
+from lake_assets.base import errors
+from lake_assets.base.errors import WorkerError
+from lake_assets.base.events import report
+from lake_assets.spark.remote import awaiting_executors
 from lake_assets.version import VERSION
 
 In = TypeVar("In")
@@ -125,7 +125,7 @@ def _workers(spark: SparkSession) -> Sequence[Worker]:
         version, error = None, None
         try:
             version = importlib.import_module("lake_assets.version").VERSION
-            importlib.import_module("lake_assets.parquet.task")
+            importlib.import_module("lake_assets.spark.task.task")
         except ImportError as raised:
             if raised.name == "lake_assets.version":
                 version = "an older version"

@@ -10,9 +10,9 @@ import obstore
 import pyarrow as pa
 from pyarrow import fs
 
+from lake_assets.base.errors import StorageError
 from lake_assets.config.secrets import masking
 from lake_assets.config.storages import AnyStorage, LakeStorage, LocalStorage, S3Storage, WebStorage, has_role
-from lake_assets.errors import StorageError
 from lake_assets.storage.clients import as_arrow, as_obstore
 from lake_assets.storage.storage_errors import location
 from lake_assets.storage.store import Store

@@ -5,7 +5,7 @@ import hashlib
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from lake_assets.config.bucket_requests import Reached
+from lake_assets.config.connections import Reached
 from lake_assets.config.storages import R2Storage, S3Storage
 from lake_assets.storage.retry_window import quick
 

@@ -17,7 +17,9 @@ from urllib.parse import urlsplit
 from obstore.store import AzureStore, GCSStore, HTTPStore, LocalStore, S3Store
 from pyarrow import fs
 
-from lake_assets.config.bucket_requests import RequestedStorage, Requests
+from lake_assets.base.errors import StorageError
+from lake_assets.base.retrying import doublings
+from lake_assets.config.connections import RequestedStorage, Requests
 from lake_assets.config.storages import (
     AnyStorage,
     AzureStorage,
@@ -29,8 +31,6 @@ from lake_assets.config.storages import (
     WebStorage,
     has_role,
 )
-from lake_assets.errors import StorageError
-from lake_assets.retrying import doublings
 from lake_assets.storage.boto import boto_client, s3_client
 from lake_assets.storage.storage_errors import no_credentials, no_role
 
@@ -306,6 +306,6 @@ def _duckdb_keys(key_id: str | None, secret: str | None, token: str | None = Non
 
 
 def _quoted(text: str) -> str:
-    from lake_assets.duckdb_engine import literal  # noqa: PLC0415 - tasks use this room, and do without DuckDB
+    from lake_assets.base.duckdb_engine import literal  # noqa: PLC0415 - tasks use this room, and do without DuckDB
 
     return literal(text)

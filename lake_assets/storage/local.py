@@ -5,9 +5,9 @@ import os
 import secrets
 from pathlib import Path
 
-from lake_assets.errors import StorageError
-from lake_assets.machine import user_name
-from lake_assets.storage.vendor_errors import Meaning, file_and_number, find
+from lake_assets.base.errors import StorageError
+from lake_assets.base.machine import user_name
+from lake_assets.storage.server_answers import Meaning, file_and_number, find
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 

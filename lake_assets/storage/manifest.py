@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from lake_assets.errors import SourceError
-from lake_assets.escapes import visible_name
+from lake_assets.base.errors import SourceError
+from lake_assets.base.texts import visible_name
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer

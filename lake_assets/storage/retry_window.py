@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from typing import TypeVar
 
-from lake_assets.config.bucket_requests import RequestedStorage, Requests
+from lake_assets.base.retrying import Limit, Result, pause_from, retry
+from lake_assets.config.connections import RequestedStorage, Requests
 from lake_assets.config.storages import AnyStorage, LocalStorage
-from lake_assets.retrying import Limit, Result, pause_from, retry
 
 Remote = TypeVar("Remote", bound=RequestedStorage)
 

@@ -14,15 +14,15 @@ from contextlib import contextmanager, suppress
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
+from lake_assets.base.errors import StorageError
+from lake_assets.base.retrying import Result
+from lake_assets.base.texts import visible_name
 from lake_assets.config.storages import AnyStorage, R2Storage, S3Storage
-from lake_assets.errors import StorageError
-from lake_assets.escapes import visible_name
-from lake_assets.retrying import Result
 from lake_assets.storage import retry_window
 from lake_assets.storage.clients import as_boto
 from lake_assets.storage.manifest import Original
+from lake_assets.storage.server_answers import DELETION, answer_of, may_pass
 from lake_assets.storage.storage_errors import changed_object, location, no_answer
-from lake_assets.storage.vendor_errors import DELETION, answer_of, may_pass
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from obstore import Bytes
 
+from lake_assets.base.errors import StorageError
 from lake_assets.config.secrets import masking
 from lake_assets.config.storages import AnyStorage, LocalStorage, R2Storage, S3Storage
-from lake_assets.errors import StorageError
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.manifest import Original
 from lake_assets.storage.s3 import copy_in_s3

@@ -9,6 +9,17 @@ from typing import Literal
 
 from obstore.exceptions import InvalidPathError
 
+from lake_assets.base.errors import (
+    AbsentStorageError,
+    LakeAssetsError,
+    ObjectRefusedError,
+    SourceChangedError,
+    SourceError,
+    StorageError,
+    StorageUnreachableError,
+    WholeStorageError,
+)
+from lake_assets.base.texts import visible_name
 from lake_assets.config.secrets import mask_error
 from lake_assets.config.storages import (
     AnyStorage,
@@ -19,20 +30,9 @@ from lake_assets.config.storages import (
     S3Storage,
     WebStorage,
 )
-from lake_assets.errors import (
-    AbsentStorageError,
-    LakeAssetsError,
-    ObjectRefusedError,
-    SourceChangedError,
-    SourceError,
-    StorageError,
-    StorageUnreachableError,
-    WholeStorageError,
-)
-from lake_assets.escapes import visible_name
 from lake_assets.storage import local
 from lake_assets.storage.boto import region_of
-from lake_assets.storage.vendor_errors import Meaning, answer_of, find, meaning_of
+from lake_assets.storage.server_answers import Meaning, answer_of, find, meaning_of
 
 Operation = Literal["list", "read", "write", "delete"]
 

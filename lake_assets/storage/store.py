@@ -15,9 +15,7 @@ from obstore.exceptions import AlreadyExistsError, NotFoundError, NotSupportedEr
 from obstore.exceptions import BaseError as ObstoreError
 from obstore.store import HTTPStore
 
-from lake_assets.config.secrets import mask_error
-from lake_assets.config.storages import AnyStorage, LocalStorage, R2Storage, S3Storage, WebStorage
-from lake_assets.errors import (
+from lake_assets.base.errors import (
     AbsentStorageError,
     LakeAssetsError,
     SourceChangedError,
@@ -25,12 +23,15 @@ from lake_assets.errors import (
     StorageError,
     StorageUnreachableError,
 )
-from lake_assets.layout.names import is_data
-from lake_assets.retrying import Result
+from lake_assets.base.retrying import Result
+from lake_assets.config.layout.hive import is_data
+from lake_assets.config.secrets import mask_error
+from lake_assets.config.storages import AnyStorage, LocalStorage, R2Storage, S3Storage, WebStorage
 from lake_assets.storage import local, s3, walk, web
 from lake_assets.storage.clients import Client, as_obstore
 from lake_assets.storage.manifest import TIME, LandedObject, etag_of, landed_object
 from lake_assets.storage.retry_window import once, retried
+from lake_assets.storage.server_answers import Meaning, is_absent, may_pass, meaning_of
 from lake_assets.storage.storage_errors import (
     Operation,
     access_fix,
@@ -41,7 +42,6 @@ from lake_assets.storage.storage_errors import (
     reason,
     storage_error,
 )
-from lake_assets.storage.vendor_errors import Meaning, is_absent, may_pass, meaning_of
 
 if TYPE_CHECKING:
     from obstore import Attributes, GetOptions, ObjectMeta

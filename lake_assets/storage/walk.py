@@ -16,14 +16,14 @@ import obstore
 from obstore.exceptions import BaseError as ObstoreError
 from obstore.exceptions import InvalidPathError, NotFoundError
 
+from lake_assets.base.errors import KeyOrderError, StorageError
+from lake_assets.base.retrying import Result
+from lake_assets.config.layout.hive import is_hidden, is_odd
 from lake_assets.config.storages import AnyStorage, LocalStorage, R2Storage, S3Storage
-from lake_assets.errors import KeyOrderError, StorageError
-from lake_assets.layout.names import is_hidden, is_odd
-from lake_assets.retrying import Result
 from lake_assets.storage import s3
 from lake_assets.storage.clients import Client
 from lake_assets.storage.retry_window import retried
-from lake_assets.storage.vendor_errors import may_pass
+from lake_assets.storage.server_answers import may_pass
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta

@@ -7,7 +7,7 @@ from typing import IO, TYPE_CHECKING
 
 from obstore.store import HTTPStore
 
-from lake_assets.errors import StorageError
+from lake_assets.base.errors import StorageError
 from lake_assets.storage.manifest import etag_of
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Open streams: the calendar of their partitions, their landing zone, and what is pending.
+"""Open streams: their calendar, their landing zone, what is pending, what has landed since, what a person selects.
 
 Functions raise StorageError if the landing zone cannot be listed, and CatalogError if the lake cannot be read.
 """

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from itertools import product
 from zoneinfo import ZoneInfo
 
-from lake_assets.config.partition_fields import PartitionField
+from lake_assets.base.errors import FuturePartitionError, LakeAssetsError, OutsidePartitionError
+from lake_assets.base.texts import nearest
+from lake_assets.config.layout.partition import Partition, PartitionColumn, PartitionValue
+from lake_assets.config.layout.times import TIME_TYPES, TimeType, zone_of
+from lake_assets.config.partitions import PartitionField
 from lake_assets.config.streams import Stream
-from lake_assets.errors import FuturePartitionError, LakeAssetsError, OutsidePartitionError
-from lake_assets.layout.partition import Partition, PartitionColumn, PartitionValue
-from lake_assets.layout.texts import nearest
-from lake_assets.layout.times import TIME_TYPES, TimeType, zone_of
 
 VALUES_NAMED = 10  # in an error
 HasRows = Callable[[PartitionColumn, PartitionValue], bool]

@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import product
 
+from lake_assets.config.layout.hive import HIVE_NULL
+from lake_assets.config.layout.partition import WHOLE, Partition, PartitionColumn, PartitionValue
+from lake_assets.config.layout.times import TIME_TYPES
 from lake_assets.config.streams import DIMENSIONS, Stream
-from lake_assets.layout.hive import HIVE_NULL
-from lake_assets.layout.partition import WHOLE, Partition, PartitionColumn, PartitionValue
-from lake_assets.layout.times import TIME_TYPES
 from lake_assets.streams.calendar import Calendar, Span
 
 _REMEMBERED = 65_536  # values of all columns

@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from itertools import product
 
-from lake_assets.layout.partition import Partition
-from lake_assets.progress import counted, counting
+from lake_assets.base.progress import counted, counting
+from lake_assets.config.layout.partition import Partition
 from lake_assets.storage.manifest import LandedObject, Manifest
 from lake_assets.streams.calendar import Calendar
 from lake_assets.streams.left_out import LeftOut, LeftOutObject, refuse_tables

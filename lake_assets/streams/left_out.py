@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
-from lake_assets.documented import AsText, Documented
-from lake_assets.errors import (
+from lake_assets.base.documented import AsText, Documented
+from lake_assets.base.errors import (
     HiddenError,
     LakeAssetsError,
     NotDataError,
@@ -15,9 +15,8 @@ from lake_assets.errors import (
     SpellingError,
     StorageError,
 )
-from lake_assets.escapes import visible_name
-from lake_assets.layout.names import table_of
-from lake_assets.layout.texts import count, storable
+from lake_assets.base.texts import count, storable, visible_name
+from lake_assets.config.layout.hive import table_of
 from lake_assets.storage.manifest import LandedObject
 
 LeftOutClass = Literal["unmatched", "spelling", "outside", "odd", "not_data", "hidden"]

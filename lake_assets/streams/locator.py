@@ -4,9 +4,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from itertools import product
 
-from lake_assets.config.formats import CsvFormat, JsonFormat, format_by_name
-from lake_assets.config.streams import Stream
-from lake_assets.errors import (
+from lake_assets.base.errors import (
     HiddenError,
     LakeAssetsError,
     LayoutError,
@@ -15,10 +13,21 @@ from lake_assets.errors import (
     PartitionError,
     SpellingError,
 )
-from lake_assets.layout.hive import HIVE_NULL, SPELLINGS, spellings, unescape
-from lake_assets.layout.names import fits, is_hidden, is_odd, is_reserved, trailing
-from lake_assets.layout.partition import Partition, PartitionColumn, PartitionValue
-from lake_assets.layout.template import Template
+from lake_assets.config.formats import CsvFormat, JsonFormat, format_by_name
+from lake_assets.config.layout.hive import (
+    HIVE_NULL,
+    SPELLINGS,
+    fits,
+    is_hidden,
+    is_odd,
+    is_reserved,
+    spellings,
+    trailing,
+    unescape,
+)
+from lake_assets.config.layout.partition import Partition, PartitionColumn, PartitionValue
+from lake_assets.config.layout.template import Template
+from lake_assets.config.streams import Stream
 from lake_assets.streams.calendar import Calendar
 
 _HIDDEN = HiddenError(

@@ -4,9 +4,9 @@ import datetime as dt
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from lake_assets.config.layout.partition import Partition
 from lake_assets.lake.ledger.lookup import LastRuns
 from lake_assets.lake.ledger.read import last_runs
-from lake_assets.layout.partition import Partition
 from lake_assets.storage.manifest import Manifest
 from lake_assets.streams.calendar import Calendar
 from lake_assets.streams.landing_zone import list_scope

@@ -9,32 +9,31 @@ from typing import Self
 
 import pyarrow as pa
 
+from lake_assets.base.errors import HiddenError, LakeAssetsError
 from lake_assets.config.formats import ParquetFormat
 from lake_assets.config.lake import Lake
+from lake_assets.config.layout.hive import LOGS
+from lake_assets.config.layout.partition import Partition, PartitionColumn
+from lake_assets.config.layout.template import Template
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.spark import Spark
 from lake_assets.config.storages import LocalStorage, WebStorage
 from lake_assets.config.streams import Stream
-from lake_assets.errors import HiddenError, LakeAssetsError
 from lake_assets.lake.attach import alias
 from lake_assets.lake.commit.deltas import Export, table_tag
 from lake_assets.lake.ducklake import DuckLake
 from lake_assets.lake.ledger import object_history
-from lake_assets.lake.schema.table_setup import declared_schema, is_never_filled, untyped_schema
 from lake_assets.lake.session import LakeSession, TableName
-from lake_assets.layout.names import LOGS
-from lake_assets.layout.partition import Partition, PartitionColumn
-from lake_assets.layout.template import Template
-from lake_assets.parquet.added_columns import AddedColumns
-from lake_assets.parquet.declared import Declared
-from lake_assets.parquet.job import CopyRules, LetterFile, LetterRules
-from lake_assets.parquet.landed import Landed
+from lake_assets.lake.table_setup import declared_schema, is_never_filled, untyped_schema
+from lake_assets.schema.partition_columns import AddedColumns
+from lake_assets.spark.task.job import CopyRules, LetterFile, LetterRules
+from lake_assets.storage.formats.declared import Declared
+from lake_assets.storage.formats.landed import Landed
 from lake_assets.storage.manifest import LandedObject, Manifest
 from lake_assets.storage.store import Store
-from lake_assets.streams.holdings import Holdings
 from lake_assets.streams.left_out import refuse_tables
 from lake_assets.streams.locator import PartitionLocator, folder_prefixes
-from lake_assets.streams.row_values import RowValues
+from lake_assets.streams.row_values import Holdings, RowValues
 
 AUTO_BATCH = 50  # partitions of a commit; more save little, and an interrupted run loses those of one
 LETTERS = "_dead_letters"  # folder in the landing zone; listings leave out such names

@@ -18,8 +18,8 @@ from unittest import mock
 import pytest
 from click.testing import CliRunner
 
+from lake_assets.base.errors import LakeAssetsError
 from lake_assets.cli import main
-from lake_assets.errors import LakeAssetsError
 from lake_assets_tests.world import NW, World
 
 Verb = Callable[[], object]

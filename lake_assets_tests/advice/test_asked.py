@@ -22,27 +22,28 @@ from click.testing import CliRunner
 from dev.servers.inbox import Inbox, inbox
 from dev.servers.s3 import S3Server
 from dev.servers.web import plain_web_server
-from lake_assets import connect, doctor
+from lake_assets import connect
+from lake_assets.base.duckdb_engine import open_engine
+from lake_assets.base.errors import LakeAssetsError, SourceChangedError
 from lake_assets.cli import main
 from lake_assets.config.fields import below
-from lake_assets.config.load import load_config
 from lake_assets.config.models import LakeConfig
-from lake_assets.duckdb_engine import open_engine
-from lake_assets.errors import LakeAssetsError, SourceChangedError
-from lake_assets.importers.flight import flight_config
-from lake_assets.ingest.api import ingest
-from lake_assets.ingest.options import IngestOptions
-from lake_assets.selection.select import Wanted, only_partition, select
+from lake_assets.ingest.ingest_all import ingest
+from lake_assets.ingest.outcome import IngestOptions
 from lake_assets.storage.store import Store
+from lake_assets.streams.load import load_config
+from lake_assets.streams.select import Wanted, only_partition, select
 from lake_assets.streams.stream import open_streams
-from lake_assets.templates.demo.folder import prepare
-from lake_assets.templates.starter.project import start_with
+from lake_assets.upkeep import doctor
+from lake_assets.wings.importers.flight import flight_config
+from lake_assets.wings.templates.demo.demo_run import prepare
+from lake_assets.wings.templates.starter.project import start_with
 from lake_assets_tests.advice.cases import Case, Cases, Steps, follow
+from lake_assets_tests.base.test_duckdb_engine import repository
 from lake_assets_tests.cli.conftest import named as each_command
 from lake_assets_tests.config.test_contract import CONTRACT
 from lake_assets_tests.config.test_load import GOOD
 from lake_assets_tests.storage.test_refusals import as_plain_user, root
-from lake_assets_tests.test_duckdb_engine import repository
 from lake_assets_tests.test_rooms import PACKAGE
 from lake_assets_tests.world import NW, STREAM, SW, World, sales
 
@@ -184,7 +185,7 @@ def a_launcher_gets_its_options(local_world: World, monkeypatch: pytest.MonkeyPa
     options = {"application_id": "1", "execution_role": role, "region": "eu-central-1", "config": f"{place}/lake.yaml"}
     local_world.sections = {"runs": {"launcher": "emr_serverless", "entry_point": place, "messages": place} | options}
     started = Mock(side_effect=LakeAssetsError("it is started."))
-    monkeypatch.setattr("lake_assets.launch.launcher.launch", started)
+    monkeypatch.setattr("lake_assets.wings.launch.launcher.launch", started)
     with pytest.raises(LakeAssetsError, match="it is started"):
         load()
     assert started.call_args.args[1].launcher == "emr_serverless"
@@ -505,7 +506,7 @@ def a_catalog_of_olake_is_corrected(tmp_path: Path) -> Steps:
     yield convert, "write each placeholder as {column,default,granularity}"
     yield convert, "Correct the catalog | name the streams to import with --stream NAMESPACE.NAME"
     assert "{region,,}" in typed("import", "olake", str(file), "--stream", "db.s0")
-    yield partial(typed, "import", "olake", str(file), "--stream", "db.s"), "importing.py: did you mean "
+    yield partial(typed, "import", "olake", str(file), "--stream", "db.s"), "init.py: did you mean "
     selected("{region,,}", "{region,,}")
     loads(tmp_path, convert())
     return None
@@ -543,11 +544,11 @@ def an_extension_comes_from_a_wheel_or_another_machine(
     for machine in ("other", "here"):
         (tmp_path / machine).mkdir()
     with monkeypatch.context() as bare:
-        bare.setattr("lake_assets.duckdb_engine._wheel_file", lambda _: None)
+        bare.setattr("lake_assets.base.duckdb_engine._wheel_file", lambda _: None)
         bare.setenv("HOME", str(tmp_path / "other"))
         open_().close()  # by the network
         bare.setenv("HOME", str(tmp_path / "here"))
-        bare.setattr("lake_assets.duckdb_engine._REPOSITORY", " FROM 'http://127.0.0.1:1'")
+        bare.setattr("lake_assets.base.duckdb_engine._REPOSITORY", " FROM 'http://127.0.0.1:1'")
         yield open_, "pip install 'duckdb-extension- | from a machine with a network, on which DuckDB has run"
         shutil.copytree(tmp_path / "other/.duckdb/extensions", tmp_path / "here/.duckdb/extensions", dirs_exist_ok=True)
         open_().close()
@@ -558,7 +559,7 @@ def an_extension_comes_from_a_wheel_or_another_machine(
 
 @case
 def packages_of_the_distribution_and_of_its_extras_are_installed(monkeypatch: pytest.MonkeyPatch) -> Steps:
-    found, version = importlib.metadata.version, "lake_assets.doctor.metadata.version"
+    found, version = importlib.metadata.version, "lake_assets.upkeep.doctor.metadata.version"
     with monkeypatch.context() as old:
         old.setattr(version, lambda name: "0" if name == "duckdb" else found(name))
         yield partial(diagnosed, doctor._packages), "pip install '"
@@ -658,7 +659,7 @@ def the_extra_of_lineage_is_installed_or_not_needed(local_world: World, monkeypa
     load = partial(command, local_world, "ingest", "--partition", NW)
     monkeypatch.setenv("OPENLINEAGE_URL", "http://127.0.0.1:9")
     with monkeypatch.context() as bare:
-        bare.setitem(sys.modules, "lake_assets.telemetry.lineage", None)
+        bare.setitem(sys.modules, "lake_assets.wings.telemetry.lineage", None)
         yield load, "run `pip install '. | set OPENLINEAGE_DISABLED=true"
         bare.setenv("OPENLINEAGE_DISABLED", "true")
         load()
@@ -670,7 +671,7 @@ def the_extra_of_lineage_is_installed_or_not_needed(local_world: World, monkeypa
 def a_demo_gets_a_folder_of_its_own(tmp_path: Path) -> Steps:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/a.txt").write_text("a")
-    yield partial(prepare, tmp_path / "mine"), "name another folder with --folder | folder.py: move it away"
+    yield partial(prepare, tmp_path / "mine"), "name another folder with --folder | demo_run.py: move it away"
     assert prepare(tmp_path / "other").exists()
     (tmp_path / "mine").rename(tmp_path / "moved")
     assert prepare(tmp_path / "mine").exists()
@@ -709,5 +710,5 @@ def test_each_command_that_a_text_names_exists_and_has_its_options() -> None:
 def test_advice_that_is_followed_gives_what_was_wanted(
     steps: Case, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lake_assets.errors._in_terms", str)  # which a config of variables replaces
+    monkeypatch.setattr("lake_assets.base.errors._in_terms", str)  # which a config of variables replaces
     follow(steps, request)

@@ -7,10 +7,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from lake_assets.errors import CatalogError, SourceError
-from lake_assets.report.state import read_state
+from lake_assets.base.errors import CatalogError, SourceError
+from lake_assets.upkeep.report.state import read_state
 from lake_assets_tests.advice.cases import Case, Cases, Steps, command, follow
-from lake_assets_tests.checks.checked import check
+from lake_assets_tests.upkeep.checks.checked import check
 from lake_assets_tests.world import NW, SW, World, plan, sales
 
 case = Cases()

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lake_assets.parquet.landed import SAMPLE
-from lake_assets.parquet.landed_text import LandedText
+from lake_assets.storage.formats.landed import SAMPLE
+from lake_assets.storage.formats.landed_text import LandedText
 from lake_assets_tests.advice.cases import Case, Cases, Steps, follow
 from lake_assets_tests.advice.landing import change, in_orc, in_polars, parquet, text
 from lake_assets_tests.faults.outage import noise, small_disk
@@ -570,7 +570,7 @@ def a_temporary_folder_that_is_full_gets_space_or_is_another(
     with small_disk(tmp_path / "full", "900k"):
         other = tmp_path / "full/other"
         other.write_bytes(b"x" * 800_000)
-        yield "encrypted.py: free space there | set TMPDIR of Spark's workers to a larger folder"
+        yield "write.py: free space there | set TMPDIR of Spark's workers to a larger folder"
         other.unlink()
         local_world.ingest(NW)
         assert len(local_world.totals()) == noise().num_rows

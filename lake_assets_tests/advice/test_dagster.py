@@ -12,16 +12,16 @@ import pytest
 
 from dev.servers.moto import KEYS, Moto, moto
 from lake_assets import LakeIOManager, LakeResource, build_definitions, partitions_def
+from lake_assets.base.errors import LakeAssetsError
 from lake_assets.config.sections import SqsSensor
-from lake_assets.errors import LakeAssetsError
 from lake_assets.orchestration.partition_keys import keys_of
 from lake_assets.orchestration.sensors.sqs_queue import Queue
 from lake_assets.orchestration.translator import LakeAssetsTranslator, LakeAssetsTranslatorData
 from lake_assets_tests.advice.cases import Case, Cases, Steps, Verb, follow
-from lake_assets_tests.history.test_restore import ingested
 from lake_assets_tests.orchestration.in_process import REGIONS, failure_of
 from lake_assets_tests.orchestration.instances import in_memory
 from lake_assets_tests.orchestration.test_restore_job import run as run_restore
+from lake_assets_tests.upkeep.history.test_restore import ingested
 from lake_assets_tests.world import NW, SW, World
 
 __all__ = ["moto"]

@@ -86,7 +86,7 @@ def an_encoding_that_the_header_shows_is_named(local_world: World) -> Steps:
 def a_header_that_no_reader_takes_is_corrected(local_world: World) -> Steps:
     local_world.options = {"format": "csv"}
     text(local_world, f"{'x' * 200_000},total\n7,1.0\n", "a.csv")
-    yield "csv_header.py: correct it"
+    yield "csv_text.py: correct it"
     text(local_world, "x,total\n7,1.0\n", "a.csv")
     return [1]
 

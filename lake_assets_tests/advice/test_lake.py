@@ -21,26 +21,26 @@ import pytest
 from dev.servers.proxy import S3Proxy
 from dev.servers.s3 import S3Server
 from lake_assets import connect
-from lake_assets.duckdb_engine import HttpLimits
-from lake_assets.history.restore import restore
+from lake_assets.base.duckdb_engine import HttpLimits
 from lake_assets.ingest.index.verify import repair_indexed
-from lake_assets.lake import ducklake, failures, locks, reader_copy
+from lake_assets.lake import copies, ducklake, failures, locks
 from lake_assets.lake.attach import secret_statements
 from lake_assets.lake.catalog import spec
 from lake_assets.lake.catalog.backup import make_backup
 from lake_assets.lake.commit import insert
-from lake_assets.lake.confined import open_confined
+from lake_assets.lake.connecting import open_confined
 from lake_assets.lake.session import LakeSession
-from lake_assets.landing.writer import LandingWriter
+from lake_assets.upkeep.history.restore import restore
+from lake_assets.wings.land.writer import LandingWriter
 from lake_assets_tests.advice.cases import Case, Cases, Steps, command, follow
 from lake_assets_tests.advice.landing import parquet
 from lake_assets_tests.advice.test_past import compacted, snapshot
-from lake_assets_tests.checks.checked import check
 from lake_assets_tests.faults.outage import HURRIED, small_disk
 from lake_assets_tests.faults.test_disks import fill
 from lake_assets_tests.lake.test_checkpoint import tear
 from lake_assets_tests.lake.test_locked import held
 from lake_assets_tests.rights import only_readable, unprivileged
+from lake_assets_tests.upkeep.checks.checked import check
 from lake_assets_tests.world import NW, SW, World, sales
 from lake_assets_tests.world_fixtures import bucket_on
 
@@ -411,7 +411,7 @@ def a_reader_without_temporary_space_gets_another_folder(local_world: World) -> 
         environment.setattr(tempfile, "tempdir", str(small))
         yield read, "set TMPDIR to another folder, with more space, and run it again"
         environment.setattr(tempfile, "tempdir", None)
-        reader_copy._folder.cache_clear()  # as in another process
+        copies._folder.cache_clear()  # as in another process
         assert read().num_rows == 1
     return [1]
 
@@ -522,7 +522,7 @@ def a_snapshot_that_expires_while_it_is_restored_is_another_one(local_world: Wor
     first, second, _ = (snapshot(local_world, total) for total in (1, 2, 3))
     back = partial(restore, local_world.stream, local_world.partition(NW))
     expire = f"CALL ducklake_expire_snapshots('lake', versions => [{first}])"
-    with just_before("lake_assets.history.restore.commit", partial(change, other_of(local_world), expire)):
+    with just_before("lake_assets.upkeep.history.restore.commit", partial(change, other_of(local_world), expire)):
         yield partial(back, first), "Choose another snapshot"
     back(second)
     return [2]

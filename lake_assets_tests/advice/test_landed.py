@@ -11,17 +11,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lake_assets.checks.result import Scope
-from lake_assets.errors import LakeAssetsError
+from lake_assets.base.errors import LakeAssetsError
 from lake_assets.ingest.forget import forget
 from lake_assets.ingest.index.index_run import index_all
 from lake_assets.ingest.index.verify import repair_indexed
 from lake_assets.ingest.landed_footers import inferred_columns
 from lake_assets.ingest.partition_run import PartitionRun
-from lake_assets.maintenance.compaction import compact
+from lake_assets.upkeep.checks.facts import Scope
+from lake_assets.upkeep.maintenance.compaction import compact
 from lake_assets_tests.advice.cases import Case, Cases, Steps, follow
 from lake_assets_tests.advice.landing import change, parquet, text
-from lake_assets_tests.checks.checked import check
+from lake_assets_tests.upkeep.checks.checked import check
 from lake_assets_tests.world import NW, STREAM, SW, World, plan, sales
 
 case = Cases()
@@ -44,7 +44,7 @@ def an_empty_object_is_removed(local_world: World) -> Steps:
 def a_damaged_object_is_removed(local_world: World) -> Steps:
     local_world.commit(NW, 1)
     text(local_world, "damaged", "b.parquet")
-    yield "read.py: remove it"
+    yield "parquet_files.py: remove it"
     local_world.unland(NW, "b.parquet")
     local_world.options = {"mode": "index", "destination": {"table": "registered"}}
     local_world.ingest(NW)

@@ -12,15 +12,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lake_assets.errors import LakeAssetsError
-from lake_assets.formats.records import Rows
-from lake_assets.landing.drain import drain
-from lake_assets.landing.read_records import form_of, read_records
-from lake_assets.landing.writer import Landed, LandingWriter
+from lake_assets.base.errors import LakeAssetsError
+from lake_assets.storage.formats.records import Rows
+from lake_assets.wings.land.drain import drain
+from lake_assets.wings.land.read_records import form_of, read_records
+from lake_assets.wings.land.writer import Landed, LandingWriter
 from lake_assets_tests.advice.cases import Case, Cases, Steps, follow
 from lake_assets_tests.faults.outage import small_disk
-from lake_assets_tests.landing.streams import GOOD, rows
 from lake_assets_tests.storage.test_refusals import plain_user, root
+from lake_assets_tests.wings.land.streams import GOOD, rows
 from lake_assets_tests.world import NW, STREAM, SW, World
 
 __all__ = ["root"]

@@ -13,17 +13,17 @@ import pytest
 
 from dev.servers.moto import KEYS, REGION, Moto, moto
 from lake_assets import load_config
+from lake_assets.base.errors import LakeAssetsError
 from lake_assets.config.sections import SqsSensor
-from lake_assets.detection.deliveries import parse
-from lake_assets.errors import LakeAssetsError
-from lake_assets.ingest.api import ingest_all
+from lake_assets.ingest.ingest_all import ingest_all
 from lake_assets.lake.commit.extension import register_by_extension
-from lake_assets.landing.writer import LandingWriter
 from lake_assets.orchestration.sensors.sqs_queue import Queue
+from lake_assets.streams.detection.deliveries import parse
 from lake_assets.streams.landing_zone import list_landed
+from lake_assets.wings.land.writer import LandingWriter
 from lake_assets_tests.advice.cases import Case, Cases, Steps, Verb, follow
-from lake_assets_tests.detection.bucket import Bucket
-from lake_assets_tests.detection.watch import Watch, stream_of
+from lake_assets_tests.streams.detection.bucket import Bucket
+from lake_assets_tests.streams.detection.watch import Watch, stream_of
 from lake_assets_tests.world import NW, STREAM, World, sales
 
 __all__ = ["moto"]

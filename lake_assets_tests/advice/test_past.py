@@ -10,12 +10,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from lake_assets import connect
-from lake_assets.errors import CatalogError
-from lake_assets.history.restore import Restored, restore
-from lake_assets.ingest.options import IngestOptions
+from lake_assets.base.errors import CatalogError
+from lake_assets.ingest.outcome import IngestOptions
 from lake_assets.lake.catalog.backup import FOLDER, Backup, RestoredCatalog, backups, make_backup, restore_backup
-from lake_assets.maintenance.compaction import compact
-from lake_assets.maintenance.rebuild import rebuild
+from lake_assets.upkeep.history.restore import Restored, restore
+from lake_assets.upkeep.maintenance.compaction import compact
+from lake_assets.upkeep.maintenance.rebuild import rebuild
 from lake_assets_tests.advice.cases import Case, Cases, Steps, command, follow
 from lake_assets_tests.world import NW, SW, World, sales
 

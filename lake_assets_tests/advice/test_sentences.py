@@ -90,7 +90,7 @@ def definitions(module: ast.Module, *, of_body: bool) -> dict[str, list[ast.expr
 def errors() -> set[str]:
     """Return the names of the classes of errors, of a variable for one of several, and of the end of a driver."""
     classes = [n for module in trees(PACKAGE).values() for n in ast.walk(module) if isinstance(n, ast.ClassDef)]
-    ours = {n.name for n in trees(PACKAGE)[PACKAGE / "errors.py"].body if isinstance(n, ast.ClassDef)}
+    ours = {n.name for n in trees(PACKAGE)[PACKAGE / "base/errors.py"].body if isinstance(n, ast.ClassDef)}
     of_rooms = {n.name for n in classes if any(isinstance(base, ast.Name) and base.id in ours for base in n.bases)}
     return ours | of_rooms | {"kind", "Ended"}
 

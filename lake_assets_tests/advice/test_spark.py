@@ -24,38 +24,37 @@ from dev.servers.connect import connect_server
 from dev.servers.moto import Moto, moto
 from dev.servers.process import free_ports, running
 from dev.servers.standalone import cluster_environment, live_workers, worker_command
-from lake_assets import doctor, machine
-from lake_assets.config.load import load_config
+from lake_assets.base import machine
+from lake_assets.base.duckdb_engine import find_extension
+from lake_assets.base.errors import ConfigError, LakeAssetsError, SparkUnavailableError
 from lake_assets.config.models import LakeConfig
-from lake_assets.config.runs import SparkSubmit
-from lake_assets.duckdb_engine import find_extension
-from lake_assets.errors import ConfigError, LakeAssetsError, SparkUnavailableError
-from lake_assets.ingest.options import IngestOptions
-from lake_assets.ingest.outcome import Outcome
-from lake_assets.launch.pipes import BucketMessages
-from lake_assets.launch.received import Ended, Received
-from lake_assets.launch.spark_submit import spark_submit
-from lake_assets.remote.request import Request
+from lake_assets.config.spark import SparkSubmit
+from lake_assets.ingest.outcome import IngestOptions, Outcome
 from lake_assets.spark.class_archive import make_archive
 from lake_assets.spark.class_sharing import OFF, class_archive, sharing_options
 from lake_assets.spark.java import find_java
 from lake_assets.spark.parser import refused_statements
 from lake_assets.spark.remote import check_client
-from lake_assets.spark.session import prepare_environment
+from lake_assets.spark.spark_session import prepare_environment
 from lake_assets.spark.workers import refused
+from lake_assets.streams.load import load_config
+from lake_assets.upkeep import doctor
 from lake_assets.version import VERSION
+from lake_assets.wings.launch.pipes import BucketMessages, Ended, Received
+from lake_assets.wings.launch.request import Request
+from lake_assets.wings.launch.spark_submit import spark_submit
 from lake_assets_tests.advice.cases import Case, Cases, Steps, follow
+from lake_assets_tests.base.test_machine import NO_PROGRAMS
 from lake_assets_tests.faults.outage import small_disk
-from lake_assets_tests.launch import undone
-from lake_assets_tests.launch.test_emr_serverless import driver as job_driver
-from lake_assets_tests.launch.test_emr_serverless import job_of
-from lake_assets_tests.remote.requests import request
 from lake_assets_tests.spark.processes import run_python
 from lake_assets_tests.spark.stranger import older, stranger
 from lake_assets_tests.spark.test_executors import end_of_job, master, master_at
 from lake_assets_tests.spark.test_java import fake_java
 from lake_assets_tests.spark.test_workers import run as run_on_worker
-from lake_assets_tests.test_machine import NO_PROGRAMS
+from lake_assets_tests.wings.launch import undone
+from lake_assets_tests.wings.launch.requests import request
+from lake_assets_tests.wings.launch.test_emr_serverless import driver as job_driver
+from lake_assets_tests.wings.launch.test_emr_serverless import job_of
 from lake_assets_tests.world import NW, World, sales
 
 __all__ = ["master", "moto"]
@@ -145,8 +144,8 @@ def a_spark_home_of_another_spark_is_unset(monkeypatch: pytest.MonkeyPatch, tmp_
 
 
 START = """
-from lake_assets.errors import SparkUnavailableError
-from lake_assets.spark.session import spark_config, start_session
+from lake_assets.base.errors import SparkUnavailableError
+from lake_assets.spark.spark_session import spark_config, start_session
 try:
     print(start_session(spark_config(settings={"spark.master": "local[1]"})).range(3).count())
 except SparkUnavailableError as error:
@@ -176,7 +175,7 @@ def a_setting_by_which_spark_does_not_start_is_corrected_in_its_file(tmp_path: P
 @case
 def names_of_files_are_read_as_utf_8(local_world: World, tmp_path: Path) -> Steps:
     file = local_world.config_file(tmp_path)
-    script = "from lake_assets.config.load import load_config; load_config('lake.yaml')"
+    script = "from lake_assets.streams.load import load_config; load_config('lake.yaml')"
     ascii_only = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
 
     def load(variables: dict[str, str]) -> None:
@@ -300,7 +299,7 @@ def the_bucket_of_messages_is_one_that_may_be_written(moto: Moto, monkeypatch: p
         with messages.opened(request("r1"), Received(undone.undone(undone.NW), lambda _: None)):
             assert messages.new() == []
 
-    yield partial(send, "wrong"), "bucket.py: correct it"
+    yield partial(send, "wrong"), "pipes.py: correct it"
     send("right")
     refused_send = partial(moto.by_policies, partial(send, "right"))
     yield refused_send, "let the credential chain have s3:GetObject, s3:PutObject"
@@ -315,7 +314,7 @@ def the_bucket_of_messages_is_one_that_may_be_written(moto: Moto, monkeypatch: p
 @in_seconds
 def a_job_of_emr_serverless_has_an_application_and_a_network(moto: Moto, monkeypatch: pytest.MonkeyPatch) -> Steps:
     emr, options = moto.client("emr-serverless"), {"releaseLabel": "emr-7.0.0", "type": "SPARK", "clientToken": "1"}
-    monkeypatch.setattr("lake_assets.remote.bucket.ATTEMPTS", 1)
+    monkeypatch.setattr("lake_assets.wings.launch.pipes.ATTEMPTS", 1)
     monkeypatch.setattr("moto.emrserverless.models.JOB_STATUS", "RUNNING")
     application, start = emr.create_application(name="lake", **options)["applicationId"], {"NAME": "value"}
     yield partial(job_driver("00nothere").start, start), "correct `runs` of the config"

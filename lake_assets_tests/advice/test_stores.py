@@ -22,11 +22,11 @@ from dev.servers.postgres import PostgresServer
 from dev.servers.s3 import S3Server
 from dev.servers.tls import authority_in
 from dev.servers.web import plain_web_server
-from lake_assets.api.stream import open_stream
+from lake_assets.api import open_stream
 from lake_assets.config.storages import GcsStorage
 from lake_assets.storage.arrow import ArrowStore
-from lake_assets.storage.probes import probe_reading
 from lake_assets.storage.store import Store
+from lake_assets.upkeep.doctor import probe_reading
 from lake_assets_tests.advice.cases import Case, Cases, Steps, command, follow
 from lake_assets_tests.faults.outage import noise, small_disk
 from lake_assets_tests.storage.test_refusals import as_plain_user

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from lake_assets.config.load import parse_config
+from lake_assets.streams.load import parse_config
 
 ENVIRONMENT = {"LAKE_PASSWORD": "x", "KEY_ID": "x", "SECRET": "x"}
 

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from dev.plain_client import plain_client
 from lake_assets.cli import main
-from lake_assets.config.load import load_config
+from lake_assets.streams.load import load_config
 from lake_assets_tests.cli.conftest import Run
 from lake_assets_tests.world import NW, SW, World, sales
 

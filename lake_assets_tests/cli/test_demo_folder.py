@@ -5,8 +5,8 @@ from pathlib import Path
 from click.testing import CliRunner
 
 from lake_assets.cli import main
-from lake_assets.config.load import load_config
-from lake_assets.templates.demo.folder import CONFIG, MARKER, prepare
+from lake_assets.streams.load import load_config
+from lake_assets.wings.templates.demo.demo_run import CONFIG, MARKER, prepare
 from lake_assets_tests.cli.choices import changed_by_each_choice
 
 

@@ -15,12 +15,12 @@ from click.testing import CliRunner
 from dev.servers.proxy import Rule, S3Proxy
 from dev.servers.s3 import S3Server
 from dev.servers.web import plain_web_server
-from lake_assets import doctor
+from lake_assets.base.errors import StorageError
 from lake_assets.cli import main
 from lake_assets.config.storages import S3Storage
-from lake_assets.doctor import Finding, examine
-from lake_assets.errors import StorageError
 from lake_assets.storage.store import Store
+from lake_assets.upkeep import doctor
+from lake_assets.upkeep.doctor import Finding, examine
 from lake_assets_tests.world_fixtures import bucket_on
 
 SQLITE = {"type": "sqlite", "path": "catalog.sqlite"}
@@ -112,9 +112,9 @@ def test_what_is_wrong_fails_on_one_line(
 @pytest.fixture
 def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """Storages of vendors, which tests cannot reach."""
-    monkeypatch.setattr("lake_assets.doctor.Store.probe", lambda _: True)
-    monkeypatch.setattr("lake_assets.doctor.probe_reading", lambda _: True)
-    monkeypatch.setattr("lake_assets.doctor.probe_writing", lambda _: None)
+    monkeypatch.setattr("lake_assets.upkeep.doctor.Store.probe", lambda _: True)
+    monkeypatch.setattr("lake_assets.upkeep.doctor.probe_reading", lambda _: True)
+    monkeypatch.setattr("lake_assets.upkeep.doctor.probe_writing", lambda _: None)
 
 
 @pytest.mark.usefixtures("elsewhere")
@@ -133,7 +133,7 @@ def test_the_extension_that_a_storage_needs_is_checked(monkeypatch: pytest.Monke
 @pytest.mark.usefixtures("elsewhere")
 def test_a_lake_on_motherduck_needs_a_token(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("MOTHERDUCK_TOKEN", raising=False)
-    monkeypatch.setattr("lake_assets.doctor.extensions", lambda _: ())
+    monkeypatch.setattr("lake_assets.upkeep.doctor.extensions", lambda _: ())
     storage = {"type": "r2", "account_id": "abc", "bucket": "lake", "key_id": "x", "secret": "x"}
 
     finding = findings(tmp_path, {"type": "motherduck", "database": "retail"}, storage)["catalog of test"]

@@ -10,13 +10,12 @@ import jsonschema  # type: ignore[import-untyped]
 import pytest
 from click.testing import CliRunner
 
+from lake_assets.base.errors import StorageError
 from lake_assets.cli import main
 from lake_assets.cli.documents import output_schema
 from lake_assets.cli.output import COMMANDS
-from lake_assets.errors import StorageError
 from lake_assets.ingest.index.index_run import index_all
-from lake_assets.ingest.options import IngestOptions
-from lake_assets.ingest.outcome import Outcome
+from lake_assets.ingest.outcome import IngestOptions, Outcome
 from lake_assets.streams.stream import OpenStream
 from lake_assets_tests.cli.conftest import Run, named
 from lake_assets_tests.world import NW, SW, World, sales
@@ -167,7 +166,7 @@ def test_what_ends_a_run_is_in_its_document_with_what_has_ended_before(
         yield from index_all(stream, [stream.config.partition(NW)], plan, options, *others)
         raise error
 
-    monkeypatch.setattr("lake_assets.ingest.api.index_all", ended)
+    monkeypatch.setattr("lake_assets.ingest.ingest_all.index_all", ended)
     result = run("ingest", "--partition", NW, "--partition", SW, "--format", "json")
 
     document = fitting("ingest", result.stdout)
@@ -201,7 +200,7 @@ def test_checks_are_a_document_with_those_that_fail(
     def fail(*_: object) -> None:
         raise StorageError("the landing zone is away:", "wake it.")
 
-    monkeypatch.setattr("lake_assets.checks.check_run.CheckRun.result", fail)
+    monkeypatch.setattr("lake_assets.upkeep.checks.check_run.CheckRun.result", fail)
     result = run("check", "--only", "row_counts", "--format", "json")
 
     document = fitting("check", result.stdout)

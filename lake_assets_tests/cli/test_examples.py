@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from lake_assets.cli import main
-from lake_assets.config.load import parse_config
+from lake_assets.streams.load import parse_config
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
@@ -79,7 +79,7 @@ def test_each_flight_is_valid_with_a_token_and_without(
     token: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("lake_assets.errors._in_terms", str)  # which a config of variables replaces
+    monkeypatch.setattr("lake_assets.base.errors._in_terms", str)  # which a config of variables replaces
     monkeypatch.delenv("LAKE_CONFIG", raising=False)
     exports = EXPORTS.findall((ROOT / "docs" / "flight.md").read_text(encoding="utf-8"))
     assert len(exports) == 3

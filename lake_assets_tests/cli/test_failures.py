@@ -9,10 +9,10 @@ from click.testing import CliRunner
 
 from lake_assets.cli import main
 from lake_assets.cli.sessions import Session
-from lake_assets.config.load import load_config
-from lake_assets.doctor import Finding
 from lake_assets.lake.ducklake import DuckLake
-from lake_assets.spark.session import LOG_LEVEL
+from lake_assets.spark.spark_session import LOG_LEVEL
+from lake_assets.streams.load import load_config
+from lake_assets.upkeep.doctor import Finding
 
 CONFIG = """\
 lakes:
@@ -37,7 +37,7 @@ def test_an_error_that_nobody_meant_says_that_it_is_a_bug(monkeypatch: pytest.Mo
     def fail(path: object) -> None:
         raise ZeroDivisionError(f"first line about {path}\nsecond line")
 
-    monkeypatch.setattr("lake_assets.config.load.load_config", fail)
+    monkeypatch.setattr("lake_assets.streams.load.load_config", fail)
 
     result = CliRunner().invoke(main, [*(["--debug"] if debug else []), "validate"])
 
@@ -49,7 +49,7 @@ def test_an_error_that_nobody_meant_says_that_it_is_a_bug(monkeypatch: pytest.Mo
 def test_a_module_of_another_version_is_named_with_its_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "old.py").write_text("from os import no_such_name")
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr("lake_assets.config.load.load_config", lambda _: importlib.import_module("old"))
+    monkeypatch.setattr("lake_assets.streams.load.load_config", lambda _: importlib.import_module("old"))
 
     text = " ".join(CliRunner().invoke(main, ["validate"]).stderr.split())
 
@@ -61,7 +61,7 @@ def test_an_interrupt_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
     def press(_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("lake_assets.config.load.load_config", press)
+    monkeypatch.setattr("lake_assets.streams.load.load_config", press)
 
     result = CliRunner().invoke(main, ["validate"])
 
@@ -118,7 +118,7 @@ def test_an_error_that_checks_share_is_printed_once(moved: str, tmp_path: Path) 
 
 def test_a_failure_that_findings_of_the_doctor_share_is_printed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     values = [Finding(f"source of {name}", "failed", "it is away:", "wake it.") for name in ("sales", "orders")]
-    monkeypatch.setattr("lake_assets.doctor.examine", lambda *_, **__: values)
+    monkeypatch.setattr("lake_assets.upkeep.doctor.examine", lambda *_, **__: values)
 
     result = CliRunner().invoke(main, ["doctor"])
 
@@ -139,7 +139,7 @@ def test_spark_logs_its_errors_with_debug_alone_unless_the_settings_say(
     monkeypatch: pytest.MonkeyPatch, settings: dict[str, str], debug: bool, level: str
 ) -> None:
     started: list[Mapping[str, str]] = []
-    monkeypatch.setattr("lake_assets.spark.session.start_session", started.append)
+    monkeypatch.setattr("lake_assets.spark.spark_session.start_session", started.append)
 
     Session(settings, debug=debug)()
 

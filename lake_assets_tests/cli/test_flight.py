@@ -26,7 +26,7 @@ pytestmark = pytest.mark.usefixtures("sessions")
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     """A command in an empty folder, with these variables and no others of ours."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("lake_assets.errors._in_terms", str)  # which a config of variables replaces
+    monkeypatch.setattr("lake_assets.base.errors._in_terms", str)  # which a config of variables replaces
     for name in [name for name in os.environ if name.startswith(("AWS_", "LAKE_CONFIG"))]:
         monkeypatch.delenv(name)
 

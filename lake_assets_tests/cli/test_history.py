@@ -5,7 +5,7 @@ import json
 import pytest
 
 from lake_assets_tests.cli.conftest import Run
-from lake_assets_tests.history.test_restore import ingested
+from lake_assets_tests.upkeep.history.test_restore import ingested
 from lake_assets_tests.world import NW, SW, World
 
 

@@ -24,9 +24,9 @@ from click.testing import CliRunner, Result
 from dev.servers.dagster import DagsterServer
 from dev.servers.process import free_ports
 from lake_assets.cli import main
-from lake_assets.config.load import load_config
-from lake_assets.landing.writer import LandingWriter
-from lake_assets.templates.starter.project import first_day
+from lake_assets.streams.load import load_config
+from lake_assets.wings.land.writer import LandingWriter
+from lake_assets.wings.templates.starter.project import first_day
 from lake_assets_tests.cli.choices import changed_by_each_choice
 from lake_assets_tests.pages.transcript import run
 from lake_assets_tests.tiers import more

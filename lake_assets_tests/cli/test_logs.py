@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from lake_assets.logs import VARIABLE
+from lake_assets.base.events import VARIABLE
 from lake_assets_tests.cli.conftest import Run
 from lake_assets_tests.world import NW, SW, World, sales
 

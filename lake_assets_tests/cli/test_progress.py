@@ -16,10 +16,10 @@ from click.testing import CliRunner
 from pyarrow import feather
 from rich.progress import Progress
 
+from lake_assets.base.duckdb_engine import followed
+from lake_assets.base.progress import Count, watching
 from lake_assets.cli import main
-from lake_assets.duckdb_engine import followed
-from lake_assets.landing.read_records import form_of, read_records
-from lake_assets.progress import Count, watching
+from lake_assets.wings.land.read_records import form_of, read_records
 from lake_assets_tests.cli.terminals import left_on, on_a_screen, on_terminal
 from lake_assets_tests.tiers import more
 from lake_assets_tests.world import NW, SW, World, sales
@@ -33,7 +33,7 @@ PROGRAM = """
 import time
 from pathlib import Path
 from lake_assets.cli import main, progress_bar
-from lake_assets.errors import LakeAssetsError
+from lake_assets.base.errors import LakeAssetsError
 from lake_assets.ingest import dry_run
 
 progress_bar.SECONDS = 0
@@ -56,8 +56,8 @@ LINES = """
 import sys
 import time
 from lake_assets.cli import progress_bar
-from lake_assets.cli.terminal import echo, style
-from lake_assets.progress import counted
+from lake_assets.cli.output import echo, style
+from lake_assets.base.progress import counted
 
 progress_bar.SECONDS = 0
 with progress_bar.progress_bar():

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 import lake_assets.cli
 from lake_assets.cli import main
 from lake_assets.cli.output import print_table, table_of
-from lake_assets.config.load import load_config
+from lake_assets.streams.load import load_config
 from lake_assets_tests.cli.terminals import on_a_screen, on_terminal
 from lake_assets_tests.tiers import more
 from lake_assets_tests.world import NW, World

@@ -7,9 +7,9 @@ import re
 import pytest
 from click.testing import Result
 
+from lake_assets.base.events import LOGGER, OFF
 from lake_assets.cli import main
-from lake_assets.cli.log_format import is_quiet
-from lake_assets.events import LOGGER, OFF
+from lake_assets.cli.output import is_quiet
 from lake_assets_tests.cli.conftest import Run, named
 from lake_assets_tests.world import NW, SW, World, sales
 

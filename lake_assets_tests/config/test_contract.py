@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from lake_assets.config.load import load_config
+from lake_assets.base.errors import ConfigError
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.streams import Stream
-from lake_assets.errors import ConfigError
+from lake_assets.streams.load import load_config
 from lake_assets_tests.config.test_load import GOOD
 
 CONTRACT = """

@@ -3,10 +3,10 @@
 import pyarrow as pa
 import pytest
 
+from lake_assets.base.errors import ConfigError
 from lake_assets.config.column_types import arrow_type
 from lake_assets.config.streams import Stream
-from lake_assets.errors import ConfigError
-from lake_assets.lake.schema.types import SIMPLE, sql_type
+from lake_assets.schema.ducklake_types import SIMPLE, sql_type
 from lake_assets_tests.config.test_load import GOOD, parsed
 
 

@@ -8,11 +8,11 @@ import jsonschema  # type: ignore[import-untyped]
 import pytest
 import yaml
 
-from lake_assets.config.load import parse_config
+from lake_assets.base.errors import ConfigError
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.sections import SqsSensor
 from lake_assets.config.storages import S3Storage
-from lake_assets.errors import ConfigError
+from lake_assets.streams.load import parse_config
 
 LAKES = "lakes: {shop: {catalog: {type: sqlite, path: c.sqlite}, storage: lake}}\n"
 DEFAULTS = """\

@@ -7,10 +7,10 @@ from unittest.mock import patch
 import pytest
 import yaml
 
-from lake_assets.config import syntax
-from lake_assets.config.load import load_config, parse_config
+from lake_assets.base.errors import ConfigError
+from lake_assets.config import document
 from lake_assets.config.models import LakeConfig
-from lake_assets.errors import ConfigError
+from lake_assets.streams.load import load_config, parse_config
 
 CONFIG = """\
 lakes:
@@ -42,7 +42,7 @@ def refused(text: str, environment: dict[str, str] | None = None) -> str:
     """What is said of the text, whichever of PyYAML's parsers a machine has."""
     told = []
     for loader in (yaml.CSafeLoader, yaml.SafeLoader):
-        with patch.object(syntax, "_Loader", loader), pytest.raises(ConfigError) as error:
+        with patch.object(document, "_Loader", loader), pytest.raises(ConfigError) as error:
             parsed(text, environment)
         told.append(str(error.value))
     assert told[0].rpartition(": ")[2] == told[1].rpartition(": ")[2]

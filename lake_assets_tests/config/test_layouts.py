@@ -6,15 +6,15 @@ from typing import Any
 import pytest
 import yaml
 
+from lake_assets.base.errors import ConfigError
 from lake_assets.config.models import LakeConfig
-from lake_assets.config.partition_fields import PartitionField
+from lake_assets.config.partitions import PartitionField
 from lake_assets.config.sections import LayoutOptions
 from lake_assets.config.storages import WebStorage
 from lake_assets.config.streams import Stream
-from lake_assets.detection.scan import scan
-from lake_assets.errors import ConfigError
+from lake_assets.streams.detection.scan import scan
 from lake_assets_tests.config.test_load import GOOD, parsed, refused
-from lake_assets_tests.detection.bucket import Bucket
+from lake_assets_tests.streams.detection.bucket import Bucket
 
 BERLIN = {"template": "{region}/{date,,YYYY}/{date,,MM}/{date,,DD}", "time_zone": "Europe/Berlin"}
 REGION = {"values": ["NW", "NO"]}

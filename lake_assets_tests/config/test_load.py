@@ -3,12 +3,12 @@ from unittest.mock import Mock, call
 
 import pytest
 
+from lake_assets.base.errors import ConfigError
 from lake_assets.config.catalogs import PostgresCatalog
-from lake_assets.config.load import load_config, parse_config
+from lake_assets.config.layout import grammar
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.storages import LocalStorage, S3Storage
-from lake_assets.errors import ConfigError
-from lake_assets.layout import grammar
+from lake_assets.streams.load import load_config, parse_config
 
 FILE = Path("/etc/lake/lake.yaml")
 

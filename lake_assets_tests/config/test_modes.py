@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from lake_assets.config.load import parse_config
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.storages import LocalStorage
 from lake_assets.lake.attach import extensions, secret_statements
+from lake_assets.streams.load import parse_config
 
 BUCKET = {"type": "s3", "bucket": "landing", "prefix": "sales", "key_id": "id", "secret": "s3cret"}
 ENCRYPTED: dict[str, Any] = {"attach_options": {"encrypted": True}}

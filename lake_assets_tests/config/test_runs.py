@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 import yaml
 
-from lake_assets.config.load import load_config
+from lake_assets.base.errors import ConfigError
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.modes import LAUNCHERS
-from lake_assets.config.runs import EmrServerless, InProcess, SparkSubmit
-from lake_assets.errors import ConfigError
+from lake_assets.config.spark import EmrServerless, InProcess, SparkSubmit
+from lake_assets.streams.load import load_config
 from lake_assets_tests.config.test_schema_agreement import WRITTEN
 
 EMR = {

@@ -14,12 +14,12 @@ from dagster_shared.yaml_utils import DagsterYamlLoader
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from lake_assets.base.errors import ConfigError, LayoutError
 from lake_assets.config.editor_schema import LAYOUT, TIME_ZONE
-from lake_assets.config.load import parse_config
+from lake_assets.config.layout.template import Template
 from lake_assets.config.models import LakeConfig
-from lake_assets.errors import ConfigError, LayoutError
-from lake_assets.layout.template import Template
-from lake_assets_tests.layout.strategies import templates
+from lake_assets.streams.load import parse_config
+from lake_assets_tests.config.layout.strategies import templates
 
 # Every key of the config that can be, in its long form.
 WRITTEN = """\

@@ -4,12 +4,12 @@ import re
 
 import pytest
 
-from lake_assets.api.stream import open_stream
-from lake_assets.config.load import parse_config
+from lake_assets.api import open_stream
+from lake_assets.base.errors import ConfigError
 from lake_assets.config.sections import ObjectSensor, SqsSensor
-from lake_assets.errors import ConfigError
 from lake_assets.orchestration.assets.stream_asset import stream_asset
 from lake_assets.orchestration.translator import specs_of
+from lake_assets.streams.load import parse_config
 from lake_assets_tests.config.test_load import FILE, GOOD, parsed, refused
 
 HOOK = "teams: {url: 'https://hooks.example.com/x'}"

@@ -5,7 +5,7 @@ import re
 import pytest
 from pydantic import BaseModel
 
-from lake_assets.config.model import Model
+from lake_assets.config.fields import Model
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.sentences import FORMS, advice
 from lake_assets_tests.config.test_load import FILE, GOOD, refused

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from lake_assets.api.stream import open_stream
-from lake_assets.config.load import parse_config
+from lake_assets.api import open_stream
+from lake_assets.base.errors import ConfigError
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.spark import Spark
-from lake_assets.errors import ConfigError
 from lake_assets.orchestration.resources import pyspark_resource, sessions
+from lake_assets.streams.load import parse_config
 
 CONFIG = """\
 lakes: {retail: {catalog: {type: sqlite, path: c.sqlite}, storage: data}}

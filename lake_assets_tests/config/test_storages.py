@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from lake_assets.config.azure import parse_connection_string
-from lake_assets.config.fields import below
-from lake_assets.config.model import Model
+from lake_assets.base.errors import ConfigError
+from lake_assets.config.connections import parse_connection_string
+from lake_assets.config.fields import Model, below
 from lake_assets.config.storages import (
     AnyStorage,
     AzureStorage,
@@ -17,7 +17,6 @@ from lake_assets.config.storages import (
     S3Storage,
     Storage,
 )
-from lake_assets.errors import ConfigError
 
 
 class Holder(Model):

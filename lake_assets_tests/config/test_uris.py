@@ -9,10 +9,10 @@ import yaml
 from click.testing import CliRunner
 
 from dev.servers.s3 import S3Server
+from lake_assets.base.errors import ConfigError, StorageError
 from lake_assets.cli import main
-from lake_assets.config.load import load_config
 from lake_assets.config.uris import bucket_and_key, is_uri
-from lake_assets.errors import ConfigError, StorageError
+from lake_assets.streams.load import load_config
 from lake_assets_tests.world import World
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from dev.servers.moto import KEYS, REGION, Moto, moto
-from lake_assets.config.load import load_config
+from lake_assets.streams.load import load_config
 from lake_assets_tests.deploy.test_aws_policies import POLICIES, policy_of
 from lake_assets_tests.world import World
 

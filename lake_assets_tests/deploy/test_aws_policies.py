@@ -21,28 +21,28 @@ import pytest
 
 from dev.servers.moto import REGION, Moto, moto
 from dev.servers.s3 import S3Server
-from lake_assets.checks.check_run import run_check
-from lake_assets.checks.result import Scope
+from lake_assets.base.errors import LakeAssetsError, QueueError
 from lake_assets.config.sections import SqsSensor
 from lake_assets.config.storages import AnyStorage, S3Storage
-from lake_assets.errors import LakeAssetsError, QueueError
-from lake_assets.maintenance.compaction import compact
 from lake_assets.orchestration.sensors.sqs_queue import Queue
-from lake_assets.parquet.attempt import discard_unfinished
-from lake_assets.parquet.job import LetterRules
+from lake_assets.spark.task.attempt import discard_unfinished
+from lake_assets.spark.task.job import LetterRules
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.store import Store
 from lake_assets.streams.landing_zone import list_scope
 from lake_assets.streams.stream import LETTERS
+from lake_assets.upkeep.checks.check_run import run_check
+from lake_assets.upkeep.checks.facts import Scope
+from lake_assets.upkeep.maintenance.compaction import compact
 from lake_assets_tests.faults.without_spark import sessions
 from lake_assets_tests.ingest.lettering import letters as dead_letters
 from lake_assets_tests.ingest.lettering import stored
 from lake_assets_tests.ingest.lettering import visible as visible_letters
 from lake_assets_tests.lake.commit.test_deltas import visible
-from lake_assets_tests.landing.streams import land_text, stream_of
-from lake_assets_tests.maintenance.test_compaction import scatter
 from lake_assets_tests.rights import reads_all
 from lake_assets_tests.tiers import more, soak
+from lake_assets_tests.upkeep.maintenance.test_compaction import scatter
+from lake_assets_tests.wings.land.streams import land_text, stream_of
 from lake_assets_tests.world import NW, World, sales
 from lake_assets_tests.world_fixtures import bucket_on
 

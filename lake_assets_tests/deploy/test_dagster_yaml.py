@@ -47,7 +47,7 @@ def test_the_settings_of_one_machine_are_those_of_production_where_these_do_not_
     assert machine == {name: block for name, block in production.items() if name not in of_machine} | {
         "concurrency": {"runs": {"max_concurrent_runs": 2}}
     }
-    assert (root / "dagster.yaml").samefile(root / "lake_assets/templates/starter/dagster.yaml")
+    assert (root / "dagster.yaml").samefile(root / "lake_assets/wings/templates/starter/dagster.yaml")
     assert machine["run_coordinator"]["config"]["max_user_code_failure_retries"] == 10
     assert machine["sensors"] == machine["schedules"] == {"use_threads": True, "num_workers": 4}
 

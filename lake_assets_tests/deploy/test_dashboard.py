@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from lake_assets.report.metrics import INSTRUMENTS, Instrument
+from lake_assets.upkeep.report.metrics import INSTRUMENTS, Instrument
 
 FILE = Path(__file__).parents[2] / "deploy" / "grafana" / "lake-assets.json"
 METRIC = re.compile(r"\blake_assets_[a-z_]+")

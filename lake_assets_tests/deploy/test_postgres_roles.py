@@ -14,10 +14,10 @@ import pytest
 
 from dev.plain_client import plain_client
 from dev.servers.postgres import PostgresServer
-from lake_assets.errors import CatalogError
-from lake_assets.history.diff import diff
-from lake_assets.history.history_entries import history
-from lake_assets.history.restore import release, restore
+from lake_assets.base.errors import CatalogError
+from lake_assets.upkeep.history.diff import diff
+from lake_assets.upkeep.history.history_entries import history
+from lake_assets.upkeep.history.restore import release, restore
 from lake_assets_tests.faults.without_spark import sessions
 from lake_assets_tests.faults.writer import write
 from lake_assets_tests.lake.commit.test_deltas import visible

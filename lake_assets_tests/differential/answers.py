@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dev.plain_client import plain_client
-from lake_assets.duckdb_engine import identifier, literal
+from lake_assets.base.duckdb_engine import identifier, literal
 from lake_assets_tests.differential.landed import Landed
 from lake_assets_tests.differential.queries import TABLE, expressions, questions, samples
 from lake_assets_tests.values.plain import plain

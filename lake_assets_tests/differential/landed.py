@@ -7,7 +7,7 @@ from pathlib import Path
 
 import duckdb
 
-from lake_assets.duckdb_engine import identifier, literal
+from lake_assets.base.duckdb_engine import identifier, literal
 from lake_assets_tests.world import World
 
 

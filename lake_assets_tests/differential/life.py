@@ -15,11 +15,11 @@ import pyarrow.parquet as pq
 from pyarrow import types as t
 
 from dev.plain_client import plain_client
-from lake_assets.errors import SchemaError, SourceError
-from lake_assets.ingest.api import ingest_all
-from lake_assets.ingest.options import IngestOptions
+from lake_assets.base.errors import SchemaError, SourceError
+from lake_assets.config.layout.hive import HIVE_NULL
+from lake_assets.ingest.ingest_all import ingest_all
+from lake_assets.ingest.outcome import IngestOptions
 from lake_assets.lake.commit.extension import register_by_extension, replace_by_extension
-from lake_assets.layout.hive import HIVE_NULL
 from lake_assets_tests.differential.annotators import FORMATS, annotated_types, annotators_of, ends, table_of_old_days
 from lake_assets_tests.differential.landed import File, Landed
 from lake_assets_tests.differential.writers import WRITERS, can_write

@@ -9,7 +9,7 @@ from decimal import Decimal, InvalidOperation
 import duckdb
 from duckdb.sqltypes import DuckDBPyType
 
-from lake_assets.duckdb_engine import identifier, literal
+from lake_assets.base.duckdb_engine import identifier, literal
 
 TABLE = "{table}"
 _TEXT = {"varchar"}

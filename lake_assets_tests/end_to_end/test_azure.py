@@ -3,8 +3,8 @@
 import pytest
 
 from dev.servers.azurite import KEY, AzureServer, azure
+from lake_assets.base.errors import StorageError
 from lake_assets.config.storages import AzureStorage
-from lake_assets.errors import StorageError
 from lake_assets.storage.store import Store
 from lake_assets_tests.world import NW, SW, World, sales
 

@@ -130,7 +130,7 @@ import dagster as dg
 import psutil
 
 from lake_assets.cli.sessions import Session
-from lake_assets.config.load import load_config
+from lake_assets.streams.load import load_config
 from lake_assets.orchestration.build import build_definitions
 from lake_assets_tests.until import until
 
@@ -178,8 +178,8 @@ def test_an_interrupt_in_dagster_ends_the_servers_job_and_the_session_goes_on(
 CLIENT = """
 import json, sys
 from lake_assets.cli.sessions import Session
-from lake_assets.events import listen
-from lake_assets.maintenance.maintenance_run import maintain
+from lake_assets.base.events import listen
+from lake_assets.upkeep.maintenance.maintenance_run import maintain
 from lake_assets_tests.world import World
 
 listen(lambda event: event.event == "retry" and print(event.kind))

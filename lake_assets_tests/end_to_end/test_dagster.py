@@ -19,10 +19,9 @@ import yaml
 from dev.plain_client import plain_client
 from dev.servers.dagster import DagsterServer, dagster_dev
 from dev.servers.s3 import S3Server
-from lake_assets.config.load import load_config
 from lake_assets.config.storages import S3Storage
-from lake_assets.templates.demo.flights import land, read_flights
-from lake_assets.templates.demo.folder import prepare
+from lake_assets.streams.load import load_config
+from lake_assets.wings.templates.demo.demo_run import land, prepare, read_flights
 from lake_assets_tests.until import until
 from lake_assets_tests.world_fixtures import bucket_on
 

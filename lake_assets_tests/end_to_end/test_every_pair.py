@@ -4,9 +4,9 @@ import datetime as dt
 
 import pytest
 
-from lake_assets.checks.check_run import checks_of, run_check
-from lake_assets.checks.result import Scope
-from lake_assets.report.state import read_state
+from lake_assets.upkeep.checks.check_run import checks_of, run_check
+from lake_assets.upkeep.checks.facts import Scope
+from lake_assets.upkeep.report.state import read_state
 from lake_assets_tests.world import NW, SW, World, sales
 from lake_assets_tests.world_fixtures import PAIRS
 

@@ -3,7 +3,7 @@
 import pytest
 
 from dev.servers.proxy import S3Proxy
-from lake_assets.errors import StorageError
+from lake_assets.base.errors import StorageError
 from lake_assets.storage.store import Store
 from lake_assets_tests.faults.without_spark import sessions
 from lake_assets_tests.tiers import more

@@ -17,8 +17,8 @@ import yaml
 from click.testing import CliRunner
 
 from dev.servers.dagster import DagsterServer, dagster_dev
+from lake_assets.base.retrying import Limit, pause_between, poll
 from lake_assets.cli import main
-from lake_assets.retrying import Limit, pause_between, poll
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

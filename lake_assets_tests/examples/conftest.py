@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lake_assets.templates.starter.project import start
+from lake_assets.wings.templates.starter.project import start
 from lake_assets_tests.examples import EXAMPLES
 from lake_assets_tests.faults.without_spark import sessions
 from lake_assets_tests.orchestration.conftest import runs_here

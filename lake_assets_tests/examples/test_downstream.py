@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from dev.plain_client import install_extensions
 from dev.servers.absent import absent
 from lake_assets import open_stream
-from lake_assets.ingest.api import ingest
+from lake_assets.ingest.ingest_all import ingest
 from lake_assets_tests.examples import EXAMPLES
 from lake_assets_tests.world import NW, World, sales
 

@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lake_assets import open_stream
-from lake_assets.templates.starter.project import start
+from lake_assets.wings.templates.starter.project import start
 from lake_assets_tests.examples import EXAMPLES
 
 SCRIPT = EXAMPLES / "ingest_and_read.py"

@@ -24,22 +24,21 @@ from unittest import mock
 
 import psycopg
 
-from lake_assets.duckdb_engine import open_engine
-from lake_assets.errors import CatalogError, LakeAssetsError
-from lake_assets.history import restore as restoring
-from lake_assets.history.restore import release
-from lake_assets.ingest.api import ingest_all
+from lake_assets.base.duckdb_engine import open_engine
+from lake_assets.base.errors import CatalogError, LakeAssetsError
 from lake_assets.ingest.index.index_run import index_all
-from lake_assets.ingest.options import IngestOptions
-from lake_assets.ingest.outcome import Outcome
+from lake_assets.ingest.ingest_all import ingest_all
+from lake_assets.ingest.outcome import IngestOptions, Outcome
 from lake_assets.lake.commit import strategy as strategies
 from lake_assets.lake.commit.direct import register_directly, replace_directly
 from lake_assets.lake.commit.extension import register_by_extension, replace_by_extension
 from lake_assets.lake.ducklake import DuckLake
 from lake_assets.lake.session import LakeSession
-from lake_assets.maintenance.maintenance_run import maintain
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.store import Store
+from lake_assets.upkeep.history import restore as restoring
+from lake_assets.upkeep.history.restore import release
+from lake_assets.upkeep.maintenance.maintenance_run import maintain
 from lake_assets_tests.faults.without_spark import jobs_here, no_session
 from lake_assets_tests.faults.writer import Watched
 from lake_assets_tests.world import World

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 import psutil
 
-from lake_assets.parquet import letters
+from lake_assets.spark.task import letters
 from lake_assets.storage import s3, server_copies
 
 VARIABLE = "LAKE_ASSETS_DEATH"

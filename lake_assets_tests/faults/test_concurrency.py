@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from lake_assets.errors import PartitionHeldError, PartitionMovedError
-from lake_assets.history.restore import restore
+from lake_assets.base.errors import PartitionHeldError, PartitionMovedError
 from lake_assets.lake.session import LakeSession
+from lake_assets.upkeep.history.restore import restore
 from lake_assets_tests.faults.actors import Actors
 from lake_assets_tests.faults.independent import Files
 from lake_assets_tests.faults.lake_invariants import assert_sound

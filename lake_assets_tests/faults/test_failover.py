@@ -18,7 +18,7 @@ from dev.servers.postgres import Installation, StoppablePostgres, _makes_user, k
 from dev.servers.postgres_proxy import Fault, PostgresProxy, Rule, postgres_proxy
 from dev.servers.process import free_ports, retried
 from dev.servers.system_user import ensure_system_user, needs_system_user
-from lake_assets.errors import CatalogUnreachableError
+from lake_assets.base.errors import CatalogUnreachableError
 from lake_assets.lake.session import LakeSession
 from lake_assets_tests.faults.test_lost_answer import commit_after
 from lake_assets_tests.faults.without_spark import sessions

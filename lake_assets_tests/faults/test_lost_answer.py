@@ -6,7 +6,7 @@ import pytest
 
 from dev.servers.postgres import PostgresServer
 from dev.servers.postgres_proxy import PostgresProxy, Rule, Statement, postgres_proxy
-from lake_assets.errors import CatalogUnreachableError
+from lake_assets.base.errors import CatalogUnreachableError
 from lake_assets.lake.ledger import flush
 from lake_assets_tests.faults.without_spark import sessions
 from lake_assets_tests.tiers import more, soak

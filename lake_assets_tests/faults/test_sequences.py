@@ -26,11 +26,11 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from lake_assets.errors import EmptySourceError, LakeAssetsError, PartitionError, SourceError
-from lake_assets.history.restore import release, restore
-from lake_assets.ingest.api import ingest_all
-from lake_assets.ingest.options import IngestOptions
-from lake_assets.maintenance.maintenance_run import maintain
+from lake_assets.base.errors import EmptySourceError, LakeAssetsError, PartitionError, SourceError
+from lake_assets.ingest.ingest_all import ingest_all
+from lake_assets.ingest.outcome import IngestOptions
+from lake_assets.upkeep.history.restore import release, restore
+from lake_assets.upkeep.maintenance.maintenance_run import maintain
 from lake_assets_tests.faults.actors import Actors
 from lake_assets_tests.faults.independent import Files, Row
 from lake_assets_tests.faults.lake_invariants import assert_sound, complaints

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from dev.servers.proxy import Request, Rule, S3Proxy
+from lake_assets.base.duckdb_engine import HttpLimits, open_engine
+from lake_assets.base.errors import TRANSIENT, LakeUnreachableError, StorageError, StorageUnreachableError
+from lake_assets.config.layout.partition import Partition
 from lake_assets.config.storages import S3Storage
-from lake_assets.duckdb_engine import HttpLimits, open_engine
-from lake_assets.errors import TRANSIENT, LakeUnreachableError, StorageError, StorageUnreachableError
-from lake_assets.ingest.api import ingest_all
+from lake_assets.ingest.ingest_all import ingest_all
 from lake_assets.lake.failures import translated
-from lake_assets.layout.partition import Partition
 from lake_assets.storage.manifest import Manifest
 from lake_assets.storage.store import Store
 from lake_assets.streams.stream import OpenStream

@@ -10,9 +10,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lake_assets.cli.sessions import Session
-from lake_assets.parquet.job import Job, JobResult
-from lake_assets.parquet.task import Bin, Task, discarding
-from lake_assets.spark import pass_through, tasks
+from lake_assets.spark import tasks
+from lake_assets.spark.task.job import Job, JobResult
+from lake_assets.spark.task.task import Bin, Task, discarding
 
 
 def no_session() -> SparkSession:
@@ -24,8 +24,8 @@ def no_session() -> SparkSession:
 def jobs_here() -> Iterator[None]:
     """Let pass-through jobs run here while the block runs, as one task; its rules for failed tasks are Spark's."""
     with (
-        mock.patch.object(pass_through, "run_tasks", _run_here),
-        mock.patch.object(pass_through, "spark_cores", return_value=1),
+        mock.patch.object(tasks, "run_tasks", _run_here),
+        mock.patch.object(tasks, "spark_cores", return_value=1),
     ):
         yield
 

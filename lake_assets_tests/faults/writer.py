@@ -22,12 +22,12 @@ from lake_assets.lake.commit.direct import replace_directly
 from lake_assets.lake.commit.extension import replace_by_extension
 from lake_assets.lake.commit.strategy import commit
 from lake_assets.lake.ledger.tables import MANIFEST, LedgerRow, create_ledger, manifest_values
-from lake_assets.lake.schema.table_setup import create_table, prepare_table
 from lake_assets.lake.session import LakeSession
-from lake_assets.parquet.encrypted import stage_files
-from lake_assets.parquet.job import DataFile, Job, StagingKey
-from lake_assets.parquet.landed import Landed
+from lake_assets.lake.table_setup import create_table, prepare_table
+from lake_assets.spark.task.job import DataFile, Job, StagingKey
+from lake_assets.spark.task.write import stage_files
 from lake_assets.storage.arrow import ArrowStore
+from lake_assets.storage.formats.landed import Landed
 from lake_assets.storage.manifest import LandedObject, Manifest
 from lake_assets_tests.world import World
 

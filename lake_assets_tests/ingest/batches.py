@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from lake_assets.ingest.api import ingest_all
-from lake_assets.ingest.options import IngestOptions
-from lake_assets.ingest.outcome import Outcome
+from lake_assets.ingest.ingest_all import ingest_all
+from lake_assets.ingest.outcome import IngestOptions, Outcome
 from lake_assets_tests.world import World, sales
 
 TEXTS = [f"region={region},date=2026-02-1{day}" for region in ("NE", "NW", "SW") for day in (1, 2)]

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import orc
 
-from lake_assets.formats.decoding import PEEKED
 from lake_assets.lake.ledger.tables import LedgerRow
+from lake_assets.storage.formats.decoding import PEEKED
 from lake_assets_tests.values.annotated import unsigned, written
 from lake_assets_tests.world import NW, World
 
@@ -118,7 +118,7 @@ def load(world: World, body: pa.Table | bytes, text: str = NW, name: str = "a", 
 @pytest.fixture
 def small_sample(monkeypatch: pytest.MonkeyPatch) -> int:
     """Types of texts are inferred from few bytes; more than this fixture says are read in the course of a task."""
-    monkeypatch.setattr("lake_assets.formats.text._SAMPLE", 2**12)
+    monkeypatch.setattr("lake_assets.storage.formats.records._SAMPLE", 2**12)
     return 2 * PEEKED
 
 

@@ -6,11 +6,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lake_assets.errors import SchemaError, SourceError
-from lake_assets.history.restore import restore
+from lake_assets.base.errors import SchemaError, SourceError
 from lake_assets.lake.ledger.tables import LedgerRow
-from lake_assets.maintenance.compaction import compact
 from lake_assets.storage.store import Store
+from lake_assets.upkeep.history.restore import restore
+from lake_assets.upkeep.maintenance.compaction import compact
 from lake_assets_tests.ingest.landed_as import columns_of, types
 from lake_assets_tests.ingest.lettering import BIG, NARROW, letters, wide
 from lake_assets_tests.ingest.test_in_rows import TWO_WORLDS, both_in_rows, put

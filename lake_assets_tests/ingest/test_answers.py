@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dev.plain_client import plain_client
-from lake_assets.errors import SchemaError
+from lake_assets.base.errors import SchemaError
 from lake_assets.lake.commit.strategy import REGISTER_STRATEGIES, STRATEGIES
 from lake_assets_tests.tiers import more, soak
 from lake_assets_tests.values.columns import leaf

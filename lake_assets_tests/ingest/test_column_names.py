@@ -6,16 +6,16 @@ import dagster as dg
 import pyarrow as pa
 import pytest
 
-from lake_assets.checks.check_run import checks_of, run_check
-from lake_assets.checks.result import Scope
-from lake_assets.errors import CatalogError, SchemaError
+from lake_assets.base.errors import CatalogError, SchemaError
 from lake_assets.ingest.view import view_partition
 from lake_assets.lake.catalog.database import NotDirectError, catalog_view
 from lake_assets.lake.catalog.table import read_table
 from lake_assets.lake.commit import strategy
 from lake_assets.lake.commit.extension import replace_by_extension
-from lake_assets.maintenance.compaction import compact
 from lake_assets.orchestration.metadata import materialization_metadata
+from lake_assets.upkeep.checks.check_run import checks_of, run_check
+from lake_assets.upkeep.checks.facts import Scope
+from lake_assets.upkeep.maintenance.compaction import compact
 from lake_assets_tests.ingest.index.indexing import index
 from lake_assets_tests.tiers import more
 from lake_assets_tests.world import NW, SW, World

@@ -10,14 +10,14 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from dev.plain_client import plain_client
+from lake_assets.base.errors import CatalogUnreachableError, SourceError, StorageError
+from lake_assets.base.events import Event, listening
 from lake_assets.config.fields import CommitBatch
-from lake_assets.errors import CatalogUnreachableError, SourceError, StorageError
-from lake_assets.events import Event, listening
-from lake_assets.history.history_entries import history
-from lake_assets.history.restore import release, restore
 from lake_assets.ingest.partition_run import PartitionRun
 from lake_assets.ingest.replace.replace_run import GROUP_PARTITIONS
 from lake_assets.lake.commit import strategy
+from lake_assets.upkeep.history.history_entries import history
+from lake_assets.upkeep.history.restore import release, restore
 from lake_assets_tests.faults.lake_invariants import assert_sound
 from lake_assets_tests.ingest.batches import BATCH, TEXTS, filled, ingest_texts, land_all, snapshots
 from lake_assets_tests.ingest.overtaking import before

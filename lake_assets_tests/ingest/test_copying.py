@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lake_assets.errors import SchemaError, SourceError
-from lake_assets.maintenance.compaction import compact
+from lake_assets.base.errors import SchemaError, SourceError
+from lake_assets.upkeep.maintenance.compaction import compact
 from lake_assets_tests.ingest.landed_as import counted, cut_bounds, in_signed_order, miscounted
 from lake_assets_tests.lake.commit.strategy_pair import SCHEMA, row
 from lake_assets_tests.tiers import more

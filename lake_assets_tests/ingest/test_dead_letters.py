@@ -10,11 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 from pydantic import ValidationError
 
-from lake_assets.errors import CatalogError, SchemaError
-from lake_assets.history.restore import restore
-from lake_assets.maintenance.maintenance_run import maintain
-from lake_assets.report.state import read_state
-from lake_assets_tests.checks.checked import check
+from lake_assets.base.errors import CatalogError, SchemaError
+from lake_assets.upkeep.history.restore import restore
+from lake_assets.upkeep.maintenance.maintenance_run import maintain
+from lake_assets.upkeep.report.state import read_state
 from lake_assets_tests.ingest.encrypted import ENCRYPTED
 from lake_assets_tests.ingest.landed_as import load
 from lake_assets_tests.ingest.lettering import (
@@ -28,6 +27,7 @@ from lake_assets_tests.ingest.lettering import (
     wide,
 )
 from lake_assets_tests.ingest.test_in_rows import both_in_rows, put
+from lake_assets_tests.upkeep.checks.checked import check
 from lake_assets_tests.world import NW, SW, World, plan
 
 
@@ -133,8 +133,8 @@ def test_rows_of_another_partition_are_left_out_by_each_column(local: World) -> 
 def test_rows_are_written_in_bounded_parts_with_their_numbers_in_the_object_by_every_task(
     local: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lake_assets.parquet.job.MIN_SHARE", 1)
-    monkeypatch.setattr("lake_assets.parquet.letters._HELD_ROWS", 40)
+    monkeypatch.setattr("lake_assets.spark.task.job.MIN_SHARE", 1)
+    monkeypatch.setattr("lake_assets.spark.task.letters._HELD_ROWS", 40)
     made(local)
     ids = [BIG if number % 1000 == 7 else number for number in range(20_000)]
     local.options |= {"target_file_size": "1MiB"}

@@ -9,13 +9,13 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
 
-from lake_assets.checks.check_run import run_check
-from lake_assets.checks.result import Scope
-from lake_assets.errors import SchemaError
-from lake_assets.landing.read_records import read_records
-from lake_assets.landing.writer import LandingWriter
-from lake_assets.maintenance.compaction import compact
-from lake_assets.report.state import read_state
+from lake_assets.base.errors import SchemaError
+from lake_assets.upkeep.checks.check_run import run_check
+from lake_assets.upkeep.checks.facts import Scope
+from lake_assets.upkeep.maintenance.compaction import compact
+from lake_assets.upkeep.report.state import read_state
+from lake_assets.wings.land.read_records import read_records
+from lake_assets.wings.land.writer import LandingWriter
 from lake_assets_tests.ingest.landed_as import columns_of
 from lake_assets_tests.ingest.test_in_rows import EITHER_LAKE, TWO_WORLDS, put
 from lake_assets_tests.tiers import more

@@ -2,7 +2,7 @@
 
 import pytest
 
-from lake_assets.errors import LakeAssetsError
+from lake_assets.base.errors import LakeAssetsError
 from lake_assets_tests.world import NW, SW, World, plan, sales
 
 MODES = ["replace", "append", "index"]

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from lake_assets.errors import LakeAssetsError
-from lake_assets.ingest.api import ingest_all
+from lake_assets.base.errors import LakeAssetsError
 from lake_assets.ingest.dry_run import Plan, plan_stream
-from lake_assets.ingest.options import IngestOptions
+from lake_assets.ingest.ingest_all import ingest_all
+from lake_assets.ingest.outcome import IngestOptions
 from lake_assets.lake.catalog.database import CatalogDatabase, Row
 from lake_assets.lake.ledger.read import Pace
-from lake_assets.parquet.read import read_footer
 from lake_assets.storage.arrow import ArrowStore
+from lake_assets.storage.formats.parquet_files import read_footer
 from lake_assets_tests.tiers import more
 from lake_assets_tests.world import NW, SW, World, plan, sales
 
@@ -217,7 +217,7 @@ def test_each_footer_is_read_once_and_the_catalog_for_all_partitions_together(
         statements.append(sql)
         return rows(self, sql, *parameters)
 
-    monkeypatch.setattr("lake_assets.parquet.landed.read_footer", read)
+    monkeypatch.setattr("lake_assets.storage.formats.landed.read_footer", read)
     monkeypatch.setattr(CatalogDatabase, "rows", asked)
     counts = []
     for chosen in (days, years[:22], years):

@@ -10,11 +10,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lake_assets.checks.check_run import run_check, scope_of_run
-from lake_assets.errors import SchemaError
-from lake_assets.ingest.api import ingest_all
-from lake_assets.maintenance.compaction import compact
-from lake_assets.parquet import landed
+from lake_assets.base.errors import SchemaError
+from lake_assets.ingest.ingest_all import ingest_all
+from lake_assets.storage.formats import landed
+from lake_assets.upkeep.checks.check_run import run_check, scope_of_run
+from lake_assets.upkeep.maintenance.compaction import compact
 from lake_assets_tests.ingest.overtaking import before
 from lake_assets_tests.tiers import more
 from lake_assets_tests.world import NW, SW, World, plan

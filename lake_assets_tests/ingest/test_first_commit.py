@@ -5,10 +5,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lake_assets.errors import LakeAssetsError, SchemaError
+from lake_assets.base.errors import LakeAssetsError, SchemaError
 from lake_assets.ingest.replace.write_step import Writer
-from lake_assets.lake.schema.table_setup import create_table, is_never_filled
 from lake_assets.lake.session import TableName
+from lake_assets.lake.table_setup import create_table, is_never_filled
 from lake_assets_tests.ingest.index.indexing import index
 from lake_assets_tests.tiers import more
 from lake_assets_tests.world import NW, SW, World, sales

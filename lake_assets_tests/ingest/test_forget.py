@@ -4,10 +4,10 @@ import dataclasses
 
 import pytest
 
-from lake_assets.errors import PartitionError
-from lake_assets.history.restore import release, restore
-from lake_assets.ingest.api import ingest
+from lake_assets.base.errors import PartitionError
 from lake_assets.ingest.forget import forget
+from lake_assets.ingest.ingest_all import ingest
+from lake_assets.upkeep.history.restore import release, restore
 from lake_assets_tests.world import NW, SW, World
 
 

@@ -10,9 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lake_assets.duckdb_engine import identifier
-from lake_assets.errors import MissingExtraError, SchemaError, SourceError
-from lake_assets.parquet import landed_avro
+from lake_assets.base.duckdb_engine import identifier
+from lake_assets.base.errors import MissingExtraError, SchemaError, SourceError
+from lake_assets.storage.formats import avro
 from lake_assets_tests.ingest.landed_as import as_avro, as_orc, columns_of, landed, load, types
 from lake_assets_tests.ingest.lettering import letters
 from lake_assets_tests.tiers import more
@@ -424,10 +424,10 @@ def test_a_named_type_is_used_again(local_world: World) -> None:
 
 
 def test_without_the_extension_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    landed_avro._engine.cache_clear()
-    monkeypatch.setattr("lake_assets.duckdb_engine._wheel_file", lambda _name: None)
-    monkeypatch.setattr("lake_assets.duckdb_engine._installed_file", lambda _connection, _name: None)
-    monkeypatch.setattr("lake_assets.duckdb_engine._REPOSITORY", " FROM '/nowhere'")
+    avro._engine.cache_clear()
+    monkeypatch.setattr("lake_assets.base.duckdb_engine._wheel_file", lambda _name: None)
+    monkeypatch.setattr("lake_assets.base.duckdb_engine._installed_file", lambda _connection, _name: None)
+    monkeypatch.setattr("lake_assets.base.duckdb_engine._REPOSITORY", " FROM '/nowhere'")
 
     with pytest.raises(MissingExtraError, match=r"\.\[avro\]"):
-        landed_avro._engine()
+        avro._engine()

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from lake_assets.errors import SourceError
+from lake_assets.base.errors import SourceError
 from lake_assets.ingest.index.verify import check_indexed, repair_indexed
-from lake_assets.report.objects import file_entries
 from lake_assets.storage.store import Store
 from lake_assets.streams.pending import scan_landing
+from lake_assets.upkeep.report.objects import file_entries
 from lake_assets_tests.world import NW, World, plan, sales
 
 Change = Callable[[World, Path], None]
@@ -77,7 +77,7 @@ READ = {"whole": {}, "in ranges": {}, "copied": {"copy": "always"}, "text": {"fo
 def appended(local_world: World, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> World:
     how = getattr(request, "param", "whole")
     if how == "in ranges":
-        monkeypatch.setattr("lake_assets.parquet.shares.WHOLE", 0)
+        monkeypatch.setattr("lake_assets.spark.task.shares.WHOLE", 0)
     local_world.options = {"mode": "append"} | READ[how]
     local_world.land(NW, b"id,total\n0,1\n1,2\n" if how == "text" else sales(1, 2), "a.parquet")
     local_world.ingest(NW)
@@ -149,9 +149,9 @@ def test_other_content_of_the_same_size_has_changed(appended: World) -> None:
 def test_a_large_object_is_known_by_the_checksum_of_its_store(
     local_world: World, monkeypatch: pytest.MonkeyPatch, now: str, is_same: bool
 ) -> None:
-    for module in ("parquet.shares", "ingest.replace.stream_steps"):
+    for module in ("spark.task.shares", "ingest.replace.stream_steps"):
         monkeypatch.setattr(f"lake_assets.{module}.WHOLE", 0)
-    monkeypatch.setattr("lake_assets.parquet.shares.digest_of_file", lambda *_: {})  # as of a bucket
+    monkeypatch.setattr("lake_assets.spark.task.shares.digest_of_file", lambda *_: {})  # as of a bucket
     monkeypatch.setattr(Store, "checksum", lambda *_: "CRC64NVME:a")
     local_world.options = {"mode": "append"}
     local_world.commit(NW, 1, name="a.parquet")

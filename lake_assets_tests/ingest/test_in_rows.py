@@ -9,19 +9,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lake_assets.checks.check_run import run_check
-from lake_assets.checks.result import Scope
-from lake_assets.errors import EmptySourceError, ObjectRefusedError, SchemaError, SourceError
-from lake_assets.ingest.api import ingest_all
-from lake_assets.ingest.options import IngestOptions
-from lake_assets.landing.writer import LandingWriter
-from lake_assets.layout.hive import HIVE_NULL
-from lake_assets.maintenance.compaction import compact
-from lake_assets.report.state import only, read_state
-from lake_assets.selection.select import Wanted, select
+from lake_assets.base.errors import EmptySourceError, ObjectRefusedError, SchemaError, SourceError
+from lake_assets.config.layout.hive import HIVE_NULL
+from lake_assets.ingest.ingest_all import ingest_all
+from lake_assets.ingest.outcome import IngestOptions
 from lake_assets.storage.manifest import Manifest
 from lake_assets.streams.landing_zone import list_landed
 from lake_assets.streams.pending import lag_of, scan_landing
+from lake_assets.streams.select import Wanted, select
+from lake_assets.upkeep.checks.check_run import run_check
+from lake_assets.upkeep.checks.facts import Scope
+from lake_assets.upkeep.maintenance.compaction import compact
+from lake_assets.upkeep.report.state import only, read_state
+from lake_assets.wings.land.writer import LandingWriter
 from lake_assets_tests.ingest.encrypted import NULL
 from lake_assets_tests.ingest.landed_as import FORMATS, columns_of, landed
 from lake_assets_tests.tiers import more

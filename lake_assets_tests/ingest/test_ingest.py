@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
-from lake_assets.errors import EmptySourceError, SchemaError, SourceChangedError, SourceError
-from lake_assets.ingest.api import ingest, ingest_all
+from lake_assets.base.errors import EmptySourceError, SchemaError, SourceChangedError, SourceError
+from lake_assets.ingest.ingest_all import ingest, ingest_all
 from lake_assets.ingest.partition_run import TRIES
-from lake_assets.report.state import read_state
 from lake_assets.streams.pending import scan_landing
+from lake_assets.upkeep.report.state import read_state
 from lake_assets_tests.ingest.encrypted import ENCRYPTED
 from lake_assets_tests.ingest.landed_as import load
 from lake_assets_tests.ingest.overtaking import before

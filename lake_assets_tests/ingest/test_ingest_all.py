@@ -9,21 +9,16 @@ from unittest.mock import Mock
 import pyarrow as pa
 import pytest
 
-from lake_assets.errors import (
-    CatalogLockedError,
-    EmptySourceError,
-    SourceError,
-    SparkUnavailableError,
-)
-from lake_assets.events import Event, listening
-from lake_assets.ingest.api import ingest_all
+from lake_assets.base.errors import CatalogLockedError, EmptySourceError, SourceError, SparkUnavailableError
+from lake_assets.base.events import Event, listening
+from lake_assets.ingest.ingest_all import ingest_all
 from lake_assets.ingest.replace import write_step as writing
 from lake_assets.ingest.replace.replace_run import COMMITS, ReplaceRun
 from lake_assets.ingest.run import passing_on_interrupts
 from lake_assets.lake.commit.strategy import commit
-from lake_assets.parquet.job import Job, JobResult
-from lake_assets.report.state import read_state
-from lake_assets.spark.pass_through import pass_through
+from lake_assets.spark.task.job import Job, JobResult
+from lake_assets.spark.tasks import pass_through
+from lake_assets.upkeep.report.state import read_state
 from lake_assets_tests.ingest.batches import ingest_texts
 from lake_assets_tests.ingest.overtaking import before
 from lake_assets_tests.world import NW, SW, World, sales

@@ -15,13 +15,13 @@ from subprocess import DEVNULL
 import pyarrow as pa
 import pytest
 
-from lake_assets.errors import CatalogError, SourceError
-from lake_assets.ingest.api import ingest_all
+from lake_assets.base.errors import CatalogError, SourceError
+from lake_assets.ingest.ingest_all import ingest_all
 from lake_assets.lake.commit.change import Staged
 from lake_assets.lake.locks import commit_lock
-from lake_assets.parquet import job as job_module
-from lake_assets.parquet.job import Job, StagingKey
-from lake_assets.parquet.landed import Landed
+from lake_assets.spark.task import job as job_module
+from lake_assets.spark.task.job import Job, StagingKey
+from lake_assets.storage.formats.landed import Landed
 from lake_assets_tests.ingest.encrypted import NULL, ODD, assert_secret, rows_of, staged, stored, telling
 from lake_assets_tests.tiers import more
 from lake_assets_tests.until import until

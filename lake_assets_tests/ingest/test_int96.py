@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lake_assets.landing.read_records import read_records
+from lake_assets.wings.land.read_records import read_records
 from lake_assets_tests.ingest.test_in_rows import EITHER_LAKE, put
 from lake_assets_tests.world import NW, World
 

@@ -12,25 +12,25 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
-from lake_assets.checks.check_run import checks_of, run_check
-from lake_assets.checks.result import Scope
+from lake_assets.base.errors import EmptySourceError, PartitionError, StorageError
+from lake_assets.config.layout.partition import Partition
 from lake_assets.config.streams import Stream
-from lake_assets.detection.scan import scan
-from lake_assets.errors import EmptySourceError, PartitionError, StorageError
-from lake_assets.ingest.api import ingest_all
 from lake_assets.ingest.dry_run import plan_stream
-from lake_assets.landing.writer import LandingWriter
-from lake_assets.layout.partition import Partition
+from lake_assets.ingest.ingest_all import ingest_all
 from lake_assets.orchestration.partition_keys import partition_key, partition_of, partitions_def
-from lake_assets.report.state import read_state
-from lake_assets.selection.select import Wanted, select
 from lake_assets.storage.store import Store
+from lake_assets.streams.detection.scan import scan
 from lake_assets.streams.landing_zone import list_landed, list_landed_in
 from lake_assets.streams.locator import PartitionLocator
 from lake_assets.streams.pending import scan_landing
-from lake_assets_tests.checks.checked import check
+from lake_assets.streams.select import Wanted, select
+from lake_assets.upkeep.checks.check_run import checks_of, run_check
+from lake_assets.upkeep.checks.facts import Scope
+from lake_assets.upkeep.report.state import read_state
+from lake_assets.wings.land.writer import LandingWriter
 from lake_assets_tests.ingest.index.indexing import index, with_partition
 from lake_assets_tests.tiers import more
+from lake_assets_tests.upkeep.checks.checked import check
 from lake_assets_tests.world import NW, SW, World, plan, sales
 
 VALUES = [

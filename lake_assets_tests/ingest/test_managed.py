@@ -14,19 +14,19 @@ import pytest
 from click.testing import CliRunner
 
 from dev.servers.postgres import PostgresServer
-from lake_assets.checks.check_run import checks_of, run_check
-from lake_assets.checks.result import Scope
+from lake_assets.base.errors import CatalogError
 from lake_assets.cli.app import main
 from lake_assets.config.lake import Lake
-from lake_assets.errors import CatalogError
-from lake_assets.history.diff import diff
-from lake_assets.history.history_entries import history
-from lake_assets.history.restore import release, restore
-from lake_assets.ingest.api import ingest_all
+from lake_assets.ingest.ingest_all import ingest_all
 from lake_assets.lake import attach, ducklake
 from lake_assets.lake.commit.insert import insert_statement
-from lake_assets.maintenance.compaction import compact
-from lake_assets.maintenance.maintenance_run import maintain
+from lake_assets.upkeep.checks.check_run import checks_of, run_check
+from lake_assets.upkeep.checks.facts import Scope
+from lake_assets.upkeep.history.diff import diff
+from lake_assets.upkeep.history.history_entries import history
+from lake_assets.upkeep.history.restore import release, restore
+from lake_assets.upkeep.maintenance.compaction import compact
+from lake_assets.upkeep.maintenance.maintenance_run import maintain
 from lake_assets_tests.faults.writer import ROWS, make_table, write
 from lake_assets_tests.ingest.encrypted import nobody
 from lake_assets_tests.lake.commit.test_deltas import exporting

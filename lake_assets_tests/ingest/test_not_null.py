@@ -6,8 +6,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lake_assets.errors import SchemaError
-from lake_assets.history.restore import restore
+from lake_assets.base.errors import SchemaError
+from lake_assets.upkeep.history.restore import restore
 from lake_assets_tests.ingest.index.indexing import index
 from lake_assets_tests.ingest.landed_as import FORMATS, landed
 from lake_assets_tests.ingest.lettering import letters

@@ -8,12 +8,12 @@ from typing import Any
 import duckdb
 import pytest
 
-from lake_assets.errors import EmptySourceError
-from lake_assets.events import Event, listening, report
-from lake_assets.history.restore import restore
+from lake_assets.base.errors import EmptySourceError
+from lake_assets.base.events import Event, listening, report
 from lake_assets.ingest.outcome import counted_outcomes
 from lake_assets.lake.commit import strategy
 from lake_assets.lake.ledger.tables import LedgerRow
+from lake_assets.upkeep.history.restore import restore
 from lake_assets_tests.ingest.batches import ingest_texts
 from lake_assets_tests.world import NW, SW, World, sales
 

@@ -9,15 +9,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lake_assets.checks.check_run import checks_of
-from lake_assets.checks.result import Scope
-from lake_assets.errors import LakeAssetsError, StorageError
+from lake_assets.base.errors import LakeAssetsError, StorageError
 from lake_assets.ingest.replace import write_step
-from lake_assets.parquet.landed import Landed
-from lake_assets.report.state import read_state
-from lake_assets_tests.checks.checked import by_partition, check
+from lake_assets.storage.formats.landed import Landed
+from lake_assets.upkeep.checks.check_run import checks_of
+from lake_assets.upkeep.checks.facts import Scope
+from lake_assets.upkeep.report.state import read_state
 from lake_assets_tests.ingest.batches import ingest_texts
 from lake_assets_tests.tiers import more
+from lake_assets_tests.upkeep.checks.checked import by_partition, check
 from lake_assets_tests.world import NW, SW, World, sales
 
 GOOD, BAD = "a_good.parquet", "bad.parquet"  # the first object makes the table

@@ -13,17 +13,16 @@ import pytest
 from pydantic import ValidationError
 
 from dev.plain_client import plain_client
-from lake_assets.api.stream import open_stream
+from lake_assets.api import open_stream
+from lake_assets.base.errors import CatalogError, CatalogUnreachableError, HeldBackError, LakeAssetsError
+from lake_assets.base.events import Event, listening
 from lake_assets.config.lake import Lake
-from lake_assets.errors import CatalogError, CatalogUnreachableError, HeldBackError, LakeAssetsError
-from lake_assets.events import Event, listening
-from lake_assets.history.restore import restore
-from lake_assets.ingest.api import ingest_all
-from lake_assets.ingest.options import IngestOptions
-from lake_assets.ingest.outcome import Outcome
+from lake_assets.ingest.ingest_all import ingest_all
+from lake_assets.ingest.outcome import IngestOptions, Outcome
 from lake_assets.lake.commit import direct
 from lake_assets.lake.commit.change import Change, Committed
 from lake_assets.lake.session import LakeSession
+from lake_assets.upkeep.history.restore import restore
 from lake_assets_tests.ingest.overtaking import before
 from lake_assets_tests.tiers import more
 from lake_assets_tests.until import until

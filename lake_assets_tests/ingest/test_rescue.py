@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lake_assets.errors import SchemaError, SourceError
+from lake_assets.base.errors import SchemaError, SourceError
 from lake_assets_tests.ingest.landed_as import columns_of, landed, load, small_sample  # noqa: F401 - a fixture
 from lake_assets_tests.ingest.lettering import letters
 from lake_assets_tests.ingest.test_in_rows import REGION_IN_ROWS, put

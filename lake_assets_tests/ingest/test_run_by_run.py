@@ -10,17 +10,17 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lake_assets.errors import LakeAssetsError
-from lake_assets.history.restore import release, restore
+from lake_assets.base.errors import LakeAssetsError
 from lake_assets.ingest.dry_run import Plan
 from lake_assets.ingest.index.verify import repair_indexed
 from lake_assets.ingest.plan import Action
 from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets.streams.pending import scan_landing
+from lake_assets.upkeep.history.restore import release, restore
 from lake_assets_tests.ingest.encrypted import ENCRYPTED
 from lake_assets_tests.ingest.test_quarantine import BADS
-from lake_assets_tests.maintenance.test_run import newest_snapshot
 from lake_assets_tests.tiers import more, soak
+from lake_assets_tests.upkeep.maintenance.test_run import newest_snapshot
 from lake_assets_tests.world import NW, World, plan, sales
 
 Step = dict[str, Any] | str | tuple[str, str, list[float] | None]

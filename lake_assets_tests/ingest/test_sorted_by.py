@@ -6,8 +6,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lake_assets.maintenance.compaction import compact
-from lake_assets.parquet import row_order
+from lake_assets.schema import row_order
+from lake_assets.upkeep.maintenance.compaction import compact
 from lake_assets_tests.tiers import more
 from lake_assets_tests.world import NW, SW, World
 

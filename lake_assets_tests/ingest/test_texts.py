@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from lake_assets.errors import SchemaError, SourceError
-from lake_assets_tests.formats.packed import packed
+from lake_assets.base.errors import SchemaError, SourceError
 from lake_assets_tests.ingest.landed_as import columns_of, landed, load, small_sample, types  # noqa: F401 - a fixture
 from lake_assets_tests.ingest.lettering import letters
+from lake_assets_tests.storage.formats.packed import packed
 from lake_assets_tests.tiers import more
 from lake_assets_tests.world import NW, SW, World
 
@@ -274,7 +274,7 @@ def test_an_empty_text_has_no_rows(csv: World) -> None:
 def test_a_large_text_is_divided_among_tasks(local_world: World, form: str, monkeypatch: pytest.MonkeyPatch) -> None:
     local_world.options = {"format": form, "target_file_size": "1MiB"}
     for module in ("shares", "task"):
-        monkeypatch.setattr(f"lake_assets.parquet.{module}.WHOLE", 2**18)
+        monkeypatch.setattr(f"lake_assets.spark.task.{module}.WHOLE", 2**18)
     note = "x" * 50 if form == "json" else '"a ""quoted""\nnote, ' + "x" * 40 + '"'
 
     load(local_world, landed(form, *({"id": number, "note": note} for number in range(40_000))))

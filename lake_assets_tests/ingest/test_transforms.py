@@ -5,7 +5,7 @@ import datetime as dt
 import pyarrow as pa
 import pytest
 
-from lake_assets.errors import SchemaError, TransformError
+from lake_assets.base.errors import SchemaError, TransformError
 from lake_assets_tests.ingest.landed_as import small_sample  # noqa: F401 - a fixture
 from lake_assets_tests.ingest.lettering import letters
 from lake_assets_tests.world import NW, SW, World, sales

@@ -5,12 +5,12 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from lake_assets.errors import CatalogError, PartitionError
-from lake_assets.maintenance.compaction import compact
-from lake_assets.report.grid import arrange
-from lake_assets.report.state import read_state
-from lake_assets.selection.selection_grammar import parse
+from lake_assets.base.errors import CatalogError, PartitionError
 from lake_assets.streams.calendar import Calendar
+from lake_assets.streams.selection_grammar import parse
+from lake_assets.upkeep.maintenance.compaction import compact
+from lake_assets.upkeep.report.grid import arrange
+from lake_assets.upkeep.report.state import read_state
 from lake_assets_tests.ingest.encrypted import ENCRYPTED
 from lake_assets_tests.orchestration.ticks import ticks_of
 from lake_assets_tests.world import NW, SW, World, plan, sales

@@ -7,10 +7,10 @@ import duckdb
 import pytest
 
 from dev.servers.s3 import S3Server
+from lake_assets.base.duckdb_engine import find_extension, open_engine
+from lake_assets.base.errors import CatalogError, ConfigError, StorageError
 from lake_assets.config.lake import Lake
 from lake_assets.config.storages import S3Storage
-from lake_assets.duckdb_engine import find_extension, open_engine
-from lake_assets.errors import CatalogError, ConfigError, StorageError
 from lake_assets.lake.attach import attach_statement, create_statements, data_path, extensions, secret_statements
 from lake_assets.lake.ducklake import DuckLake
 from lake_assets.storage.arrow import ArrowStore

@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from dev.servers.s3 import S3Server
 from lake_assets.cli import main
 from lake_assets.config.lake import Lake
-from lake_assets.lake.confined import RefusedQueryError, check_reads, open_confined
+from lake_assets.lake.connecting import RefusedQueryError, check_reads, open_confined
 from lake_assets.lake.ducklake import DuckLake
 from lake_assets_tests.world import World
 

@@ -14,15 +14,15 @@ from click.testing import CliRunner
 
 from dev.servers.postgres import PASSWORD
 from lake_assets import connect
+from lake_assets.base.errors import CatalogLockedError, ConfigError, NoLakeError
 from lake_assets.cli import main
 from lake_assets.config.models import LakeConfig
-from lake_assets.errors import CatalogLockedError, ConfigError, NoLakeError
-from lake_assets.history.history_entries import history
-from lake_assets.history.restore import restore
-from lake_assets.ingest.api import ingest_all
-from lake_assets.ingest.options import IngestOptions
+from lake_assets.ingest.ingest_all import ingest_all
+from lake_assets.ingest.outcome import IngestOptions
 from lake_assets.lake import connecting
-from lake_assets.lake.confined import open_confined
+from lake_assets.lake.connecting import open_confined
+from lake_assets.upkeep.history.history_entries import history
+from lake_assets.upkeep.history.restore import restore
 from lake_assets_tests.ingest.encrypted import ENCRYPTED
 from lake_assets_tests.until import SECONDS
 from lake_assets_tests.world import NW, SW, World

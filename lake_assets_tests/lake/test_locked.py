@@ -13,24 +13,23 @@ import pyarrow as pa
 import pytest
 
 from dev.servers.postgres import PostgresServer
-from lake_assets.errors import CatalogLockedError, CommitConflictError, LakeAssetsError, SchemaError, SourceError
+from lake_assets.base.errors import CatalogLockedError, CommitConflictError, LakeAssetsError, SchemaError, SourceError
 from lake_assets.ingest.index.index_run import index_all
-from lake_assets.ingest.options import IngestOptions
-from lake_assets.ingest.outcome import blank_row
+from lake_assets.ingest.outcome import IngestOptions, blank_row
 from lake_assets.ingest.partition_run import PartitionRun
 from lake_assets.ingest.run import record_failures
 from lake_assets.lake import ducklake
+from lake_assets.lake.evolve import evolve_table
 from lake_assets.lake.failures import is_locked
 from lake_assets.lake.ledger import flush
 from lake_assets.lake.ledger.flush import flush_ledger
 from lake_assets.lake.ledger.tables import create_ledger, record
 from lake_assets.lake.locks import commit_lock
 from lake_assets.lake.retry import under_lock
-from lake_assets.lake.schema.evolve import evolve_table
-from lake_assets.lake.schema.table_setup import create_table, prepare_table
 from lake_assets.lake.session import LakeSession, TableName
-from lake_assets.maintenance.cleaning import clean_up, expire_snapshots
-from lake_assets.maintenance.maintenance_run import roots_of
+from lake_assets.lake.table_setup import create_table, prepare_table
+from lake_assets.upkeep.maintenance.cleaning import clean_up, expire_snapshots
+from lake_assets.upkeep.maintenance.maintenance_run import roots_of
 from lake_assets_tests.tiers import more
 from lake_assets_tests.world import NW, World, sales
 from lake_assets_tests.world_fixtures import database_on

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from dev.servers.postgres import PostgresServer
-from lake_assets.errors import CatalogUnreachableError
+from lake_assets.base.errors import CatalogUnreachableError
 from lake_assets.lake.catalog.database import catalog_transaction
 from lake_assets.lake.locks import commit_lock
 from lake_assets.lake.session import LakeSession

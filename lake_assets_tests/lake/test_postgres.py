@@ -16,9 +16,9 @@ from dev.servers.postgres import PostgresServer, StoppablePostgres, pgserver
 from dev.servers.postgres_proxy import CONNECT, Rule, postgres_proxy
 from dev.servers.tls import Authority, authority_in
 from lake_assets import connect as connect_to
+from lake_assets.base.errors import CatalogError, CatalogUnreachableError
 from lake_assets.config.catalogs import PostgresCatalog
 from lake_assets.config.lake import Lake
-from lake_assets.errors import CatalogError, CatalogUnreachableError
 from lake_assets.lake.attach import attach_statement
 from lake_assets.lake.catalog.database import catalog_transaction
 from lake_assets.lake.ducklake import DuckLake

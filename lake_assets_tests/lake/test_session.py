@@ -5,7 +5,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from lake_assets.errors import CatalogError, NoLakeError
+from lake_assets.base.errors import CatalogError, NoLakeError
 from lake_assets_tests.faults.writer import make_table
 from lake_assets_tests.world import NW, World, sales
 

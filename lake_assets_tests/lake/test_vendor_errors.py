@@ -16,9 +16,9 @@ import psycopg
 import pytest
 
 from dev.servers.postgres import PostgresServer, StoppablePostgres
-from lake_assets.duckdb_engine import open_engine
-from lake_assets.lake.vendor_errors import VENDORS, Meaning, matches
-from lake_assets.vendor_texts import Text
+from lake_assets.base.duckdb_engine import open_engine
+from lake_assets.base.vendor_texts import Text
+from lake_assets.lake.database_errors import VENDORS, Meaning, matches
 from lake_assets_tests.lake.test_locked import held
 
 COLUMNS = ", ".join(f"c{number} INTEGER" for number in range(2100))

@@ -14,7 +14,7 @@ from lake_assets.config.spark import REMOTE
 from lake_assets.orchestration.assets.stream_asset import stream_asset
 from lake_assets.orchestration.resources import pyspark_resource
 from lake_assets.orchestration.translator import specs_of
-from lake_assets.spark.session import start_session
+from lake_assets.spark.spark_session import start_session
 from lake_assets_tests.faults.without_spark import sessions
 from lake_assets_tests.orchestration.in_process import REGIONS, Materialize
 from lake_assets_tests.orchestration.instances import in_memory

@@ -17,10 +17,10 @@ from typing import Any, NamedTuple
 import dagster as dg
 import duckdb
 
-from lake_assets.config.load import load_config
 from lake_assets.orchestration.build import build_definitions
 from lake_assets.orchestration.resources import pyspark_resource
-from lake_assets_tests.orchestration.checks.check_runs import SALES, job
+from lake_assets.streams.load import load_config
+from lake_assets_tests.orchestration.check_runs import SALES, job
 from lake_assets_tests.until import until
 from lake_assets_tests.world import World, sales
 

@@ -22,7 +22,7 @@ from dagster._utils.hosted_user_process import recon_job_from_origin
 
 from lake_assets.orchestration.assets.stream_asset import stream_asset
 from lake_assets.orchestration.translator import specs_of
-from lake_assets_tests.orchestration.checks.check_runs import PARTITIONS
+from lake_assets_tests.orchestration.check_runs import PARTITIONS
 from lake_assets_tests.orchestration.instances import storages
 from lake_assets_tests.world import NW, World, sales
 
@@ -30,7 +30,7 @@ ASSETS = ("sales", "each", "later", "days", "whole")
 KEYS = ["2026-02-11|NW", "2026-02-11|SW", "2026-02-12|NW", "2026-02-12|SW"]
 DEFINITIONS = """
 import dagster as dg
-from lake_assets.api.stream import open_stream
+from lake_assets.api import open_stream
 from lake_assets.orchestration.build import build_definitions
 from lake_assets.orchestration.partition_keys import partitions_def
 

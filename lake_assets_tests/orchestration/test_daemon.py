@@ -18,8 +18,8 @@ from dagster._core.storage.partition_status_cache import AssetPartitionStatus
 from dagster._core.storage.tags import GRPC_INFO_TAG
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
-from lake_assets.config.load import CONFIG_VARIABLE
 from lake_assets.orchestration.partition_keys import PARTITION, RANGE_END, RANGE_START, keys_of
+from lake_assets.streams.load import CONFIG_VARIABLE
 from lake_assets_tests.orchestration.test_definitions import ROOT, write_config
 from lake_assets_tests.tiers import more, soak
 from lake_assets_tests.until import until

@@ -13,11 +13,11 @@ import yaml
 from dagster._core.snap.snap_to_yaml import default_values_yaml_from_type_snap
 
 from dev.size import Trace
-from lake_assets.config.load import CONFIG_VARIABLE, load_config
+from lake_assets.base.errors import ConfigError
 from lake_assets.config.models import LakeConfig
 from lake_assets.definitions import defs
-from lake_assets.errors import ConfigError
 from lake_assets.orchestration.build import build_definitions
+from lake_assets.streams.load import CONFIG_VARIABLE, load_config
 from lake_assets_tests.world import World
 
 ROOT = Path(__file__).parents[2]

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from dev.servers.emr import ROLE, Emr, emr, moto
 from lake_assets.cli import main
-from lake_assets_tests.orchestration.checks.check_runs import PARTITIONS
+from lake_assets_tests.orchestration.check_runs import PARTITIONS
 from lake_assets_tests.orchestration.launched_runs import (
     DAYS,
     as_in_process,

@@ -8,7 +8,7 @@ from typing import Any, cast
 import dagster as dg
 import pytest
 
-from lake_assets.events import report
+from lake_assets.base.events import report
 from lake_assets.orchestration.event_log import EventLog
 from lake_assets_tests.orchestration.in_process import Materialize
 from lake_assets_tests.world import NW, SW, World, sales
@@ -39,7 +39,7 @@ def handlers(file: Path) -> dict[str, Any]:
                         "formatter": "json",
                     }
                 },
-                "formatters": {"json": {"()": "lake_assets.logs.JsonFormatter"}},
+                "formatters": {"json": {"()": "lake_assets.base.events.JsonFormatter"}},
             }
         }
     }

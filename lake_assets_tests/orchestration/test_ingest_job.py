@@ -7,11 +7,11 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from lake_assets.api.stream import open_stream
-from lake_assets.errors import StorageUnreachableError
-from lake_assets.ingest.api import ingest_all as really
+from lake_assets.api import open_stream
+from lake_assets.base.errors import StorageUnreachableError
+from lake_assets.ingest.ingest_all import ingest_all as really
 from lake_assets.ingest.outcome import Outcome
-from lake_assets.orchestration import failed_step, stream_run
+from lake_assets.orchestration import event_log, stream_run
 from lake_assets.orchestration.build import build_definitions
 from lake_assets.orchestration.sensors.sync import sync_stream
 from lake_assets.orchestration.translator import specs_of
@@ -124,7 +124,7 @@ def test_a_wrong_selection_is_one_sentence(
 def test_the_run_is_tried_again_as_one_of_the_asset_is(
     landed: World, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(failed_step, "RETRY_SECONDS", 0)
+    monkeypatch.setattr(event_log, "RETRY_SECONDS", 0)
     lost = iter([StorageUnreachableError("the bucket does not answer:", "wait.")])
 
     def ingest_all(*arguments: Any, **options: Any) -> Iterator[Outcome]:

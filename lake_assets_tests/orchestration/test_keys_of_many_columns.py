@@ -12,20 +12,20 @@ import dagster as dg
 import pytest
 from click.testing import CliRunner, Result
 
-from lake_assets.api.stream import open_stream
+from lake_assets.api import open_stream
+from lake_assets.base.errors import PartitionError
 from lake_assets.cli import main
+from lake_assets.config.layout.partition import Partition
 from lake_assets.config.models import LakeConfig
-from lake_assets.errors import PartitionError
-from lake_assets.layout.partition import Partition
 from lake_assets.orchestration.build import build_definitions
 from lake_assets.orchestration.dagster_private import newest_result
 from lake_assets.orchestration.partition_keys import StreamKeys, keys_of
 from lake_assets.orchestration.sensors.sync import sync_stream
 from lake_assets.orchestration.translator import specs_of
-from lake_assets.report.grid import arrange
-from lake_assets.report.state import read_state
+from lake_assets.upkeep.report.grid import arrange
+from lake_assets.upkeep.report.state import read_state
 from lake_assets_tests.orchestration.assets.test_landing_asset import Automated
-from lake_assets_tests.orchestration.checks.check_runs import SALES, run
+from lake_assets_tests.orchestration.check_runs import SALES, run
 from lake_assets_tests.orchestration.in_process import failure_of
 from lake_assets_tests.orchestration.test_queued_runs import queue
 from lake_assets_tests.orchestration.test_stream_schedules import Scheduled, box

@@ -5,10 +5,10 @@ import datetime as dt
 import dagster as dg
 import pytest
 
-from lake_assets.checks.check_run import checks_of
 from lake_assets.orchestration.build import build_definitions
 from lake_assets.orchestration.resources import pyspark_resource
 from lake_assets.storage.store import Store
+from lake_assets.upkeep.checks.check_run import checks_of
 from lake_assets_tests.orchestration.in_process import REGIONS, failure_of, shown_error
 from lake_assets_tests.orchestration.instances import tick_of
 from lake_assets_tests.world import NW, SW, World, sales

@@ -7,15 +7,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from lake_assets.base.texts import durations
+from lake_assets.config.layout.partition import Partition, PartitionColumn
 from lake_assets.config.storages import LocalStorage
 from lake_assets.ingest.view import view_partition
 from lake_assets.lake.catalog.preview import PartitionView
 from lake_assets.lake.session import LakeSession
-from lake_assets.layout.partition import Partition, PartitionColumn
-from lake_assets.layout.texts import durations
 from lake_assets.orchestration.metadata import markdown, preview_markdown, table_schema
-from lake_assets.parquet.descriptions import column_descriptions
 from lake_assets.storage.arrow import ArrowStore
+from lake_assets.storage.formats.parquet_files import column_descriptions
 from lake_assets_tests.orchestration.in_process import Materialize, logged
 from lake_assets_tests.world import NW, World, sales
 

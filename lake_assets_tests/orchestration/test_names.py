@@ -5,8 +5,8 @@ from typing import Any
 import dagster as dg
 import pytest
 
+from lake_assets.base.errors import ConfigError
 from lake_assets.config.models import LakeConfig
-from lake_assets.errors import ConfigError
 from lake_assets.orchestration.build import build_definitions
 
 DATE = {"date": {"type": "date", "start": "2026-01-01"}}

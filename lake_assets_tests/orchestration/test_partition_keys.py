@@ -6,11 +6,11 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from lake_assets.api.stream import open_stream
+from lake_assets.api import open_stream
+from lake_assets.base.errors import PartitionError
+from lake_assets.config.layout.hive import HIVE_NULL
+from lake_assets.config.layout.partition import Partition, PartitionColumn
 from lake_assets.config.models import LakeConfig
-from lake_assets.errors import PartitionError
-from lake_assets.layout.hive import HIVE_NULL
-from lake_assets.layout.partition import Partition, PartitionColumn
 from lake_assets.orchestration.partition_keys import dynamic_name, partition_key, partition_of, partitions_def
 from lake_assets.streams.calendar import Calendar
 from lake_assets.streams.stream import OpenStream

@@ -5,13 +5,13 @@ from typing import Any
 import dagster as dg
 from dagster._core.storage.tags import AUTOMATION_CONDITION_TAG, BACKFILL_ID_TAG, SCHEDULE_NAME_TAG, SENSOR_NAME_TAG
 
-from lake_assets.history.restore import restore
 from lake_assets.orchestration.build import build_definitions
 from lake_assets.orchestration.commit_events import commits_of, outcome_of_commit
 from lake_assets.orchestration.metadata import materialization_metadata
 from lake_assets.orchestration.stream_run import requester
-from lake_assets_tests.history.test_restore import ingested
+from lake_assets.upkeep.history.restore import restore
 from lake_assets_tests.orchestration.in_process import failure_of, shown_error
+from lake_assets_tests.upkeep.history.test_restore import ingested
 from lake_assets_tests.world import NW, World
 
 KEY = "2026-02-11|NW"

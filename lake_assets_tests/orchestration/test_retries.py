@@ -8,25 +8,24 @@ import dagster as dg
 import pytest
 
 from dev.servers.postgres import StoppablePostgres
-from lake_assets.checks.check_run import CheckRun
-from lake_assets.checks.result import CheckResult
+from lake_assets.base.errors import CommitConflictError, StorageUnreachableError
+from lake_assets.config.layout.partition import Partition
 from lake_assets.config.spark import Spark
-from lake_assets.errors import CommitConflictError, StorageUnreachableError
-from lake_assets.ingest.api import ingest_all
-from lake_assets.ingest.options import IngestOptions
-from lake_assets.ingest.outcome import Outcome
+from lake_assets.ingest.ingest_all import ingest_all
+from lake_assets.ingest.outcome import IngestOptions, Outcome
 from lake_assets.ingest.run import skip
 from lake_assets.lake.commit.change import Committed
 from lake_assets.lake.commit.strategy import commit
-from lake_assets.layout.partition import Partition
 from lake_assets.orchestration.assets.stream_asset import stream_asset
-from lake_assets.orchestration.failed_step import RETRIES
+from lake_assets.orchestration.event_log import RETRIES
 from lake_assets.orchestration.resources import pyspark_resource
 from lake_assets.orchestration.translator import specs_of
 from lake_assets.streams.stream import OpenStream
+from lake_assets.upkeep.checks.check_run import CheckRun
+from lake_assets.upkeep.checks.facts import CheckResult
 from lake_assets_tests.lake.test_locked import held
 from lake_assets_tests.orchestration.assets.test_stream_asset import FORCE, metadata_of
-from lake_assets_tests.orchestration.checks.check_runs import SALES, evaluations_of, run
+from lake_assets_tests.orchestration.check_runs import SALES, evaluations_of, run
 from lake_assets_tests.orchestration.in_process import REGIONS, Materialize, failing_once, failure_of
 from lake_assets_tests.world import NW, SW, World, sales
 from lake_assets_tests.world_fixtures import database_on
@@ -38,7 +37,7 @@ CONFLICT = CommitConflictError("other writers were faster:", "run it again.")
 def test_a_run_whose_errors_pass_is_tried_again(
     materialize: Materialize, local_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lake_assets.orchestration.failed_step.RETRY_SECONDS", 0)
+    monkeypatch.setattr("lake_assets.orchestration.event_log.RETRY_SECONDS", 0)
     local_world.options["commit_batch"] = 1
     local_world.land(NW, sales(1))
     local_world.land(SW, sales(2))
@@ -68,7 +67,7 @@ def test_a_run_in_which_something_else_failed_too_is_not_tried_again(
 def test_checks_that_a_storage_kept_from_being_made_are_tried_again(
     local_world: World, monkeypatch: pytest.MonkeyPatch, passes: bool
 ) -> None:
-    monkeypatch.setattr("lake_assets.orchestration.failed_step.RETRY_SECONDS", 0)
+    monkeypatch.setattr("lake_assets.orchestration.event_log.RETRY_SECONDS", 0)
     local_world.land(NW, sales(1))
     tries, of_partitions = iter(range(1 if passes else RETRIES + 1)), CheckRun.by_partition
 
@@ -91,7 +90,7 @@ def test_checks_that_a_storage_kept_from_being_made_are_tried_again(
 def test_a_run_without_its_spark_connect_server_is_tried_again(
     local_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lake_assets.orchestration.failed_step.RETRY_SECONDS", 0)
+    monkeypatch.setattr("lake_assets.orchestration.event_log.RETRY_SECONDS", 0)
     local_world.options |= REGIONS
     local_world.land(NW, sales(1))
     spark = pyspark_resource(Spark.model_validate({"remote": "sc://127.0.0.1:1"}))
@@ -125,7 +124,7 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], object]]:
         return ingest_all(stream, partitions, sessions, options)
 
     monkeypatch.setattr("lake_assets.orchestration.stream_run.ingest_all", counted)
-    monkeypatch.setattr("lake_assets.orchestration.failed_step.RETRY_SECONDS", 0)
+    monkeypatch.setattr("lake_assets.orchestration.event_log.RETRY_SECONDS", 0)
     return left
 
 

@@ -8,10 +8,10 @@ import psutil
 import pytest
 from click.testing import CliRunner
 
+from lake_assets.base.machine import user_name
 from lake_assets.cli import main
-from lake_assets.launch.spark_submit import ENTRY
-from lake_assets.machine import user_name
-from lake_assets_tests.orchestration.checks.check_runs import PARTITIONS
+from lake_assets.wings.launch.spark_submit import ENTRY
+from lake_assets_tests.orchestration.check_runs import PARTITIONS
 from lake_assets_tests.orchestration.in_process import failure_of
 from lake_assets_tests.orchestration.launched_runs import (
     DAYS,
@@ -85,7 +85,7 @@ def test_a_cancelled_run_ends_its_driver_and_records_what_had_begun(local_world:
 def test_a_run_whose_driver_is_killed_is_tried_again(
     local_world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lake_assets.orchestration.failed_step.RETRY_SECONDS", 0)
+    monkeypatch.setattr("lake_assets.orchestration.event_log.RETRY_SECONDS", 0)
     land_many(local_world)
     file = local_world.config_file(tmp_path, runs="spark_submit", spark=SPARK)
 

@@ -7,7 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from lake_assets import LakeAssetsTranslator, LakeAssetsTranslatorData, LakeConfig, build_definitions
-from lake_assets.errors import ConfigError
+from lake_assets.base.errors import ConfigError
 from lake_assets_tests.world import NW, World, sales
 
 EVERYTHING: dict[str, Any] = {

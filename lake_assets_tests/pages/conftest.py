@@ -19,7 +19,7 @@ def folder(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.M
     """Empty, and the current one; no settings of other projects apply."""
     request.getfixturevalue("sessions")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("lake_assets.errors._in_terms", str)  # which a config of variables replaces
+    monkeypatch.setattr("lake_assets.base.errors._in_terms", str)  # which a config of variables replaces
     for name in ("LAKE_CONFIG", "DAGSTER_HOME", "LAKE_ASSETS_LOG_FORMAT"):
         monkeypatch.delenv(name, raising=False)
     return tmp_path

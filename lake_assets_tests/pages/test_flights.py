@@ -10,9 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from dev.servers.absent import absent
-from lake_assets.config.load import load_config
-from lake_assets.templates.demo.flights import land, read_flights
-from lake_assets.templates.demo.folder import prepare
+from lake_assets.streams.load import load_config
+from lake_assets.wings.templates.demo.demo_run import land, prepare, read_flights
 from lake_assets_tests.pages.transcript import DOCS, follow, run, shown
 
 pytestmark = pytest.mark.more

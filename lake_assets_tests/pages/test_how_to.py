@@ -11,10 +11,10 @@ import pytest
 
 from dev.plain_client import install_extensions
 from dev.servers.absent import absent
-from lake_assets.api.stream import open_stream
-from lake_assets.config.load import load_config
-from lake_assets.errors import SchemaError
-from lake_assets.templates.starter.project import start
+from lake_assets.api import open_stream
+from lake_assets.base.errors import SchemaError
+from lake_assets.streams.load import load_config
+from lake_assets.wings.templates.starter.project import start
 from lake_assets_tests.pages.transcript import (
     DOCS,
     fenced,

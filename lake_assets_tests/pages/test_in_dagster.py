@@ -13,10 +13,9 @@ import pytest
 import yaml
 from pyspark.sql import SparkSession
 
-from lake_assets.config.load import load_config
 from lake_assets.orchestration.build import build_definitions
-from lake_assets.templates.demo.flights import land, read_flights
-from lake_assets.templates.demo.folder import prepare
+from lake_assets.streams.load import load_config
+from lake_assets.wings.templates.demo.demo_run import land, prepare, read_flights
 from lake_assets_tests.pages.transcript import DOCS, agree, fenced, indented, section
 
 pytestmark = pytest.mark.more

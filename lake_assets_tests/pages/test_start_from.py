@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dev.servers.s3 import S3Server
-from lake_assets.templates.starter.project import start
+from lake_assets.wings.templates.starter.project import start
 from lake_assets_tests.pages.transcript import DOCS, Shown, follow, shown
 
 pytestmark = pytest.mark.more

@@ -6,7 +6,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from lake_assets.config.load import load_config
+from lake_assets.streams.load import load_config
 from lake_assets_tests.orchestration.ticks import Ticks
 from lake_assets_tests.pages.transcript import DOCS, fenced, follow, run, shown, write_scripts
 from lake_assets_tests.world import World

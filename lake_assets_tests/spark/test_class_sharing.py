@@ -7,7 +7,7 @@ import platformdirs
 import pytest
 from filelock import FileLock
 
-from lake_assets.errors import SparkUnavailableError
+from lake_assets.base.errors import SparkUnavailableError
 from lake_assets.spark import class_archive as make_archive
 from lake_assets.spark import class_sharing
 from lake_assets.spark.class_sharing import class_archive, sharing_options
@@ -165,7 +165,7 @@ assert class_archive.make_archive(find_java())
 print(place(find_java()).path)
 """
 SESSION = """
-from lake_assets.spark.session import spark_config, start_session
+from lake_assets.spark.spark_session import spark_config, start_session
 session = start_session(spark_config(settings={"spark.master": "local[2]", "spark.driver.extraJavaOptions": SHARE}))
 print(session.range(10).mapInArrow(lambda batches: batches, "id bigint").count())
 """

@@ -11,15 +11,14 @@ import pyarrow as pa
 import pytest
 
 from dev.servers.proxy import Rule, S3Proxy
+from lake_assets.base.errors import CatalogError, SourceChangedError, StorageError, TransformError
 from lake_assets.config.storages import AnyStorage, LocalStorage, S3Storage
-from lake_assets.errors import CatalogError, SourceChangedError, StorageError, TransformError
-from lake_assets.ingest.api import ingest_all
+from lake_assets.ingest.ingest_all import ingest_all
 from lake_assets.ingest.outcome import Outcome
-from lake_assets.parquet.encrypted import stage_files
-from lake_assets.parquet.job import DataFile, Job, PartitionJob, StagingKey
-from lake_assets.parquet.landed import Landed
-from lake_assets.parquet.write import write_files
 from lake_assets.spark.cleanup import discard_job
+from lake_assets.spark.task.job import DataFile, Job, PartitionJob, StagingKey
+from lake_assets.spark.task.write import stage_files, write_files
+from lake_assets.storage.formats.landed import Landed
 from lake_assets.storage.store import Store
 from lake_assets_tests.world import NW, SW, World, sales
 from lake_assets_tests.world_fixtures import bucket_on
@@ -33,7 +32,7 @@ MIB = 2**20
 
 @pytest.fixture(autouse=True)
 def small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lake_assets.parquet.write.GROUP_ROWS", 1000)
+    monkeypatch.setattr("lake_assets.spark.task.write.GROUP_ROWS", 1000)
 
 
 def batches(count: int, rows: int = 1000, *, fails: bool = False) -> Iterator[pa.RecordBatch]:

@@ -11,9 +11,9 @@ from lake_assets_tests.spark.processes import run_python
 
 WORKER = """
 import gc, sys
-from lake_assets.spark.session import spark_config, start_session
+from lake_assets.spark.spark_session import spark_config, start_session
 session = start_session(spark_config(settings={"spark.master": "local[2]"}))
-has = lambda _: ["lake_assets.parquet.task" in sys.modules, "duckdb" in sys.modules, gc.get_freeze_count() > 10_000]
+has = lambda _: ["lake_assets.spark.task.task" in sys.modules, "duckdb" in sys.modules, gc.get_freeze_count() > 10_000]
 print(session.sparkContext.parallelize([0], 1).mapPartitions(has).collect())
 """
 
@@ -42,7 +42,7 @@ daemon.main()
 """
 SESSION = """
 import os, psutil
-from lake_assets.spark.session import spark_config, start_session
+from lake_assets.spark.spark_session import spark_config, start_session
 settings = {"spark.python.daemon.module": "soon", "spark.python.worker.reuse": "false"}
 session = start_session(spark_config(settings={"spark.master": "local[1]", **settings}))
 parent = lambda _: [__import__("os").getppid()]

@@ -18,7 +18,7 @@ SCRIPT = """
 import json, sys, time
 from lake_assets.spark import executors
 from lake_assets.spark.spark_errors import spark_errors
-from lake_assets.spark.session import own_session
+from lake_assets.spark.spark_session import own_session
 from lake_assets.spark.workers import prepare
 executors.WAIT_SECONDS, executors._LOOK_SECONDS = 5.0, 1.0
 settings, limit = json.loads(sys.argv[1]), json.loads(sys.argv[2])

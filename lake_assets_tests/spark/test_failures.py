@@ -10,12 +10,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, functions
 
-from lake_assets.errors import (
-    SparkUnavailableError,
-    TaskLostError,
-    TransformError,
-    is_interrupt,
-)
+from lake_assets.base.errors import SparkUnavailableError, TaskLostError, TransformError, is_interrupt
 from lake_assets.spark.spark_errors import failed_function, job_error, refused_result, refused_sql
 from lake_assets_tests.tiers import more
 from lake_assets_tests.world import NW, World, sales

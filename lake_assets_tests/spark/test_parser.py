@@ -80,7 +80,7 @@ def test_sparks_settings_decide_and_another_spark_is_left_alone(
 @pytest.mark.more
 def test_the_variable_of_a_flight_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("lake_assets.errors._in_terms", str)  # restores what the command sets for its process
+    monkeypatch.setattr("lake_assets.base.errors._in_terms", str)  # restores what the command sets for its process
     monkeypatch.setenv("SOURCE_GLOB", f"{tmp_path}/year=*/*.parquet")
     monkeypatch.setenv("TRANSFORM_SQL", "SELECT total FROM source; DROP TABLE x")
 

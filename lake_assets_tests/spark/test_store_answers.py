@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from dev.servers.odd_s3 import OddS3, odd_s3
-from lake_assets.errors import LakeAssetsError
+from lake_assets.base.errors import LakeAssetsError
 from lake_assets_tests.storage.test_answers import ANSWERS, KEY, body
 from lake_assets_tests.world import NW, World, sales
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
+from lake_assets.base.errors import SchemaDriftError, SchemaError, StorageError
+from lake_assets.base.events import Event, about, listening
 from lake_assets.config.storages import LocalStorage
-from lake_assets.errors import SchemaDriftError, SchemaError, StorageError
-from lake_assets.events import Event, about, listening
-from lake_assets.parquet.job import DataFile, Job, LetterFile, PartitionJob
-from lake_assets.parquet.landed import Landed
-from lake_assets.parquet.task import Bin, Refusal, Report
+from lake_assets.spark.task.job import DataFile, Job, LetterFile, PartitionJob
+from lake_assets.spark.task.task import Bin, Refusal, Report
 from lake_assets.spark.tasks import run_tasks, spark_cores
+from lake_assets.storage.formats.landed import Landed
 from lake_assets_tests.world import NW, World
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import yaml
 from dev.stack.components import components
 from dev.stack.configs import DEPLOY, dagster_document, write_configs
 from dev.stack.site import Site, StackError
-from lake_assets.config.load import load_config
+from lake_assets.streams.load import load_config
 from lake_assets_tests.deploy.test_systemd import SYSTEMD, assignments, directives, variables_of
 
 

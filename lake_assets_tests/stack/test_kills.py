@@ -20,7 +20,7 @@ from dev.stack.components import CODE_SERVER
 from dev.stack.killer import Killer, wait
 from dev.stack.shown import check_visible, loaded_at, troubles
 from dev.stack.site import Site
-from lake_assets.config.load import load_config
+from lake_assets.streams.load import load_config
 from lake_assets_tests.stack.sites import answers, catalog, put
 from lake_assets_tests.until import until
 

@@ -13,10 +13,10 @@ import pytest
 from dev.stack.command import started_stack
 from dev.stack.site import Site
 from dev.stack.supervised import Supervisor
-from lake_assets.api.stream import open_stream
-from lake_assets.ingest.api import ingest_all
-from lake_assets.ingest.options import IngestOptions
-from lake_assets.spark.session import own_session
+from lake_assets.api import open_stream
+from lake_assets.ingest.ingest_all import ingest_all
+from lake_assets.ingest.outcome import IngestOptions
+from lake_assets.spark.spark_session import own_session
 from lake_assets_tests.stack.sites import put
 
 pytestmark = [pytest.mark.servers, pytest.mark.soak, pytest.mark.timeout(14_400)]

@@ -24,7 +24,7 @@ from dev.stack.components import CODE_SERVER, WATCH
 from dev.stack.killer import Killer, wait
 from dev.stack.probes import executes_jobs
 from dev.stack.site import Site
-from lake_assets.config.load import load_config
+from lake_assets.streams.load import load_config
 from lake_assets_tests.faults.outage import small_disk
 from lake_assets_tests.stack.sites import answers, catalog, put
 

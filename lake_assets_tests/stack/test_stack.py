@@ -22,7 +22,7 @@ from dev.stack.components import WATCH
 from dev.stack.probes import server_of
 from dev.stack.site import Ports, Site
 from dev.stack.supervised import Process, Supervisor, left_processes
-from lake_assets.config.load import load_config
+from lake_assets.streams.load import load_config
 from lake_assets_tests.stack.sites import catalog
 from lake_assets_tests.until import until
 

@@ -6,14 +6,14 @@ from typing import Any, Literal
 from pydantic import TypeAdapter
 
 from dev.servers.odd_s3 import etag
+from lake_assets.base.duckdb_engine import open_engine, without_cache
 from lake_assets.config.lake import Lake
 from lake_assets.config.storages import AnyStorage, LakeStorage, S3Storage
-from lake_assets.duckdb_engine import open_engine, without_cache
 from lake_assets.lake.attach import extensions, http_limits, secret_statements
 from lake_assets.lake.failures import translated
-from lake_assets.parquet.read import opened
 from lake_assets.storage import s3
 from lake_assets.storage.arrow import ArrowStore
+from lake_assets.storage.formats.parquet_files import opened
 from lake_assets.storage.storage_errors import storage_errors
 from lake_assets.storage.store import Store
 

@@ -12,8 +12,7 @@ import pytest
 
 from dev.servers.listener import Listener
 from dev.servers.odd_s3 import OddS3, odd_s3
-from lake_assets.config.storages import GcsStorage, S3Storage
-from lake_assets.errors import (
+from lake_assets.base.errors import (
     AbsentStorageError,
     LakeAssetsError,
     ObjectRefusedError,
@@ -23,6 +22,7 @@ from lake_assets.errors import (
     StorageUnreachableError,
     WholeStorageError,
 )
+from lake_assets.config.storages import GcsStorage, S3Storage
 from lake_assets.storage.store import Store
 from lake_assets_tests.faults.without_spark import sessions
 from lake_assets_tests.storage.each_client import BODY, METHODS, Clients, Verb, of_obstore

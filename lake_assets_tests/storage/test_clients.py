@@ -10,10 +10,10 @@ import pytest
 from pyarrow import fs
 
 from dev.servers.listener import Listener, listener
+from lake_assets.base.duckdb_engine import open_engine
+from lake_assets.base.errors import StorageError
 from lake_assets.config.lake import Lake
 from lake_assets.config.storages import AzureStorage, GcsStorage, R2Storage, S3Storage
-from lake_assets.duckdb_engine import open_engine
-from lake_assets.errors import StorageError
 from lake_assets.lake.attach import extensions, secret_statements
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.clients import as_arrow, as_boto, as_duckdb_secret, as_obstore

@@ -9,8 +9,8 @@ import pytest
 
 from dev.servers.azurite import AzureServer
 from dev.servers.s3 import S3Server
+from lake_assets.base.errors import SourceChangedError
 from lake_assets.config.storages import AnyStorage, AzureStorage, LocalStorage, R2Storage, S3Storage
-from lake_assets.errors import SourceChangedError
 from lake_assets.storage import s3 as by_boto
 from lake_assets.storage import server_copies
 from lake_assets.storage.arrow import ArrowStore

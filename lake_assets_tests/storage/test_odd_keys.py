@@ -9,9 +9,9 @@ import pytest
 from click.testing import CliRunner
 
 from dev.servers.odd_s3 import OddS3, odd_s3
+from lake_assets.base.errors import SourceChangedError, SourceError, StorageError
 from lake_assets.cli.app import main
 from lake_assets.config.storages import AnyStorage, S3Storage
-from lake_assets.errors import SourceChangedError, SourceError, StorageError
 from lake_assets.storage.store import Store
 from lake_assets.streams.landing_zone import list_landed
 from lake_assets_tests.faults.without_spark import sessions

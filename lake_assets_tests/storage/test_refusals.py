@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from dev.servers.proxy import Rule, S3Proxy
+from lake_assets.base.errors import StorageError, StorageUnreachableError
 from lake_assets.config.storages import LocalStorage, S3Storage
-from lake_assets.errors import StorageError, StorageUnreachableError
 from lake_assets.storage.store import Store
 from lake_assets_tests.world_fixtures import bucket_on
 

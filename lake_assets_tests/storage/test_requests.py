@@ -9,13 +9,13 @@ import pytest
 from pydantic import ValidationError
 
 from dev.servers.proxy import Fault, Request, Rule, S3Proxy
-from lake_assets.config.bucket_requests import Requests
+from lake_assets.base.duckdb_engine import open_engine
+from lake_assets.base.errors import StorageError, StorageUnreachableError
+from lake_assets.config.connections import Requests
 from lake_assets.config.lake import Lake
 from lake_assets.config.storages import AzureStorage, GcsStorage, S3Storage, WebStorage
-from lake_assets.duckdb_engine import open_engine
-from lake_assets.errors import StorageError, StorageUnreachableError
 from lake_assets.lake.attach import extensions, http_limits
-from lake_assets.parquet.attempt import discard_unfinished
+from lake_assets.spark.task.attempt import discard_unfinished
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.clients import as_obstore
 from lake_assets.storage.manifest import Original

@@ -10,8 +10,8 @@ import pytest
 
 from dev.servers.proxy import Request, Rule, S3Proxy
 from dev.servers.s3 import S3Server
+from lake_assets.base.errors import SourceChangedError, SourceError, StorageError, StorageUnreachableError
 from lake_assets.config.storages import AnyStorage, LocalStorage, S3Storage
-from lake_assets.errors import SourceChangedError, SourceError, StorageError, StorageUnreachableError
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.manifest import LandedObject, Manifest, digest_of
 from lake_assets.storage.store import Store

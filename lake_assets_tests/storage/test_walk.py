@@ -2,8 +2,8 @@
 
 import pytest
 
+from lake_assets.base.errors import KeyOrderError, StorageError
 from lake_assets.config.storages import AnyStorage, LocalStorage, R2Storage, S3Storage
-from lake_assets.errors import KeyOrderError, StorageError
 from lake_assets.storage import walk
 from lake_assets.storage.store import Store
 from lake_assets_tests.storage.test_store import fill

@@ -18,17 +18,17 @@ from dev.servers.forward import ForwardProxy, Terminator, serving
 from dev.servers.odd_s3 import OddS3, odd_s3, role_keys
 from dev.servers.s3 import READER, WEED, WRITER, S3Server, seaweedfs
 from dev.servers.tls import Authority, authority_in
+from lake_assets.base.errors import LakeAssetsError, WholeStorageError
 from lake_assets.config.lake import Lake
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.sections import SqsSensor
 from lake_assets.config.storages import S3Storage
-from lake_assets.errors import LakeAssetsError, WholeStorageError
 from lake_assets.lake.ducklake import DuckLake
 from lake_assets.orchestration.sensors.sqs_queue import Queue
-from lake_assets.remote import bucket
 from lake_assets.storage import s3 as by_boto
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.store import Store
+from lake_assets.wings.launch import pipes
 from lake_assets_tests.storage.each_client import BODY, Clients
 from lake_assets_tests.tiers import more
 from lake_assets_tests.world_fixtures import bucket_on
@@ -116,7 +116,7 @@ def launch(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     variables = {"AWS_ENDPOINT_URL": url, "AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret"}
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    bucket.client("emr-serverless", "eu-central-1").get_job_run(applicationId="1", jobRunId="2")
+    pipes.client("emr-serverless", "eu-central-1").get_job_run(applicationId="1", jobRunId="2")
 
 
 def test_queues_and_launchers_go_through_the_proxy(

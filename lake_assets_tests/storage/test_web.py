@@ -10,10 +10,10 @@ import pytest
 
 from dev.servers.process import free_ports
 from dev.servers.web import WebServer, plain_web_server
+from lake_assets.base.errors import SourceChangedError, StorageError, StorageUnreachableError
 from lake_assets.config.storages import WebStorage
-from lake_assets.errors import SourceChangedError, StorageError, StorageUnreachableError
-from lake_assets.parquet.read import read_schema
 from lake_assets.storage.arrow import ArrowStore
+from lake_assets.storage.formats.parquet_files import read_schema
 from lake_assets.storage.store import Store
 
 KEYS = ["year=2026/a.parquet", "region=N%2FA x/a.parquet", "region=ünïcode/a.parquet"]

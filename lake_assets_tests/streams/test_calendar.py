@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from lake_assets.base.errors import FuturePartitionError, Outside
 from lake_assets.config.streams import Stream
-from lake_assets.errors import FuturePartitionError, Outside
 from lake_assets.streams.calendar import Calendar, recent_texts
 
 NOON = dt.datetime(2026, 2, 11, 12, 30, tzinfo=dt.UTC)

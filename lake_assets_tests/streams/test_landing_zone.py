@@ -11,22 +11,22 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
-from lake_assets.checks.check_run import run_check
-from lake_assets.checks.result import Scope
 from lake_assets.cli import main
+from lake_assets.config.layout.partition import Partition
 from lake_assets.config.streams import Stream
-from lake_assets.detection.scan import scan
-from lake_assets.ingest.api import ingest_all
-from lake_assets.ingest.index.index_plan import plan_index
-from lake_assets.layout.partition import Partition
-from lake_assets.report.state import read_state
+from lake_assets.ingest.index.index_run import plan_index
+from lake_assets.ingest.ingest_all import ingest_all
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.streams.calendar import Calendar
+from lake_assets.streams.detection.scan import scan
 from lake_assets.streams.landing_zone import list_landed, list_landed_in
 from lake_assets.streams.left_out import LeftOut
 from lake_assets.streams.locator import folder_prefixes
-from lake_assets_tests.detection.bucket import Bucket
+from lake_assets.upkeep.checks.check_run import run_check
+from lake_assets.upkeep.checks.facts import Scope
+from lake_assets.upkeep.report.state import read_state
 from lake_assets_tests.faults.without_spark import sessions
+from lake_assets_tests.streams.detection.bucket import Bucket
 from lake_assets_tests.tiers import more
 from lake_assets_tests.world import World, sales
 

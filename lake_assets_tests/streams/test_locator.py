@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from lake_assets.api.stream import open_stream
+from lake_assets.api import open_stream
+from lake_assets.config.layout.partition import Partition
 from lake_assets.config.models import LakeConfig
-from lake_assets.layout.partition import Partition
 from lake_assets.streams.left_out import class_of
 from lake_assets.streams.locator import PartitionLocator
 from lake_assets.streams.stream import OpenStream

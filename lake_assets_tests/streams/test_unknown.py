@@ -2,8 +2,8 @@
 
 import pytest
 
-from lake_assets.errors import OutsidePartitionError
-from lake_assets.streams.unknown import refuse_outside
+from lake_assets.base.errors import OutsidePartitionError
+from lake_assets.streams.select import refuse_outside
 from lake_assets_tests.faults.without_spark import sessions
 from lake_assets_tests.world import NW, SW, World
 

@@ -7,8 +7,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lake_assets.parquet import footers
-from lake_assets.parquet.parquet_files import TAIL
+from lake_assets.storage.formats import footers
+from lake_assets.storage.formats.parquet_files import TAIL
 
 CONVERTED, LOGICAL = 6, 10  # fields of a node
 NUMBER, NODE = footers.I32, 12  # their types

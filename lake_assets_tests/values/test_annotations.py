@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import orc
 
-from lake_assets.errors import SchemaError
-from lake_assets.formats import annotations
-from lake_assets.parquet import footers
+from lake_assets.base.errors import SchemaError
+from lake_assets.schema import annotations
+from lake_assets.storage.formats import footers
 from lake_assets_tests.faults.without_spark import sessions  # noqa: F401 - a fixture
 from lake_assets_tests.ingest.test_in_rows import REGION_IN_ROWS, put
 from lake_assets_tests.tiers import more

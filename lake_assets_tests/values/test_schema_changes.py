@@ -7,10 +7,10 @@ from typing import Any, get_args
 
 import pytest
 
+from lake_assets.base.errors import SchemaError
 from lake_assets.config.modes import Mode, SchemaPolicy
-from lake_assets.errors import SchemaError
-from lake_assets.ingest.api import ingest_all
 from lake_assets.ingest.index.index_run import index_all
+from lake_assets.ingest.ingest_all import ingest_all
 from lake_assets.ingest.outcome import Outcome
 from lake_assets.lake.commit.direct import replace_directly
 from lake_assets.lake.commit.extension import register_by_extension, replace_by_extension

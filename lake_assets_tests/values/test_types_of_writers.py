@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lake_assets.errors import LakeAssetsError, SchemaError
+from lake_assets.base.errors import LakeAssetsError, SchemaError
 from lake_assets_tests.faults.without_spark import sessions  # noqa: F401 - a fixture
 from lake_assets_tests.ingest.index.indexing import index
 from lake_assets_tests.tiers import more

@@ -19,9 +19,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from dev.plain_client import plain_client
-from lake_assets.errors import SchemaError
-from lake_assets.landing.writer import LandingWriter
-from lake_assets.maintenance.compaction import compact
+from lake_assets.base.errors import SchemaError
+from lake_assets.upkeep.maintenance.compaction import compact
+from lake_assets.wings.land.writer import LandingWriter
 from lake_assets_tests.differential.answers import differences
 from lake_assets_tests.differential.landed import File, Landed
 from lake_assets_tests.ingest.index.indexing import index

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from dev.benchmarks import retail
 from dev.benchmarks.peers.compare import Landed
-from lake_assets.templates.demo.flights import land, read_flights
+from lake_assets.wings.templates.demo.demo_run import land, read_flights
 
 RETAIL = {"region": "string", "date": "date"}
 FLIGHTS = {"origin": "string", "date": "date"}

@@ -12,10 +12,10 @@ from pyspark.sql import SparkSession
 
 from dev.benchmarks import retail
 from dev.benchmarks.scale.results import Grown
-from lake_assets.api.stream import open_stream
+from lake_assets.api import open_stream
 from lake_assets.config.models import LakeConfig
-from lake_assets.ingest.api import ingest_all
-from lake_assets.spark.session import spark_config, start_session
+from lake_assets.ingest.ingest_all import ingest_all
+from lake_assets.spark.spark_session import spark_config, start_session
 
 SIZES = (100, 300, 1_000)
 QUICK = (5, 10)

@@ -14,19 +14,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dev.servers.postgres import PostgresServer, pgserver
-from lake_assets.api.stream import open_stream
+from lake_assets.api import open_stream
+from lake_assets.config.layout.partition import Partition
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.storages import LocalStorage
 from lake_assets.lake.commit.change import Change, Written
 from lake_assets.lake.commit.strategy import commit
 from lake_assets.lake.ledger.tables import MANIFEST, LedgerRow, create_ledger, manifest_values
-from lake_assets.lake.schema.table_setup import create_table, prepare_table
 from lake_assets.lake.session import LakeSession
-from lake_assets.layout.partition import Partition
-from lake_assets.parquet.file_names import new_name
-from lake_assets.parquet.footers import of_writer
-from lake_assets.parquet.job import DataFile
+from lake_assets.lake.table_setup import create_table, prepare_table
+from lake_assets.spark.task.job import DataFile, new_name
 from lake_assets.storage.arrow import ArrowStore
+from lake_assets.storage.formats.footers import of_writer
 from lake_assets.storage.manifest import LandedObject, Manifest
 from lake_assets.streams.stream import OpenStream
 

@@ -15,10 +15,10 @@ from dev.benchmarks.scale.lake import (
 )
 from dev.benchmarks.scale.results import Grown
 from dev.benchmarks.table_size import A_RUN, a_run
-from lake_assets.history.history_entries import history
 from lake_assets.lake.ledger.flush import flush_ledger
 from lake_assets.lake.ledger.read import last_runs, ledger_figures, read_ledger
 from lake_assets.lake.ledger.tables import record
+from lake_assets.upkeep.history.history_entries import history
 
 SIZES = (10_000, 100_000, 1_000_000)
 QUICK = (500, 1_000)

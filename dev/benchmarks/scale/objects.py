@@ -8,9 +8,9 @@ from statistics import median
 
 from dev.benchmarks.scale.results import Grown
 from dev.benchmarks.sensor import keys, ticked
-from lake_assets.detection.cursor import Cursor
-from lake_assets_tests.detection.bucket import NOW, Bucket
-from lake_assets_tests.detection.watch import stream_of
+from lake_assets.streams.detection.cursor import Cursor
+from lake_assets_tests.streams.detection.bucket import NOW, Bucket
+from lake_assets_tests.streams.detection.watch import stream_of
 
 SIZES = (10_000, 100_000, 1_000_000)
 QUICK = (1_000, 2_000)

@@ -21,7 +21,7 @@ from dev.benchmarks.scale.results import Grown
 from dev.plain_client import plain_client
 from dev.servers.postgres import PostgresServer
 from lake_assets.lake.catalog import spec
-from lake_assets.lake.catalog.indexes import create_indexes, drop_indexes
+from lake_assets.lake.catalog.backup import create_indexes, drop_indexes
 from lake_assets.lake.ledger.lookup import commits_by_files
 from lake_assets.streams.stream import OpenStream
 

@@ -10,29 +10,23 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from lake_assets.errors import LakeAssetsError, ObjectRefusedError, SchemaError, SourceError
+from lake_assets.base.errors import LakeAssetsError, ObjectRefusedError, SchemaError, SourceError
+from lake_assets.config.layout.partition import Partition, PartitionColumn
 from lake_assets.lake.catalog.database import NotDirectError, catalog_reading
 from lake_assets.lake.catalog.file_entries import PathState, registered_before
 from lake_assets.lake.catalog.table import Table, read_folder
 from lake_assets.lake.commit.candidates import Candidate, Inspection, inspect_candidates
 from lake_assets.lake.commit.change import Change, Landed, LandedFile, RefusedFilesError, RegisteredBeforeError
 from lake_assets.lake.commit.strategy import commit
+from lake_assets.lake.evolve import ColumnChange, evolve_table
+from lake_assets.lake.fitting import FileChecker, Keys
 from lake_assets.lake.ledger.tables import MANIFEST, LedgerRow, Values, manifest_values
-from lake_assets.lake.schema.evolve import ColumnChange, evolve_table
-from lake_assets.lake.schema.fitting import FileChecker, Keys
-from lake_assets.lake.schema.table_setup import (
-    create_table,
-    created_schema,
-    data_schema,
-    decided_in_sql,
-    prepare_table,
-)
 from lake_assets.lake.session import LakeSession, TableName
-from lake_assets.layout.partition import Partition, PartitionColumn
-from lake_assets.parquet.empty_columns import filled, stored, without_values
-from lake_assets.parquet.read import read_footer, read_schema
-from lake_assets.parquet.type_fit import refuse_places
+from lake_assets.lake.table_setup import create_table, created_schema, data_schema, decided_in_sql, prepare_table
+from lake_assets.schema.leaves import filled, stored, without_values
+from lake_assets.schema.type_fit import refuse_places
 from lake_assets.storage.arrow import ArrowStore
+from lake_assets.storage.formats.parquet_files import read_footer, read_schema
 from lake_assets.storage.manifest import LandedObject, Manifest
 from lake_assets.streams.stream import OpenStream
 

@@ -10,19 +10,18 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lake_assets.errors import LakeAssetsError, SourceError
+from lake_assets.base.errors import LakeAssetsError, SourceError
+from lake_assets.config.layout.partition import Partition, PartitionColumn
 from lake_assets.ingest.compare_objects import ChangedObject, changed_objects
-from lake_assets.ingest.index.index_plan import compare_registered, registered_objects, table_files
+from lake_assets.ingest.index.index_run import compare_registered, registered_objects, table_files
 from lake_assets.ingest.index.register import Registrar, noted, read_from, written
-from lake_assets.ingest.options import IngestOptions
-from lake_assets.ingest.outcome import blank_row
+from lake_assets.ingest.outcome import IngestOptions, blank_row
 from lake_assets.lake.commit.candidates import Candidate
 from lake_assets.lake.commit.change import Change, LandedFile, Renewed
 from lake_assets.lake.commit.strategy import commit
 from lake_assets.lake.ledger.object_history import KnownObject
 from lake_assets.lake.ledger.tables import MANIFEST, LedgerRow, create_ledger, ended_values
 from lake_assets.lake.session import LakeSession
-from lake_assets.layout.partition import Partition, PartitionColumn
 from lake_assets.storage.manifest import LandedObject, Manifest
 from lake_assets.streams.landing_zone import list_scope
 from lake_assets.streams.stream import OpenStream

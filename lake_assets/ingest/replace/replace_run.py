@@ -10,7 +10,8 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import nullcontext, suppress
 from itertools import chain
 
-from lake_assets.errors import TRANSIENT, CatalogError, LakeAssetsError
+from lake_assets.base.errors import TRANSIENT, CatalogError, LakeAssetsError
+from lake_assets.base.texts import several
 from lake_assets.ingest.outcome import Outcome, error_text, of_partition
 from lake_assets.ingest.partition_run import PartitionRun, State
 from lake_assets.ingest.plan import held_back, waiting_text
@@ -20,7 +21,6 @@ from lake_assets.lake.catalog.database import NotDirectError
 from lake_assets.lake.commit.change import Change, UnknownCommitError
 from lake_assets.lake.commit.strategy import OF_ALL, UNDONE, commit
 from lake_assets.lake.session import LakeSession
-from lake_assets.layout.texts import several
 
 _LOG = logging.getLogger(__name__)
 

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from lake_assets.base.errors import StorageError
 from lake_assets.config.storages import AnyStorage, LocalStorage
-from lake_assets.errors import StorageError
 from lake_assets.storage.manifest import LandedObject
 from lake_assets.storage.s3 import abort_uploads
 from lake_assets.storage.store import Store

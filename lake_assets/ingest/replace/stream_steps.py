@@ -9,15 +9,16 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from threading import Lock
 
-from lake_assets.errors import (
+from lake_assets.base.errors import (
     LakeAssetsError,
     NoLakeError,
     ObjectRefusedError,
     SchemaDriftError,
     StorageUnreachableError,
 )
+from lake_assets.config.layout.partition import Partition
 from lake_assets.ingest.compare_objects import note_again
-from lake_assets.ingest.options import IngestOptions
+from lake_assets.ingest.outcome import IngestOptions
 from lake_assets.ingest.partition_run import PartitionRun
 from lake_assets.ingest.plan import Planner
 from lake_assets.ingest.replace.write_step import Writer
@@ -25,10 +26,9 @@ from lake_assets.ingest.run import fail_all, settle, shared, skip, still_open
 from lake_assets.lake.commit.change import Change, New, Requirements, Staged, Written
 from lake_assets.lake.ledger.tables import LETTERS, MANIFEST, create_ledger, letter_values, record
 from lake_assets.lake.session import LakeSession
-from lake_assets.layout.partition import Partition
-from lake_assets.parquet.shares import WHOLE
 from lake_assets.spark.remote import kept
-from lake_assets.spark.session import Sessions
+from lake_assets.spark.spark_session import Sessions
+from lake_assets.spark.task.shares import WHOLE
 from lake_assets.storage.store import Store
 from lake_assets.streams.stream import OpenStream
 

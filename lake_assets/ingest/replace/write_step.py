@@ -9,8 +9,7 @@ from functools import partial
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from lake_assets.config.storages import AnyStorage
-from lake_assets.errors import (
+from lake_assets.base.errors import (
     LakeAssetsError,
     SchemaDriftError,
     SchemaError,
@@ -18,11 +17,13 @@ from lake_assets.errors import (
     StorageUnreachableError,
     WholeStorageError,
 )
+from lake_assets.config.storages import AnyStorage
 from lake_assets.ingest.partition_run import PartitionRun
 from lake_assets.ingest.replace.staging import Staging
 from lake_assets.ingest.run import still_open
-from lake_assets.lake.schema.evolve import evolve_table
-from lake_assets.lake.schema.table_setup import (
+from lake_assets.lake.evolve import evolve_table
+from lake_assets.lake.session import LakeSession
+from lake_assets.lake.table_setup import (
     create_table,
     decided_in_sql,
     declared_schema,
@@ -30,21 +31,19 @@ from lake_assets.lake.schema.table_setup import (
     prepare_table,
     untyped_schema,
 )
-from lake_assets.lake.session import LakeSession
-from lake_assets.parquet.attempt import discard
-from lake_assets.parquet.column_rules import Verdict
-from lake_assets.parquet.empty_columns import emptied, filled, without_values
-from lake_assets.parquet.file_names import MARK
-from lake_assets.parquet.job import Job, JobResult, PartitionJob, StagingKey
-from lake_assets.parquet.landed import NOTHING, SAMPLE, generalized
-from lake_assets.parquet.schema_fit import Fitter
-from lake_assets.parquet.type_fit import shared, united
+from lake_assets.schema.column_rules import Verdict
+from lake_assets.schema.leaves import emptied, filled, without_values
+from lake_assets.schema.schema_fit import Fitter
+from lake_assets.schema.type_fit import shared, united
 from lake_assets.spark.cleanup import discard_failed
-from lake_assets.spark.pass_through import bad_objects, dead_letters_of, pass_through
 from lake_assets.spark.remote import in_a_session, report_retry
-from lake_assets.spark.session import Sessions
 from lake_assets.spark.spark_errors import spark_errors
+from lake_assets.spark.spark_session import Sessions
+from lake_assets.spark.task.attempt import discard
+from lake_assets.spark.task.job import MARK, Job, JobResult, PartitionJob, StagingKey
+from lake_assets.spark.tasks import bad_objects, dead_letters_of, pass_through
 from lake_assets.spark.transform import RESULT, apply_transform, read_as, result_schema, source_frame, transformed
+from lake_assets.storage.formats.landed import NOTHING, SAMPLE, generalized
 from lake_assets.storage.store import Store
 from lake_assets.streams.stream import OpenStream
 

@@ -17,19 +17,21 @@ from pathlib import Path
 import duckdb
 from pydantic import TypeAdapter, ValidationError
 
+from lake_assets.base.documented import Documented
+from lake_assets.base.duckdb_engine import identifier, literal, open_engine
+from lake_assets.base.errors import CatalogError, CatalogLockedError, CatalogUnreachableError, NoLakeError
 from lake_assets.config.catalogs import FileCatalog, PostgresCatalog
 from lake_assets.config.lake import Lake, Maintenance
 from lake_assets.config.storages import AnyStorage
-from lake_assets.documented import Documented
-from lake_assets.duckdb_engine import identifier, literal, open_engine
-from lake_assets.errors import CatalogError, CatalogLockedError, CatalogUnreachableError, NoLakeError
 from lake_assets.lake.attach import catalog_source, data_path, extensions, http_limits, secret_statements
 from lake_assets.lake.catalog import spec
+from lake_assets.lake.catalog.database import CatalogDatabase, catalog_reading, catalog_transaction
 from lake_assets.lake.catalog.files import needed_files, scheduled_files, table_folders
 from lake_assets.lake.catalog_driver import Driver, driver_errors
 from lake_assets.lake.ducklake import DuckLake
 from lake_assets.lake.failures import catalog_error, catalog_location, translated
 from lake_assets.lake.locks import commit_lock
+from lake_assets.lake.retry import under_lock
 from lake_assets.lake.session import LakeSession
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.manifest import LandedObject
@@ -345,3 +347,70 @@ def _move_tables(lake: Lake, schema: str) -> None:
         raise catalog_error(error, lake) from error
     finally:
         driver.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """An index of one of DuckLake's tables."""
+
+    name: str
+    table: str
+    columns: tuple[str, ...]
+
+
+INDEXES = (
+    # Finds the files of a partition.
+    Index(
+        "lake_assets_partition_values",
+        spec.FILE_PARTITION_VALUE,
+        ("partition_value", "partition_key_index", "table_id", "data_file_id"),
+    ),
+    # A reader's conditions leave out files by the bounds of a column (duckdb/ducklake#1147).
+    Index("lake_assets_column_bounds", spec.FILE_COLUMN_STATS, ("table_id", "column_id")),
+)
+
+
+def missing_indexes(session: LakeSession) -> list[Index]:
+    """Return the indexes that the catalog does not have.
+
+    Raises NotDirectError for a database of DuckDB, which refuses later changes of a table with an index.
+    """
+    with catalog_reading(session) as database:
+        return _missing(database)
+
+
+def create_indexes(session: LakeSession) -> list[Index]:
+    """Create the indexes that the catalog does not have, and return them. Other writers wait meanwhile.
+
+    In PostgreSQL the user has to own DuckLake's tables.
+    """
+
+    def create() -> list[Index]:
+        with catalog_transaction(session) as database:
+            made = _missing(database)
+            for index in made:
+                columns = ", ".join(map(identifier, index.columns))
+                database.execute(f"CREATE INDEX {identifier(index.name)} ON {identifier(index.table)} ({columns})")
+                database.execute(f"ANALYZE {identifier(index.table)}")  # a new index is used by its statistics
+            return made
+
+    return under_lock(session, create, "the indexes of the catalog")
+
+
+def drop_indexes(session: LakeSession) -> list[Index]:
+    """Drop the indexes that the catalog has, and return them."""
+
+    def drop() -> list[Index]:
+        with catalog_transaction(session) as database:
+            missing = _missing(database)
+            dropped = [index for index in INDEXES if index not in missing]
+            for index in dropped:
+                database.execute(f"DROP INDEX {identifier(index.name)}")
+            return dropped
+
+    return under_lock(session, drop, "the indexes of the catalog")
+
+
+def _missing(database: CatalogDatabase) -> list[Index]:
+    names = database.indexes()
+    return [index for index in INDEXES if index.name not in names]

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 
+from lake_assets.base.retrying import Limit, pause_up_to, retry
 from lake_assets.lake.catalog import spec
 from lake_assets.lake.catalog.bounds import (
     FLOATS,
@@ -18,7 +19,6 @@ from lake_assets.lake.catalog.file_facts import file_facts, open_footers
 from lake_assets.lake.catalog.table import Table, read_folder, read_table
 from lake_assets.lake.failures import is_conflict, translated
 from lake_assets.lake.session import LakeSession, TableName
-from lake_assets.retrying import Limit, pause_up_to, retry
 
 _NONE = Bounds(None, None)
 

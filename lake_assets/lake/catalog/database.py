@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import duckdb
 
+from lake_assets.base.duckdb_engine import identifier
 from lake_assets.config.catalogs import DuckdbCatalog, PostgresCatalog, SqliteCatalog
-from lake_assets.duckdb_engine import identifier
 from lake_assets.lake.attach import data_path
 from lake_assets.lake.catalog import spec
 from lake_assets.lake.catalog_driver import driver_errors

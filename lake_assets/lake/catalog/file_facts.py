@@ -18,11 +18,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lake_assets.duckdb_engine import all_threads, glob_literal, identifier
+from lake_assets.base.duckdb_engine import all_threads, glob_literal, identifier
 from lake_assets.lake.catalog.bounds import MAY_BE_UNKNOWN, Bounds, duckdb_type, in_order, merged
 from lake_assets.lake.catalog.database import NotDirectError
 from lake_assets.lake.catalog.table import Column, Partitioning, Table
-from lake_assets.parquet.job import DataFile
+from lake_assets.spark.task.job import DataFile
 
 _PART_OF = ", "  # between the names of a nested column and of its parts, in Parquet's paths as DuckDB shows them
 _BYTE = re.compile(r"\\x[0-9A-F]{2}")
@@ -92,13 +92,13 @@ class Chunk(NamedTuple):
     def has_whole_texts(self) -> bool:
         r"""Whether DuckDB certainly shows bounds of texts as they are; those that are not UTF-8 have `\xF0` for a byte.
 
-        See `lake_assets.parquet.row_groups.has_whole_texts`.
+        See `lake_assets.schema.spans.has_whole_texts`.
         """
         return not any(text is not None and _BYTE.search(text) for text in (self.least, self.greatest))
 
     @property
     def miscounts(self) -> bool:
-        """See `lake_assets.parquet.row_groups.miscounts`."""
+        """See `lake_assets.schema.spans.miscounts`."""
         values = 1 if self.nulls is None else self.values - self.nulls
         return values < 0 or (values == 0 and self.least is not None)
 
@@ -117,7 +117,7 @@ class Footer:
 
     @property
     def stored_rows(self) -> int:
-        """The number of rows, by the row groups; see `lake_assets.parquet.parquet_files.ParquetRows.count`."""
+        """The number of rows, by the row groups; see `lake_assets.storage.formats.parquet_files.ParquetRows.count`."""
         return sum(chunk.rows for chunks in list(self.chunks.values())[:1] for chunk in chunks)
 
     @property

@@ -4,19 +4,237 @@ Every function raises CatalogError if the catalog cannot be read or refuses.
 """
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from lake_assets.base.duckdb_engine import identifier
 from lake_assets.config.catalogs import DuckdbCatalog, PostgresCatalog, SqliteCatalog
 from lake_assets.lake.attach import data_path
 from lake_assets.lake.catalog import spec
-from lake_assets.lake.catalog.database import catalog_tables
-from lake_assets.lake.catalog.partition_files import values_of_files
-from lake_assets.lake.catalog.table import find_table
+from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError, Row, catalog_tables
+from lake_assets.lake.catalog.described import ask_counts, inlined_rows, inlined_tables, total
+from lake_assets.lake.catalog.table import Key, Partitioning, Table, find_table
 from lake_assets.lake.catalog_driver import driver_errors
 from lake_assets.lake.session import LakeSession, TableName
+
+_FEW = 500  # ids in one statement; for more files, the deletes of all files are read
+_INLINED = "the table has inlined rows"
+_DELETED = "rows were deleted from files of the table"
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionFile:
+    """A live data file of a partition."""
+
+    file_id: int
+    path: str  # in the catalog's form
+    rows: int  # with deleted ones
+    begin_snapshot: int
+
+
+def partition_files(
+    database: CatalogDatabase, table_id: int, partitioning: Partitioning, values: Key
+) -> list[PartitionFile]:
+    """Return the live data files of a partition, by id; files of another partitioning are left out.
+
+    The values are texts of the catalog, in the order of the partitioning's keys.
+    """
+    return files_of_partitions(database, table_id, partitioning, [values])[values]
+
+
+def files_of_partitions(
+    database: CatalogDatabase, table_id: int, partitioning: Partitioning, wanted: Collection[Key] | None
+) -> dict[Key, list[PartitionFile]]:
+    """Return the live data files of some partitions, or of all when None, by the partition's values, in one query.
+
+    The database returns the files of all combinations of these values: few more, where the partitions are those of a
+    region's or a day's range. The other arguments are those of `partition_files`.
+    """
+    statement, read = _query(table_id, partitioning, wanted, _COLUMNS)
+    files = read(database.rows(*statement))
+    return {values: [PartitionFile(*row) for row in rows] for values, rows in files.items()}
+
+
+def _query(
+    table_id: int, partitioning: Partitioning, wanted: Collection[Key] | None, selected: str
+) -> tuple[tuple[str, list[object]], Callable[[list[Row]], dict[Key, list[Row]]]]:
+    """Return the query of `files_of_partitions` with its parameters, and a function that groups its rows."""
+    if not partitioning.columns:
+        wanted = [()]
+    if wanted is not None and len(wanted) == 1:
+        (only,) = wanted
+        condition, conditioned = of_partition(table_id, only)
+        if partitioning.columns:  # all files of another table are its partition's
+            condition, conditioned = f"{condition} AND f.partition_id = ?", [*conditioned, partitioning.partition_id]
+        one = (
+            f"SELECT {selected} FROM {spec.DATA_FILE} f "
+            f"WHERE {condition} AND f.end_snapshot IS NULL ORDER BY f.data_file_id"
+        )
+        return (one, conditioned), lambda rows: {only: rows}
+    columns, joins = values_of_files(range(len(partitioning.columns)))
+    conditions = ["f.table_id = ?", "f.end_snapshot IS NULL", "f.partition_id = ?"]
+    parameters: list[object] = [table_id, partitioning.partition_id]
+    for index, of_key in enumerate(zip(*(wanted or ()), strict=True)):
+        condition, more = _among(f"p{index}.partition_value", list(dict.fromkeys(of_key)))
+        conditions.append(condition)
+        parameters += more
+    several = (
+        f"SELECT {selected}, {columns} "
+        f"FROM {spec.DATA_FILE} f {joins} WHERE {' AND '.join(conditions)} ORDER BY f.data_file_id"
+    )
+
+    def grouped(rows: list[Row]) -> dict[Key, list[Row]]:
+        files: dict[Key, list[Row]] = {values: [] for values in wanted or ()}
+        for row in rows:
+            texts = row[-len(partitioning.columns) :]
+            if wanted is None or texts in files:
+                files.setdefault(texts, []).append(row[: -len(partitioning.columns)])
+        return files
+
+    return (several, parameters), grouped
+
+
+_COLUMNS = "f.data_file_id, f.path, f.record_count, f.begin_snapshot"
+
+
+def _among(column: str, texts: Sequence[str | None]) -> tuple[str, list[object]]:
+    """Return the condition that a column has one of these texts, or is NULL where they have None."""
+    known = [text for text in texts if text is not None]
+    found = [f"{column} IN ({', '.join('?' for _ in known)})"] if known else []
+    found += [f"{column} IS NULL"] if None in texts else []
+    return f"({' OR '.join(found)})", [*known]
+
+
+def of_partition(
+    table_id: int, values: Sequence[str | None], places: Sequence[int] | None = None
+) -> tuple[str, list[object]]:
+    """Return the condition for the data files `f` of a partition, under any partitioning, with its parameters.
+
+    The values are texts of the catalog. `places` has the index of each value's key in the partitioning; their order is
+    that of the keys when None.
+    """
+    conditions: list[str] = ["f.table_id = ?"]
+    parameters: list[object] = [table_id]
+    for index, value in zip(range(len(values)) if places is None else places, values, strict=True):
+        compared = "IS NULL" if value is None else "= ?"
+        conditions.append(
+            f"f.data_file_id IN (SELECT data_file_id FROM {spec.FILE_PARTITION_VALUE} "
+            f"WHERE table_id = ? AND partition_key_index = ? AND partition_value {compared})"
+        )
+        parameters += [table_id, index, *([] if value is None else [value])]
+    return " AND ".join(conditions), parameters
+
+
+def values_of_files(places: Sequence[int]) -> tuple[str, str]:
+    """Return the columns of the partition values of data files `f` under these keys, and the joins for them."""
+    columns = ", ".join(f"p{key}.partition_value" for key in places)
+    joins = " ".join(
+        f"JOIN {spec.FILE_PARTITION_VALUE} p{key} ON p{key}.data_file_id = f.data_file_id "
+        f"AND p{key}.table_id = f.table_id AND p{key}.partition_key_index = {key}"
+        for key in places
+    )
+    return columns, joins
+
+
+def partition_rows(database: CatalogDatabase, table_id: int, places: Sequence[int]) -> dict[Key, int]:
+    """Return the number of rows of each partition, without deleted rows, by the values of these keys of its table.
+
+    Raises NotDirectError if the table has inlined rows.
+    """
+    refuse_inlined_rows(database, table_id)
+    columns, joins = values_of_files(places)
+    values, group = (f"{columns}, ", f" GROUP BY {columns}") if places else ("", "")
+    deletes = [(f"SELECT data_file_id, delete_count FROM {spec.DELETE_FILE} WHERE end_snapshot IS NULL")]
+    if database.has_table(inlined := spec.inlined_deletes(table_id)):
+        deletes.append(f"SELECT file_id, count(*) FROM {identifier(inlined)} GROUP BY file_id")
+    rows = database.rows(
+        f"WITH deletes (data_file_id, number) AS ({' UNION ALL '.join(deletes)}), "
+        "deleted AS (SELECT data_file_id, sum(number) AS number FROM deletes GROUP BY data_file_id) "
+        f"SELECT {values}coalesce(sum(f.record_count - coalesce(d.number, 0)), 0) FROM {spec.DATA_FILE} f {joins} "
+        "LEFT JOIN deleted d ON d.data_file_id = f.data_file_id "
+        f"WHERE f.table_id = ? AND f.end_snapshot IS NULL{group}",
+        [table_id],
+    )
+    return {tuple(texts): int(count) for *texts, count in rows}
+
+
+def whole_files_of(
+    database: CatalogDatabase, table: Table, partitioning: Partitioning, wanted: Collection[Key]
+) -> dict[Key, list[PartitionFile]]:
+    """Return the data files of some partitions, by the values of each.
+
+    Raises NotDirectError if one of them may have rows in other files, or deleted rows.
+    """
+    version, inlined = database.version, inlined_tables(database, table.table_id)
+    return ask_whole_files(database, table, partitioning, wanted, inlined, version)()
+
+
+def ask_whole_files(
+    database: CatalogDatabase,
+    table: Table,
+    partitioning: Partitioning,
+    wanted: Collection[Key],
+    inlined: Sequence[str],
+    version: spec.Version,
+) -> Callable[[], dict[Key, list[PartitionFile]]]:
+    """Ask for what `whole_files_of` returns, or raises."""
+    name = spec.inlined_deletes(table.table_id)
+    of_others = database.ask(
+        f"SELECT 1 FROM {spec.DATA_FILE} WHERE table_id = ? AND end_snapshot IS NULL "
+        "AND (partition_id IS NULL OR partition_id <> ?) LIMIT 1",
+        [table.table_id, partitioning.partition_id],
+    )
+    counts = ask_counts(database, inlined, version)
+    has_deletes = (
+        f"f.data_file_id IN (SELECT data_file_id FROM {spec.DELETE_FILE} "
+        f"WHERE table_id = {int(table.table_id)} AND end_snapshot IS NULL)"
+    )
+    statement, grouped = _query(table.table_id, partitioning, wanted, f"{_COLUMNS}, {has_deletes}")
+    files = database.ask(*statement)
+    deletes_in_catalog = database.ask_table(name)
+
+    def concluded() -> dict[Key, list[PartitionFile]]:
+        if partitioning.columns and of_others():
+            raise NotDirectError("the table has files of another partitioning")
+        if total(counts):
+            raise NotDirectError(_INLINED)
+        found = grouped(files())
+        if any(is_deleted for rows in found.values() for *_, is_deleted in rows) or (
+            any(found.values()) and deletes_in_catalog() and _has_rows(database, name)
+        ):
+            raise NotDirectError(_DELETED)
+        return {values: [PartitionFile(*file) for *file, _ in rows] for values, rows in found.items()}
+
+    return concluded
+
+
+def refuse_inlined_rows(database: CatalogDatabase, table_id: int) -> None:
+    """Refuse a table with inlined rows in the newest snapshot, by a NotDirectError."""
+    if inlined_rows(database, table_id):
+        raise NotDirectError(_INLINED)
+
+
+def refuse_deletes(database: CatalogDatabase, table: Table, file_ids: Collection[int]) -> None:
+    """Refuse data files with deleted rows, by a NotDirectError."""
+    if not file_ids:
+        return
+    ids = sorted(file_ids) if len(file_ids) <= _FEW else []
+    among = f" AND data_file_id IN ({', '.join('?' for _ in ids)})" if ids else ""
+    rows = database.rows(
+        f"SELECT data_file_id FROM {spec.DELETE_FILE} WHERE table_id = ? AND end_snapshot IS NULL{among}",
+        [table.table_id, *ids],
+    )
+    name = spec.inlined_deletes(table.table_id)
+    in_catalog = database.has_table(name) and _has_rows(database, name)
+    if any(file_id in file_ids for (file_id,) in rows) or in_catalog:
+        raise NotDirectError(_DELETED)
+
+
+def _has_rows(database: CatalogDatabase, name: str) -> bool:
+    return bool(database.rows(f"SELECT 1 FROM {identifier(name)} LIMIT 1"))
+
 
 # A file's path is relative to its table's path, that to the schema's, and that to the lake's; each may be absolute.
 FOLDER = (

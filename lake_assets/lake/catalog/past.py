@@ -9,22 +9,17 @@ from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from lake_assets.duckdb_engine import all_threads, identifier
-from lake_assets.errors import PartitionError
+from lake_assets.base.duckdb_engine import all_threads, identifier
+from lake_assets.base.errors import PartitionError
+from lake_assets.config.layout.hive import HIVE_NULL, escape
+from lake_assets.config.layout.partition import Partition, PartitionColumn
 from lake_assets.lake.catalog import spec
 from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError, Row, catalog_reading
-from lake_assets.lake.catalog.inlined import inlined_tables
-from lake_assets.lake.catalog.partition_files import (
-    of_partition,
-    partition_rows,
-    refuse_inlined_rows,
-    values_of_files,
-)
+from lake_assets.lake.catalog.described import inlined_tables
+from lake_assets.lake.catalog.files import of_partition, partition_rows, refuse_inlined_rows, values_of_files
 from lake_assets.lake.catalog.snapshots import Snapshot, changes_rows, snapshots_with_rows
 from lake_assets.lake.catalog.table import Key, read_folder
 from lake_assets.lake.session import LakeSession, TableName
-from lake_assets.layout.hive import HIVE_NULL, escape
-from lake_assets.layout.partition import Partition, PartitionColumn
 
 SINGLY = 20  # partitions that take a query each; more take one query of the whole table
 _VALUES = 1_000  # of a column, by which a query of many partitions opens their files only

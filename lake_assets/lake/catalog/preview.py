@@ -7,15 +7,15 @@ all files of the table for a query with conditions.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from lake_assets.duckdb_engine import glob_literal, identifier, literal
-from lake_assets.errors import CatalogError
+from lake_assets.base.duckdb_engine import glob_literal, identifier, literal
+from lake_assets.base.errors import CatalogError
+from lake_assets.config.layout.partition import Partition
 from lake_assets.lake.catalog.database import NotDirectError, catalog_reading
 from lake_assets.lake.catalog.past import LIVE, CatalogFile, past_table
 from lake_assets.lake.catalog.snapshots import columns_since
 from lake_assets.lake.catalog.table import column_types, read_columns, read_folder
 from lake_assets.lake.failures import translated
 from lake_assets.lake.session import LakeSession, TableName
-from lake_assets.layout.partition import Partition
 
 PREVIEW_ROWS = 10
 PREVIEW_CHARACTERS = 80  # of one value; one more is read, to show that it is longer

@@ -8,7 +8,7 @@ read and written. For any other, DuckLake's extension makes the commits, and mai
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from lake_assets.duckdb_engine import identifier
+from lake_assets.base.duckdb_engine import identifier
 
 
 @dataclass(frozen=True, slots=True)

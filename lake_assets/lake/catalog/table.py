@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import takewhile
 
-from lake_assets.duckdb_engine import identifier
+from lake_assets.base.duckdb_engine import identifier
+from lake_assets.config.layout.partition import Partition
 from lake_assets.lake.catalog import spec
 from lake_assets.lake.catalog.bounds import duckdb_type
 from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError, Row, catalog_tables
 from lake_assets.lake.session import LakeSession, TableName
-from lake_assets.layout.partition import Partition
-from lake_assets.parquet.row_order import SortKey
+from lake_assets.schema.row_order import SortKey
 
 # How Parquet nests the parts of a list or map.
 _INSIDE_LIST = "list, element"

@@ -12,7 +12,7 @@ from lake_assets.lake.catalog.bounds import ORDERED_TYPES
 from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError, Row
 from lake_assets.lake.catalog.table import Column, Table
 from lake_assets.lake.catalog.transaction import Transaction
-from lake_assets.parquet.leaves import is_list
+from lake_assets.schema.leaves import is_list
 
 _NAMES = {sql: name for name, sql in ORDERED_TYPES.items()} | {"TIMESTAMP WITH TIME ZONE": "timestamptz"}
 _COLUMN = (

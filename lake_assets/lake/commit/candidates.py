@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 
 import duckdb
 
-from lake_assets.config.secrets import mask_error
-from lake_assets.duckdb_engine import glob_literal, without_cache
-from lake_assets.errors import (
+from lake_assets.base.duckdb_engine import glob_literal, without_cache
+from lake_assets.base.errors import (
     CatalogError,
     LakeAssetsError,
     SchemaError,
@@ -18,19 +17,20 @@ from lake_assets.errors import (
     StorageError,
     StorageUnreachableError,
 )
-from lake_assets.escapes import visible_name
+from lake_assets.base.texts import visible_name
+from lake_assets.config.layout.partition import Partition
+from lake_assets.config.secrets import mask_error
 from lake_assets.lake.catalog.database import NotDirectError
 from lake_assets.lake.catalog.described import describe
 from lake_assets.lake.catalog.file_facts import FileFacts, Footer, file_facts, open_footers, with_parts
 from lake_assets.lake.catalog.table import Partitioning, Table
 from lake_assets.lake.commit.change import LandedFile
 from lake_assets.lake.failures import one_line, storage_failure, without_statement
-from lake_assets.lake.schema.fitting import FileChecker, View, not_held_in
+from lake_assets.lake.fitting import FileChecker, View, not_held_in
 from lake_assets.lake.session import LakeSession, TableName
-from lake_assets.layout.partition import Partition
 from lake_assets.storage.manifest import LandedObject
+from lake_assets.storage.server_answers import Meaning, meaning_of
 from lake_assets.storage.storage_errors import changed_object
-from lake_assets.storage.vendor_errors import Meaning, meaning_of
 
 # Footers in one statement. Those of a store are mostly latency, so that many statements run in parallel; those of a
 # local folder are mostly work, and each statement has a cost.

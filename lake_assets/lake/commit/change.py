@@ -7,7 +7,8 @@ from typing import Self
 
 import pyarrow as pa
 
-from lake_assets.errors import CatalogError
+from lake_assets.base.errors import CatalogError
+from lake_assets.config.layout.partition import Partition
 from lake_assets.lake.catalog.file_entries import Folders, PathState
 from lake_assets.lake.catalog.file_facts import FileFacts
 from lake_assets.lake.catalog.table import Table
@@ -15,8 +16,7 @@ from lake_assets.lake.commit.deltas import Delta, Export
 from lake_assets.lake.ledger.object_history import KnownObject
 from lake_assets.lake.ledger.tables import DELTAS, LEDGER, Appends, LedgerRow, OwnTable, Values, ledger_values
 from lake_assets.lake.session import TableName
-from lake_assets.layout.partition import Partition
-from lake_assets.parquet.job import DataFile
+from lake_assets.spark.task.job import DataFile
 from lake_assets.storage.manifest import LandedObject
 
 

@@ -12,13 +12,14 @@ from dataclasses import dataclass
 
 import duckdb
 
+from lake_assets.base.errors import CatalogError, SchemaChangedError, StorageError
+from lake_assets.config.layout.partition import Partition
 from lake_assets.config.storages import LocalStorage
-from lake_assets.errors import CatalogError, SchemaChangedError, StorageError
 from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError, catalog_transaction
 from lake_assets.lake.catalog.described import Description, describe
 from lake_assets.lake.catalog.file_entries import add_copies, ensure_mapping, live_file_ids, registered_before
 from lake_assets.lake.catalog.file_facts import FileFacts, read_footers
-from lake_assets.lake.catalog.partition_files import (
+from lake_assets.lake.catalog.files import (
     PartitionFile,
     ask_whole_files,
     files_of_partitions,
@@ -52,13 +53,12 @@ from lake_assets.lake.commit.requirements import (
     refuse_other_files,
     refuse_other_types,
 )
+from lake_assets.lake.database_errors import Meaning, matches
 from lake_assets.lake.failures import OVERTAKEN, translated
 from lake_assets.lake.ledger.tables import LedgerRow, append_directly
 from lake_assets.lake.locks import FILES_IN_USE
 from lake_assets.lake.session import AUTHOR, LakeSession, TableName
-from lake_assets.lake.vendor_errors import Meaning, matches
-from lake_assets.layout.partition import Partition
-from lake_assets.parquet.job import DataFile
+from lake_assets.spark.task.job import DataFile
 from lake_assets.storage.store import Store
 
 _REQUESTS = 16  # in parallel: most of the time is network latency

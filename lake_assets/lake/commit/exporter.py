@@ -18,22 +18,27 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from lake_assets.base.duckdb_engine import glob_literal, identifier
+from lake_assets.base.errors import CatalogError, LakeAssetsError
+from lake_assets.base.events import step
 from lake_assets.config.secrets import masking
 from lake_assets.config.storages import LocalStorage
-from lake_assets.duckdb_engine import glob_literal, identifier
-from lake_assets.errors import CatalogError, LakeAssetsError
-from lake_assets.events import step
 from lake_assets.lake.catalog.past import NEVER, where
 from lake_assets.lake.catalog.table import named_since
 from lake_assets.lake.commit.change import Change, EarlierRows, Staged, Written
-from lake_assets.lake.commit.deltas import LATEST, Delta, DeltaFile, Export, file_prefix, table_tag
-from lake_assets.lake.commit.difference import (
+from lake_assets.lake.commit.deltas import (
+    LATEST,
     META_COLUMNS,
+    Delta,
+    DeltaFile,
+    Export,
     Rows,
     columns_at,
     difference,
+    file_prefix,
     meta_fields,
     stream,
+    table_tag,
     taken_name,
     with_meta,
 )
@@ -41,8 +46,8 @@ from lake_assets.lake.failures import translated
 from lake_assets.lake.ledger.ledger_relation import Wanted, wanted_rows
 from lake_assets.lake.ledger.tables import DELTAS
 from lake_assets.lake.session import LakeSession, TableName
-from lake_assets.parquet.attempt import discard, discard_unfinished
-from lake_assets.parquet.write import row_groups
+from lake_assets.spark.task.attempt import discard, discard_unfinished
+from lake_assets.spark.task.write import row_groups
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.storage_errors import storage_errors
 

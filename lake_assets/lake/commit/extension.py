@@ -7,8 +7,9 @@ from typing import NoReturn
 
 import duckdb
 
-from lake_assets.duckdb_engine import all_threads, glob_literal
-from lake_assets.errors import CatalogError, CatalogUnreachableError, LakeUnreachableError
+from lake_assets.base.duckdb_engine import all_threads, glob_literal
+from lake_assets.base.errors import CatalogError, CatalogUnreachableError, LakeUnreachableError
+from lake_assets.config.layout.partition import Partition
 from lake_assets.lake.catalog.bounds import Bounds
 from lake_assets.lake.catalog.corrected_bounds import correct_bounds, table_bounds
 from lake_assets.lake.catalog.database import NotDirectError, catalog_view
@@ -34,7 +35,6 @@ from lake_assets.lake.commit.requirements import columns_changed, refuse_drift, 
 from lake_assets.lake.failures import OVERTAKEN, is_conflict, translated
 from lake_assets.lake.ledger.tables import LedgerRow, append_records, claim
 from lake_assets.lake.session import AUTHOR, LakeSession, TableName
-from lake_assets.layout.partition import Partition
 
 _LOG = logging.getLogger(__name__)
 

@@ -10,10 +10,11 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from lake_assets.base.duckdb_engine import glob_literal, identifier
+from lake_assets.base.errors import CatalogError
 from lake_assets.config.lake import Lake
+from lake_assets.config.layout.partition import Partition
 from lake_assets.config.storages import LocalStorage
-from lake_assets.duckdb_engine import glob_literal, identifier
-from lake_assets.errors import CatalogError
 from lake_assets.lake.catalog.past import where
 from lake_assets.lake.commit.change import Change, EarlierRows, Rewrite, Staged, Written
 from lake_assets.lake.commit.extension import Statement, only, replace_in_transaction
@@ -22,11 +23,10 @@ from lake_assets.lake.failures import translated
 from lake_assets.lake.ledger.read import recorded_commits
 from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets.lake.session import LakeSession, TableName
-from lake_assets.layout.partition import Partition
-from lake_assets.parquet.encrypted import stage_files
-from lake_assets.parquet.job import Job, StagingKey
-from lake_assets.parquet.landed import Landed
-from lake_assets.parquet.read import BATCH_ROWS
+from lake_assets.spark.task.job import Job, StagingKey
+from lake_assets.spark.task.write import stage_files
+from lake_assets.storage.formats.landed import Landed
+from lake_assets.storage.formats.parquet_files import BATCH_ROWS
 
 
 def insert_statement(

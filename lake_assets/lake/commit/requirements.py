@@ -2,12 +2,11 @@
 
 from collections.abc import Callable, Collection, Sequence
 
-from lake_assets.errors import PartitionHeldError, PartitionMovedError, SchemaChangedError
+from lake_assets.base.errors import PartitionHeldError, PartitionMovedError, SchemaChangedError
 from lake_assets.lake.catalog import spec
 from lake_assets.lake.catalog.database import CatalogDatabase, catalog_reading
-from lake_assets.lake.catalog.described import Description
-from lake_assets.lake.catalog.inlined import ask_added
-from lake_assets.lake.catalog.partition_files import PartitionFile
+from lake_assets.lake.catalog.described import Description, ask_added
+from lake_assets.lake.catalog.files import PartitionFile
 from lake_assets.lake.catalog.snapshots import ask_changes, snapshot_span
 from lake_assets.lake.catalog.table import Table
 from lake_assets.lake.catalog.transaction import Transaction
@@ -16,9 +15,9 @@ from lake_assets.lake.ledger.ledger_relation import read_inlined
 from lake_assets.lake.ledger.object_history import partition_objects
 from lake_assets.lake.ledger.read import recorded_commits
 from lake_assets.lake.ledger.tables import LEDGER, MANIFEST, release_command
-from lake_assets.lake.schema.table_setup import data_schema
 from lake_assets.lake.session import LakeSession
-from lake_assets.parquet.file_names import may_be_marked, named_fingerprint
+from lake_assets.lake.table_setup import data_schema
+from lake_assets.spark.task.job import may_be_marked, named_fingerprint
 
 
 class MarkedFilesError(Exception):

@@ -12,9 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Literal
 
-from lake_assets.config.catalogs import DuckdbCatalog, PostgresCatalog, SqliteCatalog
-from lake_assets.config.lake import Lake
-from lake_assets.errors import (
+from lake_assets.base.errors import (
     CatalogError,
     CatalogLockedError,
     CatalogUnreachableError,
@@ -24,8 +22,12 @@ from lake_assets.errors import (
     StorageUnreachableError,
     WholeStorageError,
 )
+from lake_assets.base.texts import count
+from lake_assets.config.catalogs import DuckdbCatalog, PostgresCatalog, SqliteCatalog
+from lake_assets.config.lake import Lake
+from lake_assets.config.layout.partition import Partition
 from lake_assets.lake.catalog.database import NotDirectError, catalog_reading
-from lake_assets.lake.catalog.partition_files import refuse_inlined_rows, whole_files_of
+from lake_assets.lake.catalog.files import refuse_inlined_rows, whole_files_of
 from lake_assets.lake.catalog.table import key_values, read_partitioning, read_table
 from lake_assets.lake.commit.change import (
     Change,
@@ -49,8 +51,6 @@ from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets.lake.locks import FILES_IN_USE
 from lake_assets.lake.retry import retried, under_lock
 from lake_assets.lake.session import LakeSession, TableName
-from lake_assets.layout.partition import Partition
-from lake_assets.layout.texts import count
 
 _LOG = logging.getLogger(__name__)
 

@@ -16,14 +16,14 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from lake_assets.duckdb_engine import identifier
+from lake_assets.base.duckdb_engine import identifier
+from lake_assets.base.texts import count
 from lake_assets.lake.catalog.database import catalog_tables
-from lake_assets.lake.catalog.inlined import has_deletes, inlined_rows
+from lake_assets.lake.catalog.described import has_deletes, inlined_rows
 from lake_assets.lake.catalog.table import find_table, read_order, table_options
 from lake_assets.lake.ledger.tables import LEDGER, OF_RUNS, OWN_TABLES, set_option
 from lake_assets.lake.retry import under_lock
 from lake_assets.lake.session import AUTHOR, LakeSession, TableName
-from lake_assets.layout.texts import count
 
 MANY = 10_000  # rows of a table
 FILES = 10  # of a table smaller than `LARGE`, which are then merged

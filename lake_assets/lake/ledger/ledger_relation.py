@@ -13,10 +13,10 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
+from lake_assets.base.duckdb_engine import glob_literal, identifier
 from lake_assets.config.catalogs import SqliteCatalog
-from lake_assets.duckdb_engine import glob_literal, identifier
 from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError, catalog_reading
-from lake_assets.lake.catalog.inlined import flushed_files, inlined_tables
+from lake_assets.lake.catalog.described import flushed_files, inlined_tables
 from lake_assets.lake.catalog.table import read_folder
 from lake_assets.lake.ledger.tables import OwnTable
 from lake_assets.lake.session import LakeSession

@@ -16,10 +16,11 @@ import datetime as dt
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from lake_assets.duckdb_engine import identifier
+from lake_assets.base.duckdb_engine import identifier
+from lake_assets.config.layout.partition import Partition
 from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError, catalog_reading
-from lake_assets.lake.catalog.inlined import FlushedFile, flushed_files, inlined_tables
-from lake_assets.lake.catalog.partition_files import PartitionFile, files_of_partitions, partition_files
+from lake_assets.lake.catalog.described import FlushedFile, flushed_files, inlined_tables
+from lake_assets.lake.catalog.files import PartitionFile, files_of_partitions, partition_files
 from lake_assets.lake.catalog.table import Key, Partitioning, key_values, named_since, read_folder, read_partitioning
 from lake_assets.lake.ledger.ledger_relation import (
     Wanted,
@@ -38,8 +39,7 @@ from lake_assets.lake.ledger.tables import (
     Status,
 )
 from lake_assets.lake.session import LakeSession, TableName
-from lake_assets.layout.partition import Partition
-from lake_assets.parquet.file_names import is_marked, named_fingerprint
+from lake_assets.spark.task.job import is_marked, named_fingerprint
 
 FILES = 4  # that the first query reads, as the next one costs more than their row groups; later ones read twice as many
 _A_STATEMENT = 1_000  # partitions, because a database limits the parameters of a statement

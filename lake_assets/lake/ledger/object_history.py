@@ -18,7 +18,7 @@ from lake_assets.lake.ledger.tables import (
     LedgerRow,
 )
 from lake_assets.lake.session import LakeSession, TableName
-from lake_assets.parquet.job import LetterFile
+from lake_assets.spark.task.job import LetterFile
 from lake_assets.storage.manifest import LandedObject, Manifest, version_of
 
 

@@ -9,7 +9,8 @@ import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from lake_assets.errors import CatalogError
+from lake_assets.base.errors import CatalogError
+from lake_assets.config.layout.partition import Partition
 from lake_assets.lake.catalog.database import NotDirectError, catalog_reading
 from lake_assets.lake.catalog.snapshots import snapshot_span
 from lake_assets.lake.catalog.table import named_since
@@ -26,7 +27,6 @@ from lake_assets.lake.ledger.tables import (
     Status,
 )
 from lake_assets.lake.session import LakeSession, TableName
-from lake_assets.layout.partition import Partition
 
 PACE_ROWS = 500  # rows of the ledger by which the pace is known
 

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Literal, get_args
 
+from lake_assets.base.documented import Documented
+from lake_assets.base.duckdb_engine import identifier
+from lake_assets.base.texts import storable
 from lake_assets.config.lake import Lake
-from lake_assets.documented import Documented
-from lake_assets.duckdb_engine import identifier
 from lake_assets.lake.attach import alias
 from lake_assets.lake.catalog.database import NotDirectError, catalog_reading, catalog_transaction
 from lake_assets.lake.catalog.described import Description, describe
@@ -18,8 +19,7 @@ from lake_assets.lake.catalog.table import find_table, read_columns
 from lake_assets.lake.catalog.transaction import Transaction
 from lake_assets.lake.retry import retried, under_lock
 from lake_assets.lake.session import LakeSession, TableName
-from lake_assets.layout.texts import storable
-from lake_assets.parquet.job import LetterFile
+from lake_assets.spark.task.job import LetterFile
 from lake_assets.storage.manifest import Manifest
 
 Status = Literal["committed", "skipped", "failed", "cancelled"]

@@ -12,14 +12,13 @@ import duckdb
 import pyarrow as pa
 from pydantic import Field
 
-from lake_assets.api.connect import connect
-from lake_assets.api.relation import ROWS_CLASSES, rows_class, rows_of
-from lake_assets.config.load import chosen, load_config
-from lake_assets.errors import ConfigError
+from lake_assets.api import ROWS_CLASSES, connect, rows_class, rows_of
+from lake_assets.base.errors import ConfigError
+from lake_assets.base.texts import count
 from lake_assets.lake.connecting import connected
 from lake_assets.lake.failures import translated
-from lake_assets.layout.texts import count
 from lake_assets.orchestration.partition_keys import keys_of, user_text
+from lake_assets.streams.load import chosen, load_config
 from lake_assets.streams.stream import OpenStream, open_streams
 
 Rows = TypeVar("Rows")

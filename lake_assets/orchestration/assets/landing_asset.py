@@ -11,9 +11,8 @@ from collections.abc import Mapping, Sequence
 
 import dagster as dg
 
-from lake_assets.escapes import visible_name
-from lake_assets.layout.partition import Partition
-from lake_assets.layout.texts import count
+from lake_assets.base.texts import count, visible_name
+from lake_assets.config.layout.partition import Partition
 from lake_assets.orchestration.metadata import unmatched_metadata
 from lake_assets.orchestration.partition_keys import dimension_keys, keys_by_dimension, keys_of, partition_key
 from lake_assets.orchestration.queued_runs import job_schedule

@@ -5,11 +5,10 @@ from collections.abc import Callable, Sequence
 
 import dagster as dg
 
-from lake_assets.errors import ConfigError
-from lake_assets.escapes import visible_name
+from lake_assets.base.errors import ConfigError
+from lake_assets.base.texts import figure, moment, visible_name
 from lake_assets.lake.ledger.read import LedgerFigures, ledger_figures, read_ledger
 from lake_assets.lake.ledger.tables import LedgerRow
-from lake_assets.layout.texts import figure, moment
 from lake_assets.orchestration.dagster_private import step_of
 from lake_assets.orchestration.metadata import (
     Metadata,
@@ -20,11 +19,10 @@ from lake_assets.orchestration.metadata import (
     unmatched_metadata,
 )
 from lake_assets.orchestration.translator import StreamSpecs, asset_options
-from lake_assets.report.html import page, section
-from lake_assets.report.state import StreamState, held_text, read_state
-from lake_assets.report.summary import summarize
 from lake_assets.storage.store import Store
 from lake_assets.streams.stream import OpenStream
+from lake_assets.upkeep.report.html import page, section
+from lake_assets.upkeep.report.state import StreamState, held_text, read_state, summarize
 
 PREVIEW_ROWS = 10
 

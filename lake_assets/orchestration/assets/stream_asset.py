@@ -6,20 +6,19 @@ from collections.abc import Callable, Iterator
 import dagster as dg
 from pydantic import Field
 
+from lake_assets.base.errors import ConfigError, LakeAssetsError, PartitionError
+from lake_assets.base.texts import count, visible_name
+from lake_assets.config.layout.partition import Partition
 from lake_assets.config.models import LakeConfig
-from lake_assets.errors import ConfigError, LakeAssetsError, PartitionError
-from lake_assets.escapes import visible_name
-from lake_assets.layout.partition import Partition
-from lake_assets.layout.texts import count
 from lake_assets.orchestration.assets.downstream import StreamIOManager
-from lake_assets.orchestration.checks.stream_checks import Checked, checked
 from lake_assets.orchestration.dagster_private import OUTPUT_WITHOUT_EVENT, UserFailure
-from lake_assets.orchestration.failed_step import tried_again
+from lake_assets.orchestration.event_log import tried_again
 from lake_assets.orchestration.partition_keys import keys_of, summary_of
 from lake_assets.orchestration.resources import PYSPARK, sessions
+from lake_assets.orchestration.stream_checks import Checked, checked
 from lake_assets.orchestration.stream_run import StreamRun, options_of
 from lake_assets.orchestration.translator import StreamSpecs, asset_options
-from lake_assets.selection.select import Wanted, narrowed
+from lake_assets.streams.select import Wanted, narrowed
 from lake_assets.streams.stream import OpenStream
 
 Events = Iterator[dg.AssetMaterialization | dg.AssetObservation | dg.AssetCheckEvaluation | dg.MaterializeResult[None]]

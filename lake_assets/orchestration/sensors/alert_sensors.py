@@ -12,13 +12,12 @@ from typing import Any, Literal
 
 import dagster as dg
 
-from lake_assets.config.alerts import Alerts, Email, Slack, Teams
-from lake_assets.detection.packing import packed, time_of, unpacked
-from lake_assets.errors import LakeAssetsError, MissingExtraError, install
-from lake_assets.escapes import visible, visible_name
-from lake_assets.layout.texts import count, several
+from lake_assets.base.errors import LakeAssetsError, MissingExtraError, install
+from lake_assets.base.texts import count, several, visible, visible_name
+from lake_assets.config.automation import Alerts, Email, Slack, Teams
 from lake_assets.orchestration.assets.landing_asset import recent_partitions
 from lake_assets.orchestration.partition_keys import PARTITION, RANGE_END, RANGE_START
+from lake_assets.streams.detection.cursor import packed, time_of, unpacked
 from lake_assets.streams.pending import Lag, lag_of
 from lake_assets.streams.stream import OpenStream
 

@@ -19,11 +19,11 @@ from dataclasses import dataclass
 import dagster as dg
 import psutil
 
-from lake_assets.detection.packing import time_of
-from lake_assets.layout.texts import count
+from lake_assets.base.texts import count
 from lake_assets.orchestration.dagster_private import cancel_run, events_of, fail_run
 from lake_assets.orchestration.queued_runs import NEVER_BEGAN, refresh_job
 from lake_assets.orchestration.translator import StreamSpecs
+from lake_assets.streams.detection.cursor import time_of
 
 INTERVAL_SECONDS = 15
 BUDGET_SECONDS = 20.0  # of one tick; the next one goes on

@@ -10,12 +10,12 @@ from boto3.session import Session
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
+from lake_assets.base.errors import QueueError
 from lake_assets.config.secrets import mask_error, masked
 from lake_assets.config.sections import SqsSensor
-from lake_assets.detection.deliveries import Message
-from lake_assets.errors import QueueError
 from lake_assets.storage.boto import boto_client
-from lake_assets.storage.vendor_errors import Meaning, meaning_of
+from lake_assets.storage.server_answers import Meaning, meaning_of
+from lake_assets.streams.detection.deliveries import Message
 
 _BATCH = 10  # messages that SQS gives or takes with one request
 _LONGEST_WAIT = 5  # seconds for which SQS may hold a request until a message comes

@@ -10,21 +10,20 @@ from urllib.parse import urlsplit
 
 import dagster as dg
 
+from lake_assets.base.errors import LakeAssetsError
+from lake_assets.base.texts import count, several
+from lake_assets.config.layout.partition import Partition
 from lake_assets.config.sections import SensorBase, SqsSensor
 from lake_assets.config.storages import AnyStorage, LocalStorage, S3Storage
-from lake_assets.detection.deliveries import QueueCursor, classify
-from lake_assets.detection.failures import failed_for_good
-from lake_assets.detection.requests import Requests, Verdict
-from lake_assets.detection.run_plan import RunTarget, ScanResult, runs_of
-from lake_assets.detection.scan import scan
-from lake_assets.errors import LakeAssetsError
-from lake_assets.layout.partition import Partition
-from lake_assets.layout.texts import count, several
 from lake_assets.orchestration.partition_keys import ValueOrder, keys_of, partition_key
 from lake_assets.orchestration.queued_runs import QueuedRuns
 from lake_assets.orchestration.sensors.kept_state import KeptState
 from lake_assets.orchestration.sensors.sqs_queue import Queue
 from lake_assets.orchestration.stream_schedules import run_request
+from lake_assets.streams.detection.deliveries import QueueCursor, classify
+from lake_assets.streams.detection.requests import Requests, Verdict, failed_for_good
+from lake_assets.streams.detection.run_plan import RunTarget, ScanResult, runs_of
+from lake_assets.streams.detection.scan import scan
 from lake_assets.streams.pending import not_pending
 from lake_assets.streams.stream import OpenStream
 

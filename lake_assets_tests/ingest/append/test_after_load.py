@@ -6,20 +6,20 @@ from typing import Any
 
 import pytest
 
+from lake_assets.base.errors import SourceError, StorageError
 from lake_assets.config.storages import S3Storage
-from lake_assets.errors import SourceError, StorageError
-from lake_assets.history.restore import restore
 from lake_assets.ingest import after_load as module
 from lake_assets.ingest.after_load import LoadedObject, after_load
-from lake_assets.ingest.api import ingest_all
-from lake_assets.report.state import read_state
+from lake_assets.ingest.ingest_all import ingest_all
 from lake_assets.storage.clients import as_boto
 from lake_assets.storage.manifest import LandedObject
 from lake_assets.storage.store import Store
 from lake_assets.streams.pending import scan_landing
 from lake_assets.streams.stream import OpenStream
-from lake_assets_tests.checks.checked import check
+from lake_assets.upkeep.history.restore import restore
+from lake_assets.upkeep.report.state import read_state
 from lake_assets_tests.ingest.landed_as import load
+from lake_assets_tests.upkeep.checks.checked import check
 from lake_assets_tests.world import NW, SW, World, plan, sales
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from lake_assets.ingest.api import ingest_all
+from lake_assets.ingest.ingest_all import ingest_all
 from lake_assets.lake.commit.change import Change
 from lake_assets.lake.commit.extension import replace_by_extension
 from lake_assets_tests.ingest.append.test_append import APPEND, appended

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from lake_assets.errors import LakeAssetsError
+from lake_assets.base.errors import LakeAssetsError
 from lake_assets.streams.pending import scan_landing
 from lake_assets_tests.ingest.append.test_append import APPEND
 from lake_assets_tests.ingest.overtaking import before

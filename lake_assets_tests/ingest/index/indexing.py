@@ -8,8 +8,7 @@ import pyarrow as pa
 import pytest
 
 from lake_assets.ingest.index.index_run import index_all
-from lake_assets.ingest.options import IngestOptions
-from lake_assets.ingest.outcome import Outcome
+from lake_assets.ingest.outcome import IngestOptions, Outcome
 from lake_assets.lake.commit.extension import register_by_extension
 from lake_assets.lake.commit.strategy import REGISTER_STRATEGIES
 from lake_assets_tests.tiers import more

@@ -11,11 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from dev.retail import Retail
+from lake_assets.base.errors import SchemaError, SourceError
 from lake_assets.config.streams import Stream
-from lake_assets.errors import SchemaError, SourceError
-from lake_assets.ingest.index.index_plan import plan_index
+from lake_assets.ingest.index.index_run import plan_index
 from lake_assets.ingest.index.verify import repair_indexed
-from lake_assets.landing.writer import LandingWriter
+from lake_assets.wings.land.writer import LandingWriter
 from lake_assets_tests.ingest.index.indexing import index, with_partition
 from lake_assets_tests.ingest.landed_as import FACES, counted, cut_bounds, in_signed_order, miscounted, not_utf8
 from lake_assets_tests.ingest.test_derived import ARRIVAL_CLOCK, FEB_18, FEB_19, LAYOUT, RECORDS, at, land, options

@@ -9,23 +9,22 @@ import pyarrow as pa
 import pytest
 
 from dev.plain_client import plain_client
-from lake_assets.errors import (
+from lake_assets.base.errors import (
     AbsentStorageError,
     CatalogError,
     CatalogUnreachableError,
     EmptySourceError,
     StorageError,
 )
-from lake_assets.events import listening
-from lake_assets.ingest.api import ingest_all
-from lake_assets.ingest.index.index_plan import IndexPlan, plan_index
-from lake_assets.ingest.index.index_run import IndexRun, index_all
+from lake_assets.base.events import listening
+from lake_assets.ingest.index.index_run import IndexPlan, IndexRun, index_all, plan_index
 from lake_assets.ingest.index.verify import check_indexed, repair_indexed
+from lake_assets.ingest.ingest_all import ingest_all
 from lake_assets.ingest.partition_run import PartitionRun
 from lake_assets.lake.ledger.read import partitions_in_ledger
-from lake_assets.report.state import read_state
 from lake_assets.storage.store import Store
 from lake_assets.streams.pending import scan_landing
+from lake_assets.upkeep.report.state import read_state
 from lake_assets_tests.ingest.encrypted import nobody
 from lake_assets_tests.ingest.index.indexing import index, with_partition
 from lake_assets_tests.ingest.test_ingest_all import at_call

@@ -12,10 +12,10 @@ import pyarrow as pa
 import pytest
 from click.testing import CliRunner, Result
 
+from lake_assets.base.errors import CatalogLockedError
 from lake_assets.cli import main
 from lake_assets.config.catalogs import PostgresCatalog
 from lake_assets.config.storages import LocalStorage
-from lake_assets.errors import CatalogLockedError
 from lake_assets.lake.catalog.backup import FOLDER, backups, make_backup, restore_backup
 from lake_assets.lake.ducklake import DuckLake
 from lake_assets.lake.postgres import connect

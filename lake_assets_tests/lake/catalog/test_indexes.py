@@ -6,11 +6,11 @@ import pytest
 from click.testing import CliRunner
 
 from lake_assets.cli import main
-from lake_assets.doctor import examine
+from lake_assets.lake.catalog.backup import INDEXES, create_indexes, missing_indexes
 from lake_assets.lake.catalog.database import CatalogDatabase, catalog_reading, catalog_transaction
-from lake_assets.lake.catalog.indexes import INDEXES, create_indexes, missing_indexes
-from lake_assets.lake.catalog.partition_files import partition_files
+from lake_assets.lake.catalog.files import partition_files
 from lake_assets.lake.catalog.table import read_folder, read_partitioning
+from lake_assets.upkeep.doctor import examine
 from lake_assets_tests.lake.worlds import BY_DRIVER
 from lake_assets_tests.world import NW, SW, World
 
@@ -39,7 +39,7 @@ def test_the_command_which_the_doctor_names_creates_what_is_missing_and_drops_it
         return next(found.text for found in examine(config) if found.subject == "catalog of test")
 
     assert "index" not in doctor()  # for few files
-    monkeypatch.setattr("lake_assets.doctor.FILES", 0)
+    monkeypatch.setattr("lake_assets.upkeep.doctor.FILES", 0)
     assert doctor().endswith("; 1 data file without indexes: run `lake-assets catalog optimize`")
     created = optimize(world, tmp_path)
     assert "index" not in doctor()

@@ -4,14 +4,14 @@ import logging
 
 import pytest
 
-from lake_assets.checks.check_run import run_check
-from lake_assets.checks.result import Scope
-from lake_assets.errors import CatalogError, SpecificationError
+from lake_assets.base.errors import CatalogError, SpecificationError
 from lake_assets.lake.catalog import spec
 from lake_assets.lake.catalog.database import NotDirectError, catalog_transaction
 from lake_assets.lake.catalog.described import describe
 from lake_assets.lake.catalog.transaction import Transaction
-from lake_assets.maintenance.maintenance_run import maintain
+from lake_assets.upkeep.checks.check_run import run_check
+from lake_assets.upkeep.checks.facts import Scope
+from lake_assets.upkeep.maintenance.maintenance_run import maintain
 from lake_assets_tests.world import NW, SW, World, sales
 
 

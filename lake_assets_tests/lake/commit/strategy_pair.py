@@ -17,19 +17,19 @@ import pyarrow.parquet as pq
 
 from dev.plain_client import plain_client
 from lake_assets.config.lake import Lake
+from lake_assets.config.layout.partition import Partition, PartitionColumn
 from lake_assets.lake.commit.candidates import Inspection, inspect_candidates
 from lake_assets.lake.commit.change import Change, Landed, LandedFile, Requirements, Written
 from lake_assets.lake.commit.direct import replace_directly
 from lake_assets.lake.commit.extension import replace_by_extension
 from lake_assets.lake.commit.strategy import Strategy
 from lake_assets.lake.ducklake import DuckLake
+from lake_assets.lake.fitting import FileChecker, Keys
 from lake_assets.lake.ledger.tables import MANIFEST, LedgerRow, create_ledger, manifest_values
-from lake_assets.lake.schema.fitting import FileChecker, Keys
-from lake_assets.lake.schema.table_setup import create_table, data_schema, prepare_table
 from lake_assets.lake.session import TableName
-from lake_assets.layout.partition import Partition, PartitionColumn
-from lake_assets.parquet.column_rules import STRICT
-from lake_assets.parquet.job import DataFile
+from lake_assets.lake.table_setup import create_table, data_schema, prepare_table
+from lake_assets.schema.column_rules import STRICT
+from lake_assets.spark.task.job import DataFile
 from lake_assets.storage.manifest import LandedObject, Manifest
 
 TABLE = TableName("main", "t")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dev.servers.postgres_proxy import PostgresProxy, Rule
-from lake_assets.errors import CatalogError
+from lake_assets.base.errors import CatalogError
 from lake_assets.lake.catalog.database import NotDirectError
 from lake_assets.lake.commit import strategy
 from lake_assets.lake.commit.change import Change

@@ -15,14 +15,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from dev.plain_client import plain_client
-from lake_assets.errors import CatalogError, ConfigError, StorageError
-from lake_assets.history.restore import restore
+from lake_assets.base.errors import CatalogError, ConfigError, StorageError
 from lake_assets.ingest.outcome import Outcome
 from lake_assets.lake.commit import exporter, strategy
 from lake_assets.lake.commit.direct import replace_directly
 from lake_assets.lake.commit.extension import replace_by_extension
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.store import Store
+from lake_assets.upkeep.history.restore import restore
 from lake_assets_tests.world import NW, SW, World, plan, sales
 
 META = ["_change", "_snapshot", "_run_id", "_committed_at"]
@@ -347,7 +347,7 @@ def test_latest_lists_the_newest_files_and_a_commit_succeeds_without_it(
 @pytest.mark.more
 def test_large_exports_are_several_files(local_export: World) -> None:
     local_export.options = local_export.options | {"target_file_size": "1MiB"}
-    with mock.patch("lake_assets.parquet.write.GROUP_ROWS", 100_000):
+    with mock.patch("lake_assets.spark.task.write.GROUP_ROWS", 100_000):
         committed(local_export, NW, *(number * 1.1 for number in range(400_000)))
 
     files = visible(local_export)

@@ -18,13 +18,7 @@ from dev.plain_client import plain_client
 from dev.servers.postgres import PostgresServer
 from dev.servers.postgres_proxy import PostgresProxy, Statement
 from dev.servers.proxy import Request, Rule, S3Proxy
-from lake_assets.errors import (
-    CatalogLockedError,
-    CatalogUnreachableError,
-    LakeAssetsError,
-    PartitionMovedError,
-)
-from lake_assets.history.restore import restore
+from lake_assets.base.errors import CatalogLockedError, CatalogUnreachableError, LakeAssetsError, PartitionMovedError
 from lake_assets.lake.commit import direct, exporter
 from lake_assets.lake.commit.strategy import commit
 from lake_assets.lake.failures import OVERTAKEN
@@ -32,6 +26,7 @@ from lake_assets.lake.ledger import flush
 from lake_assets.lake.locks import FILES_IN_USE, FILES_REMOVED, commit_lock, file_lock
 from lake_assets.lake.retry import retried
 from lake_assets.lake.session import LakeSession
+from lake_assets.upkeep.history.restore import restore
 from lake_assets_tests.faults.lake_invariants import assert_sound
 from lake_assets_tests.faults.test_lost_answer import proxy
 from lake_assets_tests.faults.writer import ROWS, make_table, prepared, write, write_together

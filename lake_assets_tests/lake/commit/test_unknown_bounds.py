@@ -8,12 +8,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lake_assets.duckdb_engine import literal
+from lake_assets.base.duckdb_engine import literal
 from lake_assets.lake.catalog.bounds import merged
 from lake_assets.lake.commit.direct import replace_directly
 from lake_assets.lake.commit.extension import replace_by_extension
 from lake_assets.lake.commit.strategy import Strategy
-from lake_assets.lake.schema.types import sql_type
+from lake_assets.schema.ducklake_types import sql_type
 from lake_assets_tests.lake.commit.strategy_pair import (
     NOTHING,
     SCHEMA,

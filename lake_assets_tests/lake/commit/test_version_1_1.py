@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from lake_assets.duckdb_engine import identifier
+from lake_assets.base.duckdb_engine import identifier
+from lake_assets.config.layout.partition import Partition
 from lake_assets.lake.catalog import spec
 from lake_assets.lake.catalog_driver import Driver
 from lake_assets.lake.commit.direct import register_directly, replace_directly
 from lake_assets.lake.ducklake import version_without_attach
 from lake_assets.lake.ledger.read import last_runs
-from lake_assets.layout.partition import Partition
 from lake_assets_tests.lake.commit.strategy_pair import (
     COLUMNS,
     TABLE,

@@ -10,17 +10,17 @@ import duckdb
 import pyarrow as pa
 import pytest
 
+from lake_assets.base.errors import StorageError
 from lake_assets.config.storages import LocalStorage
-from lake_assets.errors import StorageError
 from lake_assets.ingest.replace import replace_run
 from lake_assets.lake.catalog import file_facts
 from lake_assets.lake.catalog.table import Column, Partitioning, Table
 from lake_assets.lake.commit.change import Change, Committed, Written
 from lake_assets.lake.commit.strategy import commit
 from lake_assets.lake.session import LakeSession
-from lake_assets.parquet import write
-from lake_assets.parquet.job import DataFile, Job
-from lake_assets.parquet.landed import Landed
+from lake_assets.spark.task import write
+from lake_assets.spark.task.job import DataFile, Job
+from lake_assets.storage.formats.landed import Landed
 from lake_assets_tests.lake.commit.strategy_pair import SCHEMA, row
 from lake_assets_tests.world import NW, World, sales
 

@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from lake_assets.lake.catalog.database import NotDirectError, catalog_tables
-from lake_assets.lake.catalog.inlined import inlined_rows
+from lake_assets.lake.catalog.described import inlined_rows
 from lake_assets.lake.catalog.table import read_folder
 from lake_assets.lake.commit import strategy as commit
 from lake_assets.lake.commit.direct import replace_directly

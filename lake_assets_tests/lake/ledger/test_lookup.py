@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from lake_assets.ingest.api import ingest_all
+from lake_assets.ingest.ingest_all import ingest_all
 from lake_assets.ingest.replace.write_step import Writer
 from lake_assets.lake.ledger import lookup, read
 from lake_assets.lake.ledger.lookup import commits_by_files

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 
 from lake_assets import LakeIOManager, LakeResource, build_definitions, open_stream, partitions_def
-from lake_assets.errors import ConfigError
-from lake_assets.ingest.api import ingest_all
+from lake_assets.base.errors import ConfigError
+from lake_assets.ingest.ingest_all import ingest_all
 from lake_assets_tests.orchestration.in_process import REGIONS
 from lake_assets_tests.template_lakes import create_by_copy
 from lake_assets_tests.tiers import more

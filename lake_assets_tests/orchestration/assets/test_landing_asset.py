@@ -8,7 +8,7 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from lake_assets.ingest.api import ingest_all
+from lake_assets.ingest.ingest_all import ingest_all
 from lake_assets.ingest.outcome import Outcome
 from lake_assets.orchestration.build import build_definitions
 from lake_assets.orchestration.metadata import newest_landing_scan

@@ -10,7 +10,7 @@ from lake_assets.orchestration.assets.report_assets import report_asset
 from lake_assets.orchestration.build import build_definitions
 from lake_assets.orchestration.translator import specs_of
 from lake_assets_tests.orchestration.automation import Automation
-from lake_assets_tests.report.states import commit_one_and_fail_one
+from lake_assets_tests.upkeep.report.states import commit_one_and_fail_one
 from lake_assets_tests.world import NW, World, sales
 from lake_assets_tests.world_fixtures import bucket_on
 

@@ -6,18 +6,18 @@ from typing import Any
 import dagster as dg
 import pytest
 
+from lake_assets.base.errors import ConfigError
+from lake_assets.base.texts import size
+from lake_assets.config.layout.hive import HIVE_NULL
+from lake_assets.config.layout.partition import Partition
 from lake_assets.config.spark import Spark
-from lake_assets.errors import ConfigError
-from lake_assets.layout.hive import HIVE_NULL
-from lake_assets.layout.partition import Partition
-from lake_assets.layout.texts import size
 from lake_assets.orchestration.assets.stream_asset import stream_asset
 from lake_assets.orchestration.commit_events import known_to_dagster
 from lake_assets.orchestration.dagster_private import BACKFILL
 from lake_assets.orchestration.resources import pyspark_resource
 from lake_assets.orchestration.translator import specs_of
-from lake_assets.report.state import read_state
-from lake_assets.selection.select import Wanted, select
+from lake_assets.streams.select import Wanted, select
+from lake_assets.upkeep.report.state import read_state
 from lake_assets_tests.orchestration.in_process import (
     FEBRUARY_11,
     Materialize,

@@ -21,15 +21,15 @@ from slack_sdk.web.base_client import BaseClient
 
 from dev.servers.inbox import Inbox, Letter, inbox
 from dev.servers.mail import PASSWORD, MailServer, mail_server
+from lake_assets.base.errors import MissingExtraError
 from lake_assets.config.models import LakeConfig
-from lake_assets.detection.packing import packed, unpacked
-from lake_assets.errors import MissingExtraError
 from lake_assets.orchestration.assets.stream_asset import stream_asset
 from lake_assets.orchestration.build import build_definitions
 from lake_assets.orchestration.resources import pyspark_resource
 from lake_assets.orchestration.sensors import alert_sensors as look_ups
 from lake_assets.orchestration.sensors.alert_sensors import alert_sensors
 from lake_assets.orchestration.translator import specs_of
+from lake_assets.streams.detection.cursor import packed, unpacked
 from lake_assets.streams.pending import lag_of
 from lake_assets.streams.stream import open_streams
 from lake_assets_tests.orchestration.in_process import REGIONS

@@ -9,9 +9,9 @@ import sqlalchemy
 from dagster._core.storage.runs import SqlRunStorage
 from dagster._core.storage.runs.schema import KeyValueStoreTable
 
-from lake_assets.detection.packing import VERSION
 from lake_assets.orchestration.dagster_private import store_text
 from lake_assets.orchestration.sensors.kept_state import KeptState
+from lake_assets.streams.detection.cursor import VERSION
 from lake_assets_tests.orchestration.ticks import Ticks
 from lake_assets_tests.world import NW, SW, World, sales
 

@@ -6,11 +6,11 @@ from collections.abc import Callable
 import dagster as dg
 import pytest
 
-from lake_assets.detection import requests
-from lake_assets.errors import LakeAssetsError, SourceChangedError, StorageUnreachableError
+from lake_assets.base.errors import LakeAssetsError, SourceChangedError, StorageUnreachableError
 from lake_assets.orchestration.dagster_private import delete_texts
-from lake_assets.orchestration.failed_step import RETRIES
+from lake_assets.orchestration.event_log import RETRIES
 from lake_assets.orchestration.partition_keys import RANGE_END, RANGE_START
+from lake_assets.streams.detection import requests
 from lake_assets_tests.ingest.test_release import NAMES, group_in
 from lake_assets_tests.orchestration.in_process import failing_once
 from lake_assets_tests.orchestration.sensors.test_stream_sensor import day, key, keys_of
@@ -26,7 +26,7 @@ AWAY = StorageUnreachableError("the storage is away:", "wait for it.")
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let nothing pause before it is tried again."""
     monkeypatch.setattr(requests, "FIRST", 0.0)
-    monkeypatch.setattr("lake_assets.orchestration.failed_step.RETRY_SECONDS", 0)
+    monkeypatch.setattr("lake_assets.orchestration.event_log.RETRY_SECONDS", 0)
 
 
 def fail(ticks: Ticks, run: dg.DagsterRun) -> None:

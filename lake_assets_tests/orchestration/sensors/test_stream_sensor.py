@@ -7,9 +7,9 @@ import dagster as dg
 import pytest
 from pydantic import TypeAdapter
 
+from lake_assets.base.errors import LakeAssetsError, StorageError
 from lake_assets.config.sections import ObjectSensor, SensorBase, SqsSensor
 from lake_assets.config.storages import Source
-from lake_assets.errors import LakeAssetsError, StorageError
 from lake_assets.orchestration.build import build_definitions
 from lake_assets.orchestration.partition_keys import dynamic_name
 from lake_assets.orchestration.sensors.stream_sensor import interval_of

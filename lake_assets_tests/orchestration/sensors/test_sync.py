@@ -16,18 +16,18 @@ import sqlalchemy
 from click.testing import CliRunner
 from dagster._core.loader import LoadingContextForTest
 
-from lake_assets.checks.check_run import checks_of
 from lake_assets.cli import main
 from lake_assets.ingest.index.index_run import index_all
 from lake_assets.lake.catalog.database import CatalogDatabase
 from lake_assets.lake.ledger.read import newest_commits
 from lake_assets.lake.ledger.tables import COMPACT, LEDGER, RELEASE, LedgerRow
 from lake_assets.orchestration.build import build_definitions
-from lake_assets.orchestration.maintenance_jobs import audit_request
+from lake_assets.orchestration.jobs import audit_request
 from lake_assets.orchestration.sensors import sync
 from lake_assets.orchestration.sensors.sync import Synced, sync_stream
 from lake_assets.orchestration.translator import specs_of
-from lake_assets_tests.orchestration.checks.check_runs import latest
+from lake_assets.upkeep.checks.check_run import checks_of
+from lake_assets_tests.orchestration.check_runs import latest
 from lake_assets_tests.orchestration.in_process import REGIONS, Materialize
 from lake_assets_tests.orchestration.ticks import Ticks
 from lake_assets_tests.world import NW, SW, World, sales

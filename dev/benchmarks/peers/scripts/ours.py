@@ -11,15 +11,15 @@ import duckdb
 from pyspark.sql import SparkSession
 
 from dev.benchmarks.peers.serve import How, Peer, Values, serve
-from lake_assets.api.stream import open_stream
+from lake_assets.api import open_stream
+from lake_assets.config.layout.partition import Partition
 from lake_assets.config.models import LakeConfig
-from lake_assets.ingest.api import ingest, ingest_all
 from lake_assets.ingest.index.index_run import index_all
-from lake_assets.ingest.options import IngestOptions
+from lake_assets.ingest.ingest_all import ingest, ingest_all
+from lake_assets.ingest.outcome import IngestOptions
 from lake_assets.lake.catalog.past import counted_rows
 from lake_assets.lake.connecting import connected
-from lake_assets.layout.partition import Partition
-from lake_assets.spark.session import spark_config, start_session
+from lake_assets.spark.spark_session import spark_config, start_session
 from lake_assets.streams.stream import OpenStream
 
 

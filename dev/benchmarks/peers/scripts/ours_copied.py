@@ -4,8 +4,8 @@ from typing import ClassVar
 
 from dev.benchmarks.peers.scripts.ours import Ours
 from dev.benchmarks.peers.serve import Values, serve
-from lake_assets.ingest.api import ingest
-from lake_assets.ingest.options import IngestOptions
+from lake_assets.ingest.ingest_all import ingest
+from lake_assets.ingest.outcome import IngestOptions
 
 
 class Copied(Ours):

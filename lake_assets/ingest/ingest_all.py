@@ -1,0 +1,93 @@
+"""Ingest of partitions: landed objects → manifest → Spark job → data files → one commit with its ledger row.
+
+`ingest` takes one partition and `ingest_all` many: they are listed in parallel, share Spark jobs, and then commit or
+fail one by one. The command line and Dagster both call these functions.
+"""
+
+from collections.abc import Callable, Generator, Iterable
+from contextlib import ExitStack, closing
+from dataclasses import replace
+
+from lake_assets.config.layout.partition import Partition
+from lake_assets.ingest.index.index_run import index_all
+from lake_assets.ingest.outcome import IngestOptions, Outcome, reported_run
+from lake_assets.ingest.partition_run import PartitionRun
+from lake_assets.ingest.plan import options_of_companion, takes_part
+from lake_assets.ingest.replace.replace_run import ReplaceRun
+from lake_assets.ingest.replace.stream_steps import StreamSteps
+from lake_assets.ingest.run import passing_on_interrupts
+from lake_assets.spark.spark_session import Sessions
+from lake_assets.streams.select import refuse_outside
+from lake_assets.streams.stream import OpenStream
+
+
+def ingest(
+    stream: OpenStream, partition: Partition, sessions: Sessions, options: IngestOptions | None = None
+) -> Outcome:
+    """Refresh one partition of the lake from the landing zone. Readers see the old rows or the new ones.
+
+    The arguments are those of `ingest_all`. The status of a partition that has not changed is `skipped`.
+
+    Raises:
+        OutsidePartitionError: the config does not have the partition; nothing was done.
+        LakeAssetsError: the ingest failed. The old partition is unchanged, and the ledger has a `failed` row with the
+            reason if the catalog could be reached.
+    """
+    (outcome,) = ingest_all(stream, [partition], sessions, options)
+    if outcome.error is not None:
+        raise outcome.error
+    return outcome
+
+
+def ingest_all(
+    stream: OpenStream,
+    partitions: Iterable[Partition],
+    sessions: Sessions,
+    options: IngestOptions | None = None,
+    checkpoint: Callable[[], None] = lambda: None,
+) -> Generator[Outcome, None, None]:
+    """Refresh many partitions of the lake from the landing zone; a partition that fails does not stop the others.
+
+    In mode index, `index_all` registers the new objects instead, all in one transaction. A stream of a release group
+    takes the same partitions of the other streams along.
+
+    Args:
+        stream: the stream of the partitions.
+        partitions: the partitions, each once.
+        sessions: returns the Spark session.
+        options: of the run; the defaults when None.
+        checkpoint: called between steps; an exception that it raises ends the run. If that is an interrupt, partitions
+            that have begun are `cancelled` in the ledger, and the others have no row.
+
+    Yields:
+        The outcome of each partition, in the order in which they end. A partition that fails does not stop the others.
+        But if Spark does not start, or the catalog or a storage cannot be reached, the remaining partitions fail with
+        the same error and are not tried.
+
+    Raises:
+        OutsidePartitionError: the config does not have some of the partitions; nothing was done with any of them.
+    """
+    partitions, options = list(partitions), options or IngestOptions()
+    if not options.outside:
+        refuse_outside(stream, partitions)
+    if stream.config.mode == "index":
+        for outcome in index_all(stream, partitions, None, replace(options, outside=True), checkpoint):  # checked above
+            yield replace(outcome, row=replace(outcome.row, status="failed")) if outcome.error else outcome
+        return
+    of_streams = [(stream, options), *((one, options_of_companion(one, options)) for one in stream.companions)]
+    members = [StreamSteps(one, of_stream, checkpoint, sessions) for one, of_stream in of_streams]
+    runs = [
+        PartitionRun(member.stream, Partition(member.stream.config.columns, partition.values), member.options)
+        for partition in partitions
+        for member in members
+        if member.stream is stream or takes_part(member.stream, partition)
+    ]
+    with ExitStack() as stack:
+        for member in members:
+            of_member = sum(run.stream is member.stream for run in runs)
+            stack.enter_context(reported_run(options.run_id, member.stream.name, member.stream.config.mode, of_member))
+        outcomes = stack.enter_context(closing(ReplaceRun(members).outcomes(runs)))
+        with passing_on_interrupts(outcomes):
+            for outcome in outcomes:
+                if outcome.row.stream == stream.name:  # those of others are events, and in the ledger
+                    yield outcome

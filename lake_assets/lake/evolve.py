@@ -1,0 +1,194 @@
+"""The evolution of a table: added columns and fields, and wider numbers, at any depth. Nothing is ever removed.
+
+A change is a separate snapshot before the data files that need it are written. Earlier rows have NULL in an added
+column or field, and readers of an earlier snapshot see the earlier columns.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyarrow import types as t
+
+from lake_assets.base.duckdb_engine import identifier
+from lake_assets.base.errors import SchemaError
+from lake_assets.config.layout.partition import PartitionColumn
+from lake_assets.lake.catalog.database import catalog_transaction, statistics_transaction
+from lake_assets.lake.catalog.described import describe
+from lake_assets.lake.catalog.table import Column, Table
+from lake_assets.lake.catalog.transaction import Transaction
+from lake_assets.lake.catalog.untyped import give_types
+from lake_assets.lake.retry import under_lock
+from lake_assets.lake.session import AUTHOR, LakeSession, TableName
+from lake_assets.lake.table_setup import data_schema, untyped_schema
+from lake_assets.schema.column_rules import GROWING, Rules
+from lake_assets.schema.ducklake_types import check_columns, sql_type
+from lake_assets.schema.leaves import filled, is_list, stored, typed
+from lake_assets.schema.type_fit import refuse_places
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnChange:
+    """A change of one column, or of one part of a nested column."""
+
+    path: tuple[str, ...]  # its name, after those of the columns around it; of the table, or of the files if it is new
+    type: str  # its new DuckLake type
+    before: str | None  # its earlier type; None if it is new
+
+    def __str__(self) -> str:
+        name = f"{'column' if len(self.path) == 1 else 'field'} {'.'.join(self.path)}"
+        if self.before is None:
+            return f"added {name} {self.type}"
+        if self.before == "NULL":
+            return f"gave {name} its type {self.type}"
+        return f"widened {name} from {self.before} to {self.type}"
+
+
+def evolved(
+    schema: pa.Schema,
+    landed: Sequence[tuple[str, pa.Schema]],
+    partition_columns: Sequence[PartitionColumn],
+    rules: Rules = GROWING,
+) -> pa.Schema:
+    """Return the columns with which a table can hold the rows of the landed schemas; those of the table come first.
+
+    The table's are without partition columns, which never change. Each landed schema has its origin, for errors. Rules
+    of another table than one that grows change nothing. Raises SchemaError if a column cannot be widened to a type, or
+    a new one has a name or type that the lake cannot hold.
+    """
+    by_path = {column.name.lower() for column in partition_columns}
+    for origin, given in landed if rules.grows else ():
+        check_columns(given, origin)
+        refuse_places(given, [*(name.lower() for name in schema.names), *by_path], origin)
+        schema = rules.changed(schema, pa.schema([f for f in given if f.name.lower() not in by_path]), origin)
+    return schema
+
+
+def column_changes(before: pa.Schema, after: pa.Schema) -> list[ColumnChange]:
+    """Return what differs between a table's columns and those that `evolved` gives."""
+    return list(_changes(before, after, ()))
+
+
+def _changes(before: Iterable[pa.Field], after: Iterable[pa.Field], path: tuple[str, ...]) -> Iterator[ColumnChange]:
+    known = {field.name: field.type for field in before}
+    for field in after:
+        here = (*path, field.name)
+        if field.name not in known:
+            yield ColumnChange(here, sql_type(field.type, here[0]), None)
+        else:
+            yield from _changes_of_type(known[field.name], field.type, here)
+
+
+def _changes_of_type(before: pa.DataType, after: pa.DataType, path: tuple[str, ...]) -> Iterator[ColumnChange]:
+    if t.is_struct(before):
+        yield from _changes(before, after, path)
+    elif t.is_map(before):
+        yield from _changes_of_type(before.key_type, after.key_type, (*path, "key"))
+        yield from _changes_of_type(before.item_type, after.item_type, (*path, "value"))
+    elif is_list(before):
+        yield from _changes_of_type(before.value_type, after.value_type, (*path, "element"))
+    elif not before.equals(after):
+        yield ColumnChange(path, sql_type(after, path[0]), "NULL" if t.is_null(before) else sql_type(before, path[0]))
+
+
+def statements(table: TableName, before: pa.Schema, after: pa.Schema) -> list[str]:
+    """Return the SQL that changes the columns of a table.
+
+    A nested column gets its whole new type: DuckLake then adds the fields that are new and widens those that are wider,
+    at any depth. DuckDB's parser does not accept, or misreads, the path of a part there.
+    """
+    known = {field.name: field.type for field in before}
+    result = []
+    for field in after:
+        column, sql = identifier(field.name), sql_type(field.type, field.name)
+        if field.name not in known:
+            result.append(f"ALTER TABLE {table.sql} ADD COLUMN {column} {sql}")
+        elif not known[field.name].equals(field.type):
+            result.append(f"ALTER TABLE {table.sql} ALTER COLUMN {column} SET DATA TYPE {sql}")
+    return result
+
+
+def evolve_table(
+    session: LakeSession,
+    table: TableName,
+    landed: Sequence[tuple[str, pa.Schema]],
+    partition_columns: Sequence[PartitionColumn],
+    run_id: str,
+    *,
+    rules: Rules = GROWING,
+    known: pa.Schema | None = None,
+) -> list[ColumnChange]:
+    """Change the table so that it can hold the landed columns, in one transaction with retries after a conflict.
+
+    If two runs add the same column, the second one finds the column and changes nothing. After an error nothing has
+    changed.
+
+    Columns, and parts of them, that have never had a value get the type of the first one before, in a snapshot of its
+    own, by any rules. Of a table without rows only `known` tells them: its columns, with the type null for those. The
+    snapshot's message has the run's id. The other arguments and the SchemaError are those of `evolved`.
+    """
+
+    def change() -> list[ColumnChange]:
+        # A conflict must end the try: DuckLake's own retry would use the columns that were read before.
+        typed_ones = _give_types(session, table, landed, partition_columns, run_id, known)
+        if not rules.grows:
+            return typed_ones
+        session.rows("SET ducklake_max_retry_count = 0")
+        with session.transaction():
+            before = data_schema(session, table, partition_columns)
+            after = evolved(before, landed, partition_columns, rules)
+            changes = column_changes(before, after)
+            if changes:
+                for statement in statements(table, before, after):
+                    session.rows(statement)
+                session.sign(AUTHOR, *_signed(table, changes, run_id))
+        return [*typed_ones, *changes]
+
+    return under_lock(session, change, f"the change of the columns of {table}")
+
+
+def _give_types(
+    session: LakeSession,
+    table: TableName,
+    landed: Sequence[tuple[str, pa.Schema]],
+    partition_columns: Sequence[PartitionColumn],
+    run_id: str,
+    made: pa.Schema | None,
+) -> list[ColumnChange]:
+    """Give the columns, and parts of them, that have never had a value the types that the landed ones have."""
+    before = data_schema(session, table, partition_columns)
+    known = untyped_schema(session, table, before)
+    if made is not None and known.equals(before) and stored(made).equals(before):
+        known = made
+    after = filled(known, (schema for _, schema in landed))
+    changes = column_changes(known, pa.schema([field.with_type(typed(field.type)) for field in after]))
+    if not changes:
+        return []
+    for change in changes:
+        if len(change.path) > 1 and any(form in change.type for form in ("MAP(", "[]")):
+            raise SchemaError(
+                f"field {'.'.join(change.path)!r} of {table} has had no value until now, and DuckLake reads no "
+                f"earlier file as {change.type}:",
+                "make it a text or a struct in a transform, or fill another table.",
+            )
+    session.descriptions.clear()
+    description = describe(session, [table])
+    described = description.tables[table]
+    ids = {_path(column, described): column_id for column_id, column in described.columns.items()}
+    # A lake that takes rows by INSERT only has its columns in the catalog too.
+    with (statistics_transaction if session.config.inserts_only else catalog_transaction)(session) as database:
+        transaction = Transaction(database, session.engine, description)
+        give_types(transaction, session.engine, described, {ids[change.path]: change.type for change in changes})
+        transaction.finish(AUTHOR, *_signed(table, changes, run_id))
+    session.descriptions.clear()
+    return changes
+
+
+def _path(column: Column, table: Table) -> tuple[str, ...]:
+    return (*(() if column.parent is None else _path(table.columns[column.parent], table)), column.name)
+
+
+def _signed(table: TableName, changes: Sequence[ColumnChange], run_id: str) -> tuple[str, str]:
+    texts = [str(change) for change in changes]
+    return f"{table}: {', '.join(texts)} by run {run_id}", json.dumps({"run_id": run_id, "changes": texts})

@@ -1,1 +1,0 @@
-"""A table's columns: types, creation, evolution."""

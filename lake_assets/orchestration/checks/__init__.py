@@ -1,1 +1,0 @@
-"""The checks of a stream, and their results in Dagster."""

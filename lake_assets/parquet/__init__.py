@@ -1,6 +1,0 @@
-"""Parquet files by Arrow, in any process: nothing in here imports PySpark.
-
-A landed object that is damaged is a SourceError, one that changed since the listing a SourceChangedError, and one that
-does not fit a SchemaError; below `shares`, which names the object, damage is Arrow's ArrowInvalid or an OSError. A
-storage raises StorageError, as the functions of `storage` do.
-"""

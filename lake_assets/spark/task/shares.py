@@ -1,0 +1,267 @@
+"""Reading a task's shares of landed objects, as Arrow record batches, with memory bound by a row group."""
+
+from collections import Counter, deque
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, closing, contextmanager
+from functools import cached_property, partial
+from threading import BoundedSemaphore
+
+import pyarrow as pa
+
+from lake_assets.base.errors import SchemaDriftError
+from lake_assets.base.texts import visible_name
+from lake_assets.config.formats import ParquetFormat
+from lake_assets.config.layout.partition import Partition
+from lake_assets.config.secrets import masking
+from lake_assets.config.storages import LocalStorage
+from lake_assets.schema.bad_rows import BadRows
+from lake_assets.schema.partition_columns import Facts, with_types, with_values
+from lake_assets.schema.schema_fit import Fitter
+from lake_assets.spark.task.job import Job
+from lake_assets.spark.task.letters import DeadLetterWriter, Sink, refuse_taken_names
+from lake_assets.storage.arrow import ArrowStore
+from lake_assets.storage.formats.declared import DeclaredRows
+from lake_assets.storage.formats.landed_rows import LandedParquet, LandedRows, Share
+from lake_assets.storage.formats.parquet_files import Columns, ParquetRows, readable_object
+from lake_assets.storage.manifest import digest_of
+from lake_assets.storage.store import Store
+
+WHOLE = 8 * 2**20  # bytes; objects up to this size are fetched by one request
+FETCHED = 4 * WHOLE  # bytes of such objects are fetched before they are read
+_REQUESTS = 32  # for them at once: most of the time is network latency
+
+
+class Reader:
+    """Reads the shares of one task, of any of its job's partitions."""
+
+    def __init__(
+        self,
+        job: Job,
+        schema: pa.Schema,
+        *,
+        threads: int = 1,  # in which small objects are decoded; the rows are the same, in the same order
+        dictionaries: bool = False,  # columns that an object stores as dictionaries of texts may stay dictionaries
+    ) -> None:
+        self._job = job
+        self._landed = job.landed
+        self._schema = schema
+        self._known = schema if None in (job.known, job.schema) or schema != job.schema else job.known
+        self._store = Store(job.landed.storage)
+        self._threads = threads
+        self._decoding = BoundedSemaphore(threads)
+        self._dictionaries = dictionaries and not job.selects
+        self._fitter: tuple[pa.Schema, Partition, Fitter] | None = None
+        self._columns: Columns | None = None  # of the object before; most have the same
+        self.rows: Counter[str] = Counter()  # that were read, with those that do not fit, by the objects' keys
+        self.digests: dict[str, str] = {}  # of the objects' content, by key; see `Job.digests`
+
+    def read(
+        self, shares: Sequence[Share], partition: Partition, letters: DeadLetterWriter | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """Read the rows of shares of a partition's objects, fitted to the schema, in the order of the shares.
+
+        If the job selects rows, row groups whose statistics exclude the partition are not read. If the job has dead
+        letters, rows that do not fit are put into `letters`; if that is None, they are left out only. A
+        SchemaDriftError has all objects among the shares whose columns the schema lacks, so that the table is changed
+        once.
+        """
+        drift: SchemaDriftError | None = None
+        with masking(self._landed.storage), closing(self._loaded(shares, partition)) as opened:
+            for share, load in opened:
+                with self._readable(share):
+                    try:
+                        loaded = load()
+                    except SchemaDriftError as error:
+                        drift = error if drift is None else drift.with_more(error.schemas)
+                        continue
+                    if drift is None:
+                        with _sink(letters, self._store.uri(share.key)) as sink:
+                            for batch in loaded.batches(partial(self._left_out, share.key, sink)):
+                                self.rows[share.key] += batch.num_rows
+                                yield batch
+                            self.rows[share.key] += 0  # an object without rows is counted too
+                    if share.size > WHOLE:
+                        self.digests |= digest_of_file(self._job, share)
+        if drift is not None:
+            raise drift
+
+    def _left_out(self, key: str, sink: Sink, bad: BadRows) -> None:
+        self.rows[key] += len(bad.reasons)
+        sink(bad)
+
+    def _loaded(
+        self, shares: Sequence[Share], partition: Partition
+    ) -> Generator[tuple[Share, "Callable[[], _Loaded]"]]:
+        """Yield each share with a function that opens it; small objects are fetched and decoded ahead of it."""
+        ahead: deque[Future[_Loaded]] = deque()
+        small = deque(share for share in shares if share.size <= WHOLE)
+        fetched = 0
+        with _pool(_REQUESTS) as pool:
+            for share in shares:
+                while small and len(ahead) < _REQUESTS and fetched + small[0].size <= FETCHED:
+                    item = small.popleft()
+                    fetched += item.size
+                    ahead.append(pool.submit(self._load_whole, item, partition))
+                if share.size <= WHOLE:
+                    yield share, ahead.popleft().result
+                    fetched -= share.size
+                    continue
+                with self._readable(share):
+                    file = self._ranges.open(share.key)
+                with file:
+                    yield share, partial(self._load, share, partition, file)
+
+    def _readable(self, share: Share) -> AbstractContextManager[None]:
+        uri = self._store.uri(share.key)
+        return readable_object(self._landed.storage, uri, self._landed.form_of(share.key).type)
+
+    @cached_property
+    def _ranges(self) -> ArrowStore:
+        return ArrowStore(self._landed.storage)
+
+    def _load_whole(self, share: Share, partition: Partition) -> "_Loaded":
+        data = self._store.get(share.key, share.etag)
+        if self._job.digests:
+            self.digests[share.key] = digest_of(data)
+        if self._threads == 1:
+            return self._load(share, partition, pa.BufferReader(pa.py_buffer(data)))
+        with self._decoding:
+            loaded = self._load(share, partition, pa.BufferReader(pa.py_buffer(data)))
+            loaded.decode()
+        return loaded
+
+    def _load(self, share: Share, partition: Partition, file: pa.NativeFile) -> "_Loaded":
+        uri = self._store.uri(share.key)
+        origin = f"the object {visible_name(uri)}"
+        rows = self._rows(share, file, origin)
+        if rows.count == 0:  # its columns say nothing
+            return _Loaded(share, rows, None, {}, frozenset(), splits=False)
+        job, added, declared = self._job, self._landed.added, self._landed.declared
+        if declared.renames:
+            rows = DeclaredRows(rows, declared, origin)
+        facts: Facts = {"uri": uri, "modified": share.modified, "written_at": job.written_at, "run_id": job.run_id}
+        constants = added.values(share.key, uri, rows.schema, facts) if added else {}
+        schema = with_types(rows.schema, constants)
+        if self._job.letters is not None:
+            refuse_taken_names(schema, origin)
+        fitter = self._fitted(schema, partition, origin)
+        splits = self._job.letters is not None
+        return _Loaded(share, rows, fitter, constants, added.numbers if added else frozenset(), splits=splits)
+
+    def _rows(self, share: Share, file: pa.NativeFile, origin: str) -> LandedRows:
+        form = self._landed.form_of(share.key)
+        if not isinstance(form, ParquetFormat):
+            return self._landed.open(file, form, origin, self._known)
+        parquet = ParquetRows(file, origin, pre_buffer=share.size > WHOLE, like=self._columns)
+        self._columns = parquet.columns
+        return LandedParquet(parquet, dictionaries=self._dictionaries)
+
+    def _fitted(self, source: pa.Schema, partition: Partition, origin: str) -> Fitter:
+        """Return the fitter of an object; most objects of a task have the schema of the one before."""
+        known = self._fitter
+        if known is not None and known[1] is partition and known[0].equals(source):
+            return known[2].of(origin)
+        job, declared = self._job, self._landed.declared
+        fitter = Fitter(
+            source,
+            self._known,
+            partition,
+            origin,
+            rules=declared.of_landed,
+            by_value=True,
+            selects=job.selects,
+            derived=job.derived,
+        )
+        self._fitter = source, partition, fitter
+        return fitter
+
+
+def digest_of_file(job: Job, share: Share) -> dict[str, str]:
+    """Return the digest of a local file by its key, once for all of its shares; a second read of it costs little."""
+    if not job.digests or share.part or not isinstance(job.landed.storage, LocalStorage):
+        return {}
+    return {share.key: Store(job.landed.storage).digest(share.key, share.etag)}
+
+
+class _Loaded:
+    """An open object with the fitter of its rows; None if it has none."""
+
+    def __init__(
+        self,
+        share: Share,
+        rows: LandedRows,
+        fitter: Fitter | None,
+        constants: Mapping[str, pa.Scalar],
+        numbers: frozenset[str],
+        *,
+        splits: bool,
+    ) -> None:
+        self._share = share
+        self._rows = rows
+        self._fitter = fitter
+        self._constants = constants
+        self._numbers = numbers  # the columns among them with the number of each row
+        self._splits = splits
+        self._bad: list[BadRows] = []  # among the decoded rows
+        self._decoded: list[pa.RecordBatch] | None = None
+        self._failure: Exception | None = None
+
+    def batches(self, bad: Sink) -> Iterator[pa.RecordBatch]:
+        """Yield the share's rows, in batches; `bad` gets those that do not fit, if the job has dead letters."""
+        if self._failure is not None:
+            raise self._failure
+        if self._decoded is None:
+            yield from self._batches(bad)
+            return
+        for rows in self._bad:
+            bad(rows)
+        yield from self._decoded
+
+    def decode(self) -> None:
+        """Decode the rows now if they fit into one batch. An error is raised by `batches`."""
+        try:
+            if self._rows.is_small:
+                self._decoded = list(self._batches(self._bad.append))
+        except Exception as error:  # noqa: BLE001 - raised by `batches`
+            self._failure = error
+
+    def _batches(self, bad: Sink) -> Iterator[pa.RecordBatch]:
+        fitter, splits = self._fitter, self._splits
+        if fitter is None:
+            return
+        columns = [*fitter.columns, *fitter.partition_columns]
+        stored = [name for name in columns if name not in self._constants]
+        for rows in self._rows.read(self._share, stored, fitter, numbered=bool(self._numbers), splits=splits):
+            if isinstance(rows, BadRows):
+                bad(rows)
+                continue
+            read = with_values(rows.batch, self._constants, self._numbers, rows.first).select(columns)
+            if splits:
+                fitted, unfit = fitter.split(read, rows.first)
+                if unfit is not None:
+                    bad(rows.letters(unfit) if rows.letters else unfit)
+            else:
+                fitted = fitter.fit(read)
+            if fitted.num_rows:
+                yield fitted
+
+
+@contextmanager
+def _sink(letters: DeadLetterWriter | None, uri: str) -> Iterator[Sink]:
+    """Return where the bad rows of a share of an object go."""
+    if letters is None:
+        yield lambda _: None
+        return
+    with letters.of(uri) as sink:
+        yield sink
+
+
+@contextmanager
+def _pool(threads: int) -> Iterator[ThreadPoolExecutor]:
+    """Start threads; at the end of the block, work that has not begun is dropped."""
+    pool = ThreadPoolExecutor(threads)
+    try:
+        yield pool
+    finally:
+        pool.shutdown(cancel_futures=True)

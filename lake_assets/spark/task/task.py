@@ -1,0 +1,231 @@
+"""The work of one task of a job: it reads landed objects, and writes data files. Spark only distributes the work."""
+
+import socket
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import chain
+from queue import SimpleQueue
+
+import pyarrow as pa
+
+from lake_assets.base.errors import (
+    LakeAssetsError,
+    SchemaDriftError,
+    SourceChangedError,
+    SourceError,
+    StorageUnreachableError,
+)
+from lake_assets.config.layout.partition import Partition
+from lake_assets.config.storages import LocalStorage
+from lake_assets.spark.task.attempt import discard
+from lake_assets.spark.task.job import DataFile, Job, LetterFile
+from lake_assets.spark.task.letters import DeadLetterWriter
+from lake_assets.spark.task.shares import WHOLE, Reader
+from lake_assets.spark.task.write import write_files
+from lake_assets.storage.formats.landed_rows import Share
+
+_AHEAD = 4  # bins of a task whose requests to a remote store overlap; it encodes one after the other
+
+
+@dataclass(frozen=True, slots=True)
+class Bin:
+    """Shares of one partition's objects, whose rows one task writes as files of their own."""
+
+    index: int  # the partition's place in the job
+    partition: Partition
+    destination: str  # as in `PartitionJob`
+    shares: tuple[Share, ...]
+    copies: bool = False  # the shares are whole objects, to be copied if they can be data files as they are
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """An object that cannot be a data file as it is."""
+
+    key: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """When and where a task was executed."""
+
+    host: str
+    began: float  # seconds since 1970, by the worker's clock
+    seconds: float
+    files: int  # complete ones
+    rows: int  # of these files
+    size: int  # of these files, in bytes
+    tries: int  # of the task before this one
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a task reports about a partition: a complete file, an error that would come again, or a refusal to copy.
+
+    A complete file has rows of the lake, or rows that were left out. The last report of a task is about itself.
+    """
+
+    index: int  # the partition's place in the job; -1 for the task itself
+    file: DataFile | None = None
+    letter: LetterFile | None = None
+    refusal: Refusal | None = None
+    rows: Mapping[str, int] | None = None  # that were read, with those that do not fit, by the objects' keys
+    digests: Mapping[str, str] | None = None  # of objects' content, by key
+    error: LakeAssetsError | None = None
+    timing: Timing | None = None
+
+
+Task = Callable[[Job, Iterator[Bin]], Iterator[Report]]
+"""Does the work of some bins of a job. It pickles, and runs in a Python worker of Spark."""
+
+
+def encode(job: Job, bins: Iterable[Bin], threads: int = 1) -> Iterator[Report]:
+    """Rewrite the rows of the bins as data files of the table; a small object is decoded in so many threads.
+
+    Raises StorageUnreachableError if a storage failed; another try of the task may succeed.
+    """
+    pa.set_cpu_count(1)
+    is_local = isinstance(job.landed.storage, LocalStorage) and isinstance(job.storage, LocalStorage)
+    is_in_turn = is_local or job.key is not None
+    readers: SimpleQueue[Reader] = SimpleQueue()
+    for _ in range(1 if is_in_turn else _AHEAD):
+        readers.put(Reader(job, job.schema, threads=threads, dictionaries=job.key is None))
+
+    def work(item: Bin) -> Iterator[Report]:
+        letters = _dead_letter_writer(job, item)
+        reader = readers.get()
+        try:
+            reader.rows.clear()
+            reader.digests.clear()
+            rows = reader.read(item.shares, item.partition, letters)
+            yield from reported(item.index, write(rows, job, item.destination), letters)
+            yield Report(item.index, rows=dict(reader.rows), digests=dict(reader.digests))
+        finally:
+            readers.put(reader)
+
+    yield from chain.from_iterable(map(work, bins)) if is_in_turn else _overlapping(job, work, bins)
+
+
+def _overlapping(job: Job, work: Callable[[Bin], Iterator[Report]], bins: Iterable[Bin]) -> Iterator[Report]:
+    """Yield the reports of bins in their order; of those with few bytes, some wait for their requests together."""
+    ahead: deque[Future[list[Report]]] = deque()
+    with ThreadPoolExecutor(_AHEAD) as pool:
+        try:
+            for item in bins:
+                is_small = sum(share.size for share in item.shares) <= WHOLE
+                if is_small:
+                    ahead.append(pool.submit(lambda one: list(work(one)), item))
+                while len(ahead) > _AHEAD or (ahead and not is_small):
+                    yield from ahead[0].result()
+                    ahead.popleft()
+                if not is_small:
+                    yield from work(item)
+            while ahead:
+                yield from ahead[0].result()
+                ahead.popleft()
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            ended = [future.result() for future in ahead if not future.cancelled() and future.exception() is None]
+            _discard_unreported(job, chain.from_iterable(ended))
+            raise
+
+
+def _discard_unreported(job: Job, reports: Iterable[Report]) -> None:
+    """Remove the files of reports that nobody has had."""
+    found = list(reports)
+    discard(job.storage, [report.file.uri for report in found if report.file is not None])
+    if job.letters is not None:
+        discard(job.letters.storage, [report.letter.uri for report in found if report.letter is not None])
+
+
+def dead_letters(job: Job, bins: Iterable[Bin], schema: pa.Schema) -> Iterator[Report]:
+    """Write the rows of the bins that do not fit a schema as dead letters, and nothing else."""
+    pa.set_cpu_count(1)
+    reader = Reader(job, schema)
+    for item in bins:
+        letters = _dead_letter_writer(job, item)
+        # Without a row there is no file.
+        files = (file for _ in reader.read(item.shares, item.partition, letters) for file in list[DataFile]())
+        yield from reported(item.index, files, letters)
+
+
+def examine(job: Job, bins: Iterable[Bin], schema: pa.Schema, *, refuses_drift: bool) -> Iterator[Report]:
+    """Read each share of the bins as the job does, and report the objects that are damaged or do not fit.
+
+    With `refuses_drift` it reports objects whose columns the table does not have yet, too.
+    """
+    pa.set_cpu_count(1)
+    reader = Reader(job, schema)
+    for item in bins:
+        for share in item.shares:
+            try:
+                for _ in reader.read((share,), item.partition):
+                    pass
+            except StorageUnreachableError:
+                raise
+            except SchemaDriftError as error:
+                if refuses_drift:
+                    yield Report(item.index, refusal=Refusal(share.key, str(error)))
+            except LakeAssetsError as error:
+                if isinstance(error, SourceError) and not isinstance(error, SourceChangedError):
+                    yield Report(item.index, refusal=Refusal(share.key, str(error)))
+                else:
+                    yield Report(item.index, error=error)
+
+
+def _dead_letter_writer(job: Job, item: Bin) -> DeadLetterWriter | None:
+    """Return where the rows of a bin go that are left out; None if they are errors."""
+    return None if job.letters is None else DeadLetterWriter(job, item.partition)
+
+
+def write(rows: Iterable[pa.RecordBatch], job: Job, folder: str) -> Iterable[DataFile]:
+    """Write the rows as data files of the table, or as staged files."""
+    if job.key is None:
+        return write_files(rows, job, folder)
+    from lake_assets.spark.task.write import stage_files  # noqa: PLC0415 - imports DuckDB, which few jobs need
+
+    return stage_files(rows, job, folder)
+
+
+def reported(index: int, files: Iterable[DataFile], letters: DeadLetterWriter | None = None) -> Iterator[Report]:
+    """Report each file, and a permanent error. A temporary error is raised, and Spark tries the task again.
+
+    `letters` are complete when there are no more files; they are removed if there is an error.
+    """
+    try:
+        for file in files:
+            yield Report(index, file)
+        for letter in letters.files if letters is not None else ():
+            yield Report(index, letter=letter)
+    except BaseException as error:
+        if letters is not None:
+            letters.discard()
+        if not isinstance(error, LakeAssetsError) or isinstance(error, StorageUnreachableError):
+            raise
+        yield Report(index, error=error)
+
+
+def discarding(job: Job, reports: Iterable[Report], tries: int = 0) -> Iterator[Report]:
+    """Yield the reports of a task, and one of its time; if it fails, the files that it has reported are removed."""
+    written: list[str] = []
+    letters: list[str] = []
+    began, start, rows, size = time.time(), time.perf_counter(), 0, 0
+    try:
+        for report in reports:
+            if report.file is not None:
+                written.append(report.file.uri)
+                rows, size = rows + report.file.rows, size + report.file.size
+            if report.letter is not None:
+                letters.append(report.letter.uri)
+            yield report
+        seconds = time.perf_counter() - start
+        yield Report(-1, timing=Timing(socket.gethostname(), began, seconds, len(written), rows, size, tries))
+    except BaseException:
+        discard(job.storage, written)
+        if job.letters is not None:
+            discard(job.letters.storage, letters)
+        raise

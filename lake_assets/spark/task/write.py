@@ -1,0 +1,213 @@
+"""Data files, written inside a task under names that no other attempt can have."""
+
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from lake_assets.base.duckdb_engine import open_engine
+from lake_assets.base.errors import StorageError
+from lake_assets.config.secrets import masking
+from lake_assets.schema.dictionaries import as_schema, combined, with_dictionaries
+from lake_assets.schema.leaves import leaf_types, leaves, no_rows, width
+from lake_assets.schema.row_order import in_order
+from lake_assets.spark.task.attempt import discard_unfinished
+from lake_assets.spark.task.job import DataFile, Job
+from lake_assets.storage.arrow import ArrowStore
+from lake_assets.storage.formats.footers import of_writer
+from lake_assets.storage.storage_errors import reason, storage_errors
+
+# A row group ends at either limit. The second one bounds the memory of a task if rows are wide.
+GROUP_ROWS = 1_000_000
+GROUP_BYTES = 128 * 2**20  # of Arrow memory
+
+
+def write_files(batches: Iterable[pa.RecordBatch], job: Job, folder: str) -> Iterator[DataFile]:
+    """Write batches to new files below a folder (a key prefix with a slash at its end); yields each complete file.
+
+    Without rows no file is written. On an error all files are removed, because they will never be registered.
+    """
+    store = ArrowStore(job.storage)
+    groups = _Groups(row_groups(in_order(batches, job.landed.declared.rules.order)))
+    written: list[str] = []
+    try:
+        with masking(job.landed.storage, job.storage):
+            while groups.next():
+                written.append(job.file_key(folder))
+                yield _write_file(groups, store, job, written[-1])
+    except BaseException as error:
+        discard_unfinished(job.storage, [store.uri(key) for key in written], error)
+        raise
+
+
+class _Groups:
+    """Row groups, with a preview of the next one."""
+
+    def __init__(self, groups: Iterator[pa.Table]) -> None:
+        self._groups = groups
+        self._next: pa.Table | None = None
+        self.nan: frozenset[int] = frozenset()  # the positions of the leaves of the next row group that have a NaN
+
+    def next(self) -> bool:
+        """Return whether there is a further row group."""
+        if self._next is None:
+            # The last one has been released, so that only one is in memory.
+            self._next = next(self._groups, None)
+            self.nan = _with_nan(self._next)
+        return self._next is not None
+
+    def take(self) -> pa.Table:
+        """Return the next row group."""
+        group, self._next = self._next, None
+        return group
+
+
+def _write_file(groups: _Groups, store: ArrowStore, job: Job, key: str) -> DataFile:
+    """Write one file of the next row groups, up to the target size."""
+    nan = groups.nan
+    with storage_errors(job.storage, store.uri(key), "write"), ExitStack() as stack:
+        sink = stack.enter_context(store.create(key))
+        first = groups.take()
+        writer = stack.enter_context(
+            pq.ParquetWriter(
+                sink,
+                with_dictionaries(job.schema, first),
+                compression=job.compression,
+                version="2.6",
+                store_schema=False,
+                write_statistics=_leaf_paths(job.schema, nan) if nan else True,
+            )
+        )
+        rows = _write_group(writer, first)
+        del first
+        # A column has statistics in all row groups of a file, or in none.
+        while sink.tell() < job.target_file_size and groups.next() and groups.nan <= nan:
+            rows += _write_group(writer, groups.take())
+        writer.close()
+        # Not by a `metadata_collector`: if `close` fails, the stack closes again, and the collector hides the cause.
+        footer = of_writer(writer.writer.metadata)
+        size = sink.tell()
+    return DataFile(store.uri(key), rows, size, footer=footer)
+
+
+def _write_group(writer: pq.ParquetWriter, group: pa.Table) -> int:
+    writer.write_table(as_schema(group, writer.schema), row_group_size=GROUP_ROWS)
+    return int(group.num_rows)
+
+
+def _with_nan(group: pa.Table | None) -> frozenset[int]:
+    """Return the positions of leaves with a NaN. Arrow's statistics omit NaN, so readers would skip the file."""
+    if group is None:
+        return frozenset()
+    kinds = [kind for field in group.schema for kind in leaf_types(field.type)]
+    if not any(map(pa.types.is_floating, kinds)):
+        return frozenset()
+    positions: set[int] = set()
+    first = 0
+    for column in group.columns:
+        count = width(column.type)
+        for number, leaf in enumerate(leaves(column)):  # chunk by chunk
+            if pa.types.is_floating(leaf.type) and pc.any(pc.is_nan(leaf)).as_py():
+                positions.add(first + number % count)
+        first += count
+    return frozenset(positions)
+
+
+def _leaf_paths(schema: pa.Schema, without: frozenset[int]) -> list[str]:
+    """Return Parquet's paths of the leaves, without those at some positions."""
+    parquet = parquet_schema(schema)
+    return [parquet.column(index).path for index in range(len(parquet)) if index not in without]
+
+
+def parquet_schema(schema: pa.Schema) -> pq.ParquetSchema:
+    """Return Parquet's schema of a data file."""
+    sink = pa.BufferOutputStream()
+    pq.write_table(no_rows(schema), sink, version="2.6", store_schema=False)
+    return pq.read_metadata(pa.BufferReader(sink.getvalue())).schema
+
+
+def row_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Yield the batches combined into tables of about one row group each, which bound the memory of a task."""
+    gathered: list[pa.RecordBatch] = []
+    rows = memory = 0
+    for batch in batches:
+        if batch.num_rows == 0:
+            continue
+        if gathered and rows + batch.num_rows > GROUP_ROWS:
+            yield _emptied(gathered)
+            rows = memory = 0
+        gathered.append(batch)
+        rows += batch.num_rows
+        memory += batch.nbytes
+        if memory >= GROUP_BYTES:
+            yield _emptied(gathered)
+            rows = memory = 0
+    if gathered:
+        yield _emptied(gathered)
+
+
+def _emptied(gathered: list[pa.RecordBatch]) -> pa.Table:
+    """Return the batches as one table. The list is emptied, so that their memory is released with the table's."""
+    table = combined(gathered)
+    gathered.clear()
+    return table
+
+
+COPIED = 8 * 2**20  # bytes at a time
+
+
+def stage_files(batches: Iterable[pa.RecordBatch], job: Job, folder: str) -> Iterator[DataFile]:
+    """Write batches to new encrypted files below a folder (a key prefix with a slash at its end), a row group each.
+
+    Each file is written, encrypted, to this machine's temporary folder, and then copied to the job's storage. Without
+    rows no file is written. On an error all files are removed.
+    """
+    written: list[str] = []
+    try:
+        yield from _stage(batches, job, folder, written)
+    except BaseException as error:
+        discard_unfinished(job.storage, written, error)
+        raise
+
+
+def _stage(batches: Iterable[pa.RecordBatch], job: Job, folder: str, written: list[str]) -> Iterator[DataFile]:
+    assert job.key is not None  # noqa: S101 - the caller checks
+    store = ArrowStore(job.storage)
+    codec = "uncompressed" if job.compression == "none" else job.compression
+    with (
+        masking(job.landed.storage, job.storage),
+        tempfile.TemporaryDirectory(prefix="lake-assets-") as temporary,
+        open_engine(("httpfs",)) as engine,  # it has the cryptography that DuckDB needs to write
+    ):
+        path = Path(temporary, "staged.parquet")
+        for group in row_groups(batches):
+            # A COPY of several row groups keeps memory of each until it ends.
+            engine.register("rows", group)
+            try:
+                engine.execute(
+                    "COPY rows TO ? (FORMAT parquet, COMPRESSION ?, ENCRYPTION_CONFIG {footer_key_value: ?})",
+                    [str(path), codec, job.key.value],
+                )
+            except duckdb.IOException as error:
+                raise StorageError(
+                    f"rows cannot be encrypted in the temporary folder {temporary}: {reason(error)}:",
+                    "free space there, or set TMPDIR of Spark's workers to a larger folder.",
+                ) from error
+            engine.unregister("rows")
+            rows, size = group.num_rows, path.stat().st_size
+            del group  # frees its memory for the next one
+            key = job.file_key(folder)
+            written.append(store.uri(key))
+            with (
+                path.open("rb") as source,
+                storage_errors(job.storage, store.uri(key), "write"),
+                store.create(key) as sink,
+            ):
+                shutil.copyfileobj(source, sink, COPIED)
+            yield DataFile(store.uri(key), rows, size)

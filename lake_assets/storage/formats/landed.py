@@ -1,0 +1,197 @@
+"""Where a stream's objects are, and the columns that they have: nothing above knows which format they are of."""
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+
+import pyarrow as pa
+from pyarrow import types as t
+
+from lake_assets.base.errors import SchemaError, SourceChangedError, SourceError
+from lake_assets.base.texts import visible_name
+from lake_assets.config.formats import (
+    PARQUET,
+    AutoFormat,
+    AvroFormat,
+    CsvFormat,
+    JsonFormat,
+    LandedFormat,
+    OneFormat,
+    OrcFormat,
+    ParquetFormat,
+    TextFormat,
+    format_by_name,
+)
+from lake_assets.config.storages import AnyStorage
+from lake_assets.schema.leaves import joined_columns
+from lake_assets.schema.partition_columns import AddedColumns, with_types
+from lake_assets.schema.type_fit import refuse_places, united, wider
+from lake_assets.storage.arrow import ArrowStore
+from lake_assets.storage.formats.avro import LandedAvro
+from lake_assets.storage.formats.declared import UNDECLARED, Declared
+from lake_assets.storage.formats.landed_orc import LandedOrc
+from lake_assets.storage.formats.landed_rows import LandedRows
+from lake_assets.storage.formats.landed_text import LandedCsv, LandedJson
+from lake_assets.storage.formats.parquet_files import FOOTERS, opened, read_footer
+
+NOTHING = pa.schema([])
+SAMPLE = 16  # objects that have types
+
+
+@dataclass(frozen=True, slots=True)
+class Landed:
+    """The landing zone of a stream."""
+
+    storage: AnyStorage
+    form: LandedFormat = PARQUET
+    added: AddedColumns | None = None
+    declared: Declared = UNDECLARED
+
+    @property
+    def counts_rows(self) -> bool:
+        """Whether an object tells its number of rows without being read."""
+        return isinstance(self.form, ParquetFormat | OrcFormat)
+
+    @property
+    def has_types(self) -> bool:
+        """Whether objects have types, which are inferred of texts."""
+        return not isinstance(self.form, TextFormat | AutoFormat)
+
+    def form_of(self, key: str) -> OneFormat:
+        """Return the format of one object."""
+        if not isinstance(self.form, AutoFormat):
+            return self.form
+        if (found := format_by_name(key)) is None:
+            raise SourceError(
+                f"the name of {self.origin(key)} does not show its format:",
+                "give it as the stream's format, or let the stream's files leave it out.",
+            )
+        return found
+
+    def open(self, file: pa.NativeFile, form: OneFormat, origin: str, table: pa.Schema) -> LandedRows:
+        """Open an object of another format than Parquet.
+
+        `table` has the columns as which a text is read, and aliases of Avro; none if there is no table.
+        """
+        if isinstance(form, OrcFormat):
+            return LandedOrc(file, origin)
+        assert not isinstance(form, ParquetFormat)  # noqa: S101 - the caller opens it
+        known = self.added.without(table) if self.added else table
+        known = self.declared.known(known) if len(known) else known
+        if isinstance(form, AvroFormat):
+            return LandedAvro(file, origin, known)
+        if isinstance(form, CsvFormat):
+            return LandedCsv(file, form, origin, known, self.declared.of_landed)
+        return LandedJson(file, form, origin, known, self.declared.of_landed, self.declared.omitted)
+
+    def count_rows(self, key: str) -> int:
+        """Return the number of rows of an object that tells it; errors are those of `footer`."""
+        if isinstance(self.form, ParquetFormat):
+            return read_footer(ArrowStore(self.storage), key)[0]
+        rows, _ = self.footer(key)
+        assert rows is not None  # noqa: S101 - see `counts_rows`
+        return rows
+
+    def footer(self, key: str, known: pa.Schema = NOTHING, *, as_it_is: bool = False) -> tuple[int | None, pa.Schema]:
+        """Return the number of rows of an object if it tells it, and its columns without those that are added.
+
+        `known` has columns whose types are known, for a format that has none. With `as_it_is` the object becomes a lake
+        file, so columns that DuckLake cannot read are refused.
+        """
+        store = ArrowStore(self.storage)
+        origin, form = self.origin(key), self.form_of(key)
+        rows: int | None
+        if isinstance(form, ParquetFormat):
+            rows, schema = read_footer(store, key, as_it_is=as_it_is)
+        else:
+            with opened(store, key, form.type) as file:
+                landed = self.open(file, form, origin, known)
+            rows, schema = landed.count, landed.schema
+        schema = self.declared.columns_of(schema, origin)
+        if self.declared.is_landed:
+            refuse_places(schema, known.names, origin)
+        if isinstance(form, TextFormat):
+            return rows, schema if len(known) else self.declared.read_as(schema)
+        return rows, self.declared.typed(schema)
+
+    def _counted(self, key: str, known: pa.Schema = NOTHING) -> tuple[int | None, pa.Schema]:
+        rows, schema = self.footer(key, known)
+        uri = ArrowStore(self.storage).uri(key)
+        return rows, with_types(schema, self.added.values(key, uri, schema)) if self.added else schema
+
+    def schemas(self, keys: Sequence[str], known: pa.Schema = NOTHING) -> list[tuple[str, pa.Schema]]:
+        """Return the columns of objects, with those that are added, and each object's name; they are read in parallel.
+
+        An object without rows or columns is left out, unless all are such: what it says of them decides nothing.
+        """
+        with ThreadPoolExecutor(FOOTERS) as pool:
+            counted = list(zip(keys, pool.map(partial(self._counted, known=known), keys), strict=True))
+        filled = [one for one in counted if one[1][0] != 0 and len(one[1][1])]
+        return [(self.origin(key), schema) for key, (_, schema) in filled or counted]
+
+    def sampled(self, keys: Sequence[str]) -> pa.Schema:
+        """Return the columns that a table of these objects gets, by the first of them.
+
+        With the policy `evolve` they are those of any object, else those of the first one, in types that hold the
+        values of all. A field that an object of JSON lacks is NULL, so there they are those of any object, too.
+        """
+        count = self.form.sample if isinstance(self.form, TextFormat) else SAMPLE
+        return self.of_all(self.schemas(keys[:count]))
+
+    def of_all(self, schemas: Sequence[tuple[str, pa.Schema]]) -> pa.Schema:
+        """Return the columns that a table of objects with these schemas gets, as `sampled`."""
+        (_, first), *others = schemas
+        if not others:
+            return first
+        try:
+            columns = united(schemas) if self.has_types else generalized(schemas)
+        except SchemaError:
+            return first  # the others are refused by their names, or put into quarantine
+        if self.declared.rules.grows or isinstance(self.form, JsonFormat):
+            return columns
+        return pa.schema([columns.field(columns.get_field_index(name)) for name in first.names])
+
+    def unreadable(self, keys: Sequence[str], known: pa.Schema = NOTHING) -> dict[str, str]:
+        """Return why the columns of objects cannot be read, by key; they are read in parallel."""
+
+        def reason(key: str) -> str | None:
+            try:
+                self._counted(key, known)
+            except SourceChangedError:
+                raise
+            except SourceError as error:
+                return str(error)
+            return None
+
+        with ThreadPoolExecutor(FOOTERS) as pool:
+            reasons = zip(keys, pool.map(reason, keys), strict=True)
+            return {key: text for key, text in reasons if text is not None}
+
+    def origin(self, key: str) -> str:
+        """Return the name of an object for errors."""
+        return f"the object {visible_name(ArrowStore(self.storage).uri(key))}"
+
+
+def generalized(schemas: Sequence[tuple[str, pa.Schema]]) -> pa.Schema:
+    """Return the columns of all texts, each with the first type that holds the values of all of them.
+
+    Whole numbers and others are doubles, dates and timestamps are timestamps, and what differs else are strings. Each
+    schema has its origin.
+    """
+    columns = NOTHING
+    for _, schema in schemas:
+        columns = joined_columns(columns, schema, _general, lambda _: True)
+    return columns
+
+
+def _general(kind: pa.DataType, other: pa.DataType) -> pa.DataType:
+    """Return the first type that holds the values of both, which are not nested alike."""
+    kinds = (kind, other)
+    if (widest := wider(kind, other)) is not None:
+        return widest
+    if all(t.is_integer(one) or t.is_floating(one) for one in kinds):
+        return pa.float64()
+    if all(t.is_date(one) or (t.is_timestamp(one) and one.tz is None) for one in kinds):
+        return pa.timestamp("us")
+    return pa.string()

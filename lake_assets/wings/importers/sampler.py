@@ -1,0 +1,158 @@
+"""A look at a landing zone by a bounded number of requests: folders, first objects and footers."""
+
+import datetime as dt
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from lake_assets.base.errors import KeyOrderError, SchemaError, SourceChangedError, SourceError
+from lake_assets.config.formats import PARQUET, CsvFormat, LandedFormat, format_by_name
+from lake_assets.config.layout.hive import is_hidden, is_reserved, table_of, trailing
+from lake_assets.config.storages import AnyStorage
+from lake_assets.schema.spans import Box, Span
+from lake_assets.storage.arrow import ArrowStore
+from lake_assets.storage.formats.decoding import decompressed
+from lake_assets.storage.formats.landed import Landed
+from lake_assets.storage.formats.parquet_files import opened, read_spans
+from lake_assets.storage.manifest import LandedObject
+from lake_assets.storage.store import Store
+from lake_assets.wings.importers.csv_dialect import sniffed
+
+MOST_LISTINGS = 200
+MOST_FOOTERS = 60
+MOST_FOLDERS = 60  # of one folder, each by a listing of its own
+
+_SNIFFED = 2**18  # bytes of a text that tell its dialect
+_PAGE = 1000  # the most objects of one listing
+WORD = re.compile(r"[^\W\d_]+")
+
+
+@dataclass
+class Folder:
+    """What was seen below a folder."""
+
+    path: str  # below the storage's root, with a slash at its end; empty for the root
+    # The first objects of each folder in it, by the folder's name
+    folders: dict[str, list[LandedObject]] = field(default_factory=dict)
+    files: list[LandedObject] = field(default_factory=list)  # the first objects that are right in it
+    is_complete: bool = False  # whether all folders in it were seen
+    has_more: bool = False  # whether there are objects below it that were not seen
+    word: str = ""  # that the names of its files begin with, if others are of other tables
+
+    @property
+    def objects(self) -> list[LandedObject]:
+        """All objects that were seen below it."""
+        return [*self.files, *(landed for found in self.folders.values() for landed in found)]
+
+
+class Sampler:
+    """Listings and footers of one storage, within the limits; objects that no layout reads are left out."""
+
+    def __init__(self, storage: AnyStorage, listed: Callable[[int], object] = lambda _: None) -> None:
+        self.storage = storage  # of the landing zone; not a web server, which has no listing
+        self._listed = listed  # called with the number of objects of each listing
+        self.listings = 0  # the number of listings so far, each of up to 1,000 objects
+        self.footers = 0  # the number of footers so far
+        self.seen: set[str] = set()
+        self.tables: dict[str, str] = {}  # the formats of the tables with a log, by their folders; see `table_of`
+        self._store = Store(storage)
+        self.doubts: dict[str, list[str]] = {}  # what is not certain of the dialect of an object, by its key
+        self._is_tree = False
+        self._schemas: dict[str, pa.Schema | None] = {}
+        self._forms: dict[str, LandedFormat] = {}
+
+    def folder(self, path: str) -> Folder:
+        """The folders and objects of a folder: a listing for the first 1,000 objects, and one for each folder after.
+
+        If there are files only, it is a listing for each word that their names begin with.
+        """
+        found, after = Folder(path), ""
+        words: set[str] = set()
+        while len(found.folders) + len(words) < MOST_FOLDERS and self.listings < MOST_LISTINGS:
+            page = self._page(path, after)
+            self._add(found, page)
+            if len(page) < _PAGE:
+                found.is_complete = True
+                return found
+            found.has_more = True
+            name, slash, _ = page[-1].key.removeprefix(path).partition("/")
+            if not slash and not found.folders:
+                if (word := WORD.match(name)) is None or word[0] in words:
+                    return found  # a folder with many files, and as it seems without folders
+                words.add(word[0])
+                after = f"{path}{word[0]}\U0010ffff"  # files whose names begin with another word, as with a region
+                continue
+            # The text sorts behind all that is in the folder: 0 is the character after the slash.
+            after = f"{path}{name}0" if slash else page[-1].key
+        return found
+
+    def schema(self, landed: LandedObject) -> pa.Schema | None:
+        """Return the object's columns by its footer, or the begin of a text; None if damaged, or beyond the limit."""
+        if landed.key not in self._schemas and self.footers < MOST_FOOTERS:
+            self.footers += 1
+            self._schemas[landed.key] = None
+            with suppress(SourceError, SourceChangedError, SchemaError):
+                self._schemas[landed.key] = self._schema(landed)
+        return self._schemas.get(landed.key)
+
+    @cached_property
+    def _ranges(self) -> ArrowStore:
+        return ArrowStore(self.storage)
+
+    def _schema(self, landed: LandedObject) -> pa.Schema:
+        if isinstance(form := self.form(landed), CsvFormat):
+            with opened(self._ranges, landed.key, form.type) as file:
+                begin = decompressed(file).read(_SNIFFED)
+            form, self.doubts[landed.key] = sniffed(begin, form)
+            self._forms[landed.key] = form
+        _, schema = Landed(self.storage, form).footer(landed.key)
+        return schema
+
+    def form(self, landed: LandedObject) -> LandedFormat:
+        """Return the object's format by its name, and after `schema` by what it has."""
+        return self._forms.get(landed.key) or format_by_name(landed.key) or PARQUET
+
+    def days(self, objects: Sequence[LandedObject], name: str) -> tuple[list[dt.date], bool]:
+        """Return the first and last days of a date or timestamp in objects, by the statistics of their row groups.
+
+        The days are unsorted, and with them is whether the column's bounds are known for all objects: the limit of
+        footers was not reached, and every footer has them.
+        """
+        read = objects[: max(MOST_FOOTERS - self.footers, 0)]
+        self.footers += len(read)
+        ends: list[Any] = []
+        for landed in read:
+            boxes: set[Box] = {(Span(),)}
+            with suppress(SourceError), opened(self._ranges, landed.key) as file:
+                boxes = read_spans(file, [name.lower()]) or boxes
+            ends += [end for (span,) in boxes for end in (span.least, span.greatest)]
+        days = [end.date() if isinstance(end, dt.datetime) else end for end in ends if end is not None]
+        return days, len(read) == len(objects) and None not in ends
+
+    def _add(self, found: Folder, page: tuple[LandedObject, ...]) -> None:
+        for landed in page:
+            names = landed.key.removeprefix(found.path).split("/")
+            if (table := table_of(landed.key)) is not None:
+                self.tables[table[0]] = table[1]
+            if is_hidden(names[-1:]) or any(map(is_reserved, names[:-1])) or not names[-1] or trailing(names[-1], ""):
+                continue
+            self.seen.add(landed.uri)
+            (found.files if len(names) == 1 else found.folders.setdefault(names[0], [])).append(landed)
+
+    def _page(self, path: str, after: str) -> tuple[LandedObject, ...]:
+        self.listings += 1
+        try:
+            page = next(self._pages(path, after), ())
+        except KeyOrderError:
+            self._is_tree = True
+            page = next(self._pages(path, after), ())
+        self._listed(len(page))
+        return page
+
+    def _pages(self, path: str, after: str) -> Iterator[tuple[LandedObject, ...]]:
+        return self._store.pages(path, after, tree=self._is_tree)
