@@ -20,8 +20,8 @@ from lake_assets.lake.session import LakeSession
 from lake_assets.lake.table_setup import created_schema, data_schema, decided_in_sql, is_never_filled
 from lake_assets.schema.column_rules import STRICT, Rules
 from lake_assets.schema.ducklake_types import sql_type
-from lake_assets.schema.leaves import emptied, filled
-from lake_assets.schema.partition_columns import with_types
+from lake_assets.schema.leaves import with_null_parts, with_types_of
+from lake_assets.schema.partition_columns import with_added_columns
 from lake_assets.schema.schema_fit import Fitter
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.formats.landed import SAMPLE
@@ -77,7 +77,7 @@ class Footers:
     def _schema(self, key: str) -> pa.Schema:
         _, schema = self._footer(key)
         added = self._stream.landed.added
-        return with_types(schema, added.values(key, self._store.uri(key), schema)) if added else schema
+        return with_added_columns(schema, added.values(key, self._store.uri(key), schema)) if added else schema
 
     def _footer(self, key: str) -> tuple[int | None, pa.Schema]:
         found = self._found[key]
@@ -156,10 +156,10 @@ class Columns:
         """Return the columns of objects, of which the first ones make the table if there is none, as `Writer` does."""
         own, landed = self.stream.landed, self.footers.schemas(reads)
         if landed and self.table is None and self.made is None and own.has_types:
-            columns = own.declared.created(filled(own.of_all(landed[:SAMPLE]), (schema for _, schema in landed)))
+            columns = own.declared.created(with_types_of(own.of_all(landed[:SAMPLE]), (schema for _, schema in landed)))
             types = {field.name: field.type for field in columns}
             made = created_schema(self.stream.table, columns, self.stream.config.columns, landed[0][0])
-            self.made = pa.schema([field.with_type(emptied(field.type, types[field.name])) for field in made])
+            self.made = pa.schema([field.with_type(with_null_parts(field.type, types[field.name])) for field in made])
         return landed
 
     @property
@@ -199,7 +199,7 @@ class Columns:
             if self.table is None or table is None:
                 return self._inferred(reads)
             landed = self.footers.schemas(reads)
-            after = filled(table, (schema for _, schema in landed))
+            after = with_types_of(table, (schema for _, schema in landed))
             after = evolved(after, landed, config.columns, self.rules)
         except LakeAssetsError as error:  # of an object that is left out
             return (_clause(error),)

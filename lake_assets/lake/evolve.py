@@ -24,7 +24,7 @@ from lake_assets.lake.session import AUTHOR, LakeSession, TableName
 from lake_assets.lake.table_setup import data_schema, untyped_schema
 from lake_assets.schema.column_rules import GROWING, Rules
 from lake_assets.schema.ducklake_types import check_columns, sql_type
-from lake_assets.schema.leaves import filled, is_list, stored, typed
+from lake_assets.schema.leaves import is_list, stored_columns, with_types_of, without_null_parts
 from lake_assets.schema.type_fit import refuse_places
 
 
@@ -159,10 +159,10 @@ def _give_types(
     """Give the columns, and parts of them, that have never had a value the types that the landed ones have."""
     before = data_schema(session, table, partition_columns)
     known = untyped_schema(session, table, before)
-    if made is not None and known.equals(before) and stored(made).equals(before):
+    if made is not None and known.equals(before) and stored_columns(made).equals(before):
         known = made
-    after = filled(known, (schema for _, schema in landed))
-    changes = column_changes(known, pa.schema([field.with_type(typed(field.type)) for field in after]))
+    after = with_types_of(known, (schema for _, schema in landed))
+    changes = column_changes(known, pa.schema([field.with_type(without_null_parts(field.type)) for field in after]))
     if not changes:
         return []
     for change in changes:

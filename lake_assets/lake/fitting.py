@@ -21,9 +21,17 @@ from lake_assets.lake.failures import one_line, translated, without_statement
 from lake_assets.lake.session import LakeSession
 from lake_assets.schema.annotations import has_map
 from lake_assets.schema.column_rules import Rules
-from lake_assets.schema.derived_columns import Made, made_of
+from lake_assets.schema.derived_columns import DerivedValue, derived_values
 from lake_assets.schema.ducklake_types import PARTITION_ARROW_TYPES, is_read_as
-from lake_assets.schema.leaves import has_limits, has_nanoseconds, is_text, leaf_types, shown, stored, unheld
+from lake_assets.schema.leaves import (
+    has_limits,
+    has_nanoseconds,
+    is_text,
+    leaf_types,
+    shown_type,
+    stored_columns,
+    unheld,
+)
 from lake_assets.schema.partition_columns import other_value
 from lake_assets.schema.schema_fit import Fitter
 from lake_assets.schema.type_fit import widens
@@ -42,7 +50,7 @@ SchemaOf = Callable[[LandedObject], pa.Schema]
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class ColumnPlaces:
     """Where readers find a file's partition columns."""
 
     inside: frozenset[str]  # columns that they read from the file, in lower case; the others are in its path
@@ -52,7 +60,7 @@ class View:
 
 
 @dataclass(frozen=True, slots=True)
-class Keys:
+class PartitionKeys:
     """The partition columns of landed files."""
 
     columns: Sequence[PartitionColumn]
@@ -66,7 +74,9 @@ class FileChecker:
     `target` has the table's other columns, and `schema_of` is called once for all files of a shape.
     """
 
-    def __init__(self, session: LakeSession, keys: Keys, target: pa.Schema, rules: Rules, schema_of: SchemaOf) -> None:
+    def __init__(
+        self, session: LakeSession, keys: PartitionKeys, target: pa.Schema, rules: Rules, schema_of: SchemaOf
+    ) -> None:
         self._session = session
         self._columns = keys.columns
         self._folder_names = {column.name: keys.layout.folder(column.name) for column in keys.columns}
@@ -75,7 +85,7 @@ class FileChecker:
         self._rules = rules
         self._schema_of = schema_of
         self._schemas: dict[int, pa.Schema] = {}
-        self._untyped: dict[int, str | None] = {}  # as of `View`, by the shapes that were checked
+        self._untyped: dict[int, str | None] = {}  # as of `ColumnPlaces`, by the shapes that were checked
         self._folders: dict[tuple[str, Partition], Folders] = {}
 
     def columns(self, landed: LandedObject) -> Sequence[str] | None:
@@ -85,7 +95,7 @@ class FileChecker:
         except LakeAssetsError:
             return None
 
-    def check(self, landed: LandedObject, partition: Partition, footer: Footer) -> View:
+    def check(self, landed: LandedObject, partition: Partition, footer: Footer) -> ColumnPlaces:
         """Check a file; returns where readers find its partition columns.
 
         A SchemaError names a column, a day or a row's partition that does not fit; a file that cannot be read is a
@@ -93,7 +103,7 @@ class FileChecker:
         """
         _check_count(landed, footer)
         if not footer.rows:  # it is not registered, and what it says of its columns decides nothing
-            return View(frozenset(), frozenset(), frozenset())
+            return ColumnPlaces(frozenset(), frozenset(), frozenset())
         _check_chunks(landed, footer)
         schema = self._schemas.get(footer.shape)
         if schema is None or _may_be_old(schema, footer):
@@ -123,14 +133,14 @@ class FileChecker:
                     raise SchemaError(
                         f"the object {landed.shown} has a row with {row}, and belongs to {partition}:", fix
                     )
-        for made in made_of(self._derived, partition, names, f"the object {landed.shown}"):
+        for made in derived_values(self._derived, partition, names, f"the object {landed.shown}"):
             self._check_made(landed, made, schema, footer)
         ignored = frozenset(names[name] for name in by_path if name in names)
-        return View(inside, folders, ignored, self._untyped[footer.shape])
+        return ColumnPlaces(inside, folders, ignored, self._untyped[footer.shape])
 
     def _check_columns(self, landed: LandedObject, partition: Partition, schema: pa.Schema) -> str | None:
         fitter = Fitter(schema, self._target, partition, f"the object {landed.shown}", rules=self._rules)
-        as_stored, untyped = stored(schema), None
+        as_stored, untyped = stored_columns(schema), None
         for name, wanted in zip(fitter.columns, self._target, strict=True):
             given = schema.field(name).type
             untyped = untyped if widens(as_stored.field(name).type, wanted.type) else name
@@ -142,7 +152,7 @@ class FileChecker:
                         "it in single precision"
                     )
                 raise SchemaError(
-                    f"column {name!r} of the object {landed.shown} is {shown(given)}, {why}:",
+                    f"column {name!r} of the object {landed.shown} is {shown_type(given)}, {why}:",
                     "land it with the table's type, or use mode: replace, which rewrites it.",
                 )
         return untyped
@@ -185,7 +195,7 @@ class FileChecker:
                 "land it with the table's type, or use mode: replace.",
             )
 
-    def _check_made(self, landed: LandedObject, made: Made, schema: pa.Schema, footer: Footer) -> None:
+    def _check_made(self, landed: LandedObject, made: DerivedValue, schema: pa.Schema, footer: Footer) -> None:
         """Check that every row belongs to the file's partition, by the column that its value is derived from."""
         chunks = footer.chunks.get(made.name, ())
         kind = schema.field(made.name).type

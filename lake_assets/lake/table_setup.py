@@ -25,7 +25,7 @@ from lake_assets.lake.failures import translated
 from lake_assets.lake.ledger.tables import set_option
 from lake_assets.lake.retry import under_lock
 from lake_assets.lake.session import LakeSession, TableName
-from lake_assets.schema.ducklake_types import PARTITION_TYPES, arrow_type, check_columns, sql_type
+from lake_assets.schema.ducklake_types import PARTITION_TYPES, check_columns, data_file_type, sql_type
 from lake_assets.schema.row_order import SortKey
 from lake_assets.storage.formats.declared import Declared
 
@@ -70,7 +70,9 @@ def created_schema(
     """Return the schema of the data files of the table that `create_table` would create; the arguments are its."""
     own = {column.name for column in partition_columns}
     columns = _created(table, schema, partition_columns, origin)
-    return pa.schema([(name, arrow_type(DuckDBPyType(sql), name)) for name, sql in columns.items() if name not in own])
+    return pa.schema(
+        [(name, data_file_type(DuckDBPyType(sql), name)) for name, sql in columns.items() if name not in own]
+    )
 
 
 def _created(
@@ -167,7 +169,7 @@ def data_schema(
                 "correct the type of this partition column in the config.",
             )
         del columns[name]
-    return pa.schema([(name, arrow_type(sql, name)) for name, sql in columns.items()])
+    return pa.schema([(name, data_file_type(sql, name)) for name, sql in columns.items()])
 
 
 def decided_in_sql(
@@ -189,7 +191,7 @@ def decided_in_sql(
         defaults = {
             column.name.lower(): session.engine.execute(f"SELECT ?::{types[column.name]}", [column.default])
             .to_arrow_table()[0][0]
-            .cast(arrow_type(DuckDBPyType(types[column.name]), column.name))
+            .cast(data_file_type(DuckDBPyType(types[column.name]), column.name))
             for column in whole
             if column.name in types
         }

@@ -65,30 +65,30 @@ AVRO: Mapping[tuple[str, str], Fate | pa.DataType] = {
 """By stored type and logical type. Avro specifies that readers ignore all others."""
 
 
-def opaque(storage: pa.DataType, name: str) -> pa.DataType:
+def opaque_type(storage: pa.DataType, name: str) -> pa.DataType:
     """Return the type of a part of a column that no column of a lake holds; `name` is shown in errors."""
     return pa.opaque(storage, name, "annotation")
 
 
-def has(data_type: pa.DataType, is_kind: Callable[[pa.DataType], bool]) -> bool:
+def has_part(data_type: pa.DataType, is_kind: Callable[[pa.DataType], bool]) -> bool:
     """Return whether a type, or a part of it, is of a kind."""
     parts = (data_type.field(index).type for index in range(data_type.num_fields))
-    return is_kind(data_type) or any(has(part, is_kind) for part in parts)
+    return is_kind(data_type) or any(has_part(part, is_kind) for part in parts)
 
 
 def has_map(data_type: pa.DataType) -> bool:
     """Return whether a type is a map, or has one in it."""
-    return has(data_type, t.is_map)
+    return has_part(data_type, t.is_map)
 
 
 def is_opaque(data_type: pa.DataType) -> bool:
-    """Return whether a type, or a part of it, is `opaque`, so that its values are not cast."""
-    return has(data_type, lambda kind: isinstance(kind, pa.OpaqueType))
+    """Return whether a type, or a part of it, is `opaque_type`, so that its values are not cast."""
+    return has_part(data_type, lambda kind: isinstance(kind, pa.OpaqueType))
 
 
 def is_foreign(data_type: pa.DataType) -> bool:
     """Return whether no column of a lake has a type, or a part of it."""
-    return has(data_type, _is_unheld)
+    return has_part(data_type, _is_unheld)
 
 
 def _is_unheld(kind: pa.DataType) -> bool:
@@ -96,7 +96,7 @@ def _is_unheld(kind: pa.DataType) -> bool:
     return is_long or t.is_duration(kind) or t.is_interval(kind) or isinstance(kind, pa.OpaqueType)
 
 
-def annotated(storage: pa.DataType, name: str, annotations: Annotations) -> pa.DataType:
-    """Return the type of values that are stored as one type and annotated; `opaque` if no column holds them."""
+def annotated_type(storage: pa.DataType, name: str, annotations: Annotations) -> pa.DataType:
+    """Return the type of values that are stored as one type and annotated; `opaque_type` if no column holds them."""
     fate = annotations.get(name, REFUSED)
-    return storage if fate is KEPT else opaque(storage, name) if fate is REFUSED else fate
+    return storage if fate is KEPT else opaque_type(storage, name) if fate is REFUSED else fate

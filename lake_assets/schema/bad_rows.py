@@ -8,8 +8,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as t
 
-from lake_assets.schema.casts import cast, differs, is_number
-from lake_assets.schema.leaves import decoded, filterable, is_list, is_text, joined, plain, unheld
+from lake_assets.schema.casts import cast, is_number, numbers_differ
+from lake_assets.schema.leaves import (
+    dictionary_decoded,
+    filterable,
+    is_list,
+    is_text,
+    joined_types,
+    unheld,
+    without_dictionary,
+)
 from lake_assets.schema.rescue import UNFIT
 
 NUMBER = "_row"
@@ -29,7 +37,7 @@ class BadRows(NamedTuple):
 
 def is_alike(given: pa.DataType, known: pa.DataType) -> bool:
     """Return whether single values of a type may be some of another one: texts and what they show, and numbers."""
-    given = plain(given)
+    given = without_dictionary(given)
     kinds = (is_number, t.is_boolean, t.is_temporal)
     if is_text(given):
         return any(is_kind(known) for is_kind in (*kinds, is_text)) or known.equals(pa.uuid())
@@ -41,7 +49,9 @@ def is_alike(given: pa.DataType, known: pa.DataType) -> bool:
 
 def is_changed(values: pa.Array, others: pa.Array) -> bool:
     """Return whether a cast of nested values has changed one; fields may be left out."""
-    return t.is_nested(others.type) and not all(map(_is_same, python_values(decoded(values)), python_values(others)))
+    return t.is_nested(others.type) and not all(
+        map(_is_same, python_values(dictionary_decoded(values)), python_values(others))
+    )
 
 
 def _is_same(value: object, other: object) -> bool:
@@ -57,19 +67,19 @@ def _is_same(value: object, other: object) -> bool:
 def python_values(values: pa.Array) -> list[object]:
     """Return the values as those of Python; one that Python has not is a text."""
     try:
-        return list(decoded(values).to_pylist())
+        return list(dictionary_decoded(values).to_pylist())
     except UnicodeDecodeError:
-        return python_values(readable(decoded(values)))
+        return python_values(with_escaped_bytes(dictionary_decoded(values)))
     except (ValueError, OverflowError):
         return [None if not value.is_valid else _text(value) for value in values]
 
 
-def readable(values: pa.Array) -> pa.Array:
+def with_escaped_bytes(values: pa.Array) -> pa.Array:
     r"""Return values in whose texts each byte that is not UTF-8 is written as `\xc3`."""
     try:
         values.validate(full=True)
     except pa.ArrowInvalid:
-        stored = joined(values.type, values.type, lambda kind, _: pa.binary() if is_text(kind) else kind)
+        stored = joined_types(values.type, values.type, lambda kind, _: pa.binary() if is_text(kind) else kind)
         return pa.array([_escaped(value, values.type) for value in cast(values, stored).to_pylist()], values.type)
     return values
 
@@ -91,12 +101,12 @@ def misfitting(values: pa.Array, data_type: pa.DataType, convert: Convert = cast
 
     `convert` raises ArrowInvalid.
     """
-    values = decoded(values)
+    values = dictionary_decoded(values)
     given = values.type
     if t.is_integer(given) and t.is_integer(data_type):
         return positions(_outside(values, data_type))
     if t.is_floating(given) and t.is_floating(data_type):
-        return positions(differs(values, values.cast(data_type, safe=False).cast(given)))
+        return positions(numbers_differ(values, values.cast(data_type, safe=False).cast(given)))
 
     def fits(part: pa.Array) -> bool:
         try:
@@ -105,19 +115,21 @@ def misfitting(values: pa.Array, data_type: pa.DataType, convert: Convert = cast
             return False
         return unheld(converted) is None
 
-    return list(halved(values, fits))
+    return list(misfits_by_halves(values, fits))
 
 
-def described(name: str, values: pa.Array, rows: list[int], data_type: pa.DataType) -> Iterator[str]:
+def reasons_of(name: str, values: pa.Array, rows: list[int], data_type: pa.DataType) -> Iterator[str]:
     """Yield the reasons of rows whose value a column cannot hold."""
-    for text in texts(values, rows):
+    for text in lines_of_values(values, rows):
         yield f"column {name!r} has the value {text}, which {data_type} cannot hold"
 
 
-def texts(values: pa.Array, rows: list[int]) -> list[str]:
+def lines_of_values(values: pa.Array, rows: list[int]) -> list[str]:
     """Return values as texts, each of one line and not too long."""
-    taken = filterable(pa.record_batch([decoded(values)], ["value"])).column(0).take(pa.array(rows, pa.int64()))
-    taken = readable(taken)
+    taken = (
+        filterable(pa.record_batch([dictionary_decoded(values)], ["value"])).column(0).take(pa.array(rows, pa.int64()))
+    )
+    taken = with_escaped_bytes(taken)
     with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return [_cut("NULL" if text is None else text) for text in taken.cast(pa.string()).to_pylist()]
     return [_cut(_text(value)) for value in taken]
@@ -135,7 +147,7 @@ def _cut(text: str) -> str:
     return line if len(line) <= _SHOWN else f"{line[:_SHOWN]}…"
 
 
-def halved(values: pa.Array, fits: Callable[[pa.Array], bool]) -> Iterator[int]:
+def misfits_by_halves(values: pa.Array, fits: Callable[[pa.Array], bool]) -> Iterator[int]:
     """Yield the positions of values that do not fit, found by halves, so that a few cost little.
 
     `fits` says whether all of some values do.

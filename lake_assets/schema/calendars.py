@@ -33,7 +33,7 @@ _OF_SPARK = b"org.apache.spark.sql.parquet.row.metadata"  # also of versions tha
 
 
 @dataclass(frozen=True, slots=True)
-class Calendar:
+class OldCalendar:
     """What is written by the old calendar."""
 
     days: bool = False  # days, and timestamps with a zone

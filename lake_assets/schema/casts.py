@@ -31,7 +31,7 @@ def is_number(data_type: pa.DataType) -> bool:
 
 
 def is_checked(given: pa.DataType, wanted: pa.DataType) -> bool:
-    """Return whether `exact` decides about numbers of a type, or texts, as another type, and not Arrow's cast."""
+    """Return whether `exact_cast` decides about numbers of a type, or texts, as another type, and not Arrow's cast."""
     if t.is_string(given) or t.is_large_string(given):
         return is_number(wanted)
     if t.is_decimal(given) and t.is_decimal(wanted):
@@ -43,7 +43,7 @@ def is_checked(given: pa.DataType, wanted: pa.DataType) -> bool:
     return bool(t.is_floating(wanted) and t.is_decimal(given))
 
 
-def exact(values: pa.Array, wanted: pa.DataType) -> pa.Array:
+def exact_cast(values: pa.Array, wanted: pa.DataType) -> pa.Array:
     """Return numbers, or texts of numbers, as another type; `is_checked` holds of the types."""
     if t.is_integer(wanted):
         return _whole(values).cast(wanted)
@@ -63,7 +63,9 @@ def exact(values: pa.Array, wanted: pa.DataType) -> pa.Array:
                 raise pa.ArrowInvalid(f"{text} is too large for {wanted}")
             if whole and int(whole[1]) != number:
                 raise pa.ArrowInvalid(f"{text} would be rounded to {wanted}")
-    elif pc.any(differs(values, (exact if t.is_decimal(values.type) else pc.cast)(made, values.type))).as_py():
+    elif pc.any(
+        numbers_differ(values, (exact_cast if t.is_decimal(values.type) else pc.cast)(made, values.type))
+    ).as_py():
         raise pa.ArrowInvalid(f"a number would be rounded to {wanted}")
     return made
 
@@ -82,7 +84,7 @@ def _as_decimals(values: pa.Array, wanted: pa.DataType) -> pa.Array:
     return pc.replace_with_mask(made, pc.fill_null(is_other, fill_value=False), pa.array(kept, wanted))
 
 
-def differs(values: pa.Array, others: pa.Array) -> pa.Array:
+def numbers_differ(values: pa.Array, others: pa.Array) -> pa.Array:
     """Return whether numbers of one type differ; NaN is NaN."""
     other = pc.not_equal(values, others)
     return (
@@ -121,7 +123,7 @@ def _large_number(scale: int, before: str) -> re.Pattern[bytes]:
     return re.compile(rf"[0-9]{{{digits}}}|(?:[{start}\s]|\A)-?[0-9]+(?:\.[0-9]*)?[eE]\+?[0-9]".encode())
 
 
-def rounded(value: object, data_type: pa.DataType) -> object:
+def rounded_number(value: object, data_type: pa.DataType) -> object:
     """Return a number in a value of JSON that a type, or the part of it for this number, does not hold; None: none."""
     if t.is_decimal(data_type) and isinstance(value, int | float | NumberText):
         return value if Decimal(str(value)).copy_abs() >= 10 ** (data_type.precision - data_type.scale) else None
@@ -137,7 +139,7 @@ def rounded(value: object, data_type: pa.DataType) -> object:
         parts = [(item, data_type.item_type) for item in value.values()]
     elif isinstance(value, list) and t.is_list(data_type):
         parts = [(item, data_type.value_type) for item in value]
-    return next((number for part in parts if (number := rounded(*part)) is not None), None)
+    return next((number for part in parts if (number := rounded_number(*part)) is not None), None)
 
 
 def _whole(texts: pa.Array) -> pa.Array:
@@ -173,7 +175,7 @@ def cast(array: pa.Array, data_type: pa.DataType) -> pa.Array:
     if _is_uuid(array.type, data_type):
         return _uuids(array)
     if is_checked(array.type, data_type):
-        return exact(array, data_type)
+        return exact_cast(array, data_type)
     if t.is_null(array.type) or _is_cast_by_arrow(array.type, data_type):
         return array.cast(data_type)
     if t.is_dictionary(array.type):

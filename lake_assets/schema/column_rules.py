@@ -12,9 +12,9 @@ from lake_assets.base.errors import SchemaDriftError, SchemaError
 from lake_assets.config.modes import SchemaPolicy
 from lake_assets.schema.annotations import is_foreign
 from lake_assets.schema.casts import is_number
-from lake_assets.schema.leaves import is_text, typed, with_values
+from lake_assets.schema.leaves import columns_with_values, is_text, without_null_parts
 from lake_assets.schema.row_order import SortKey
-from lake_assets.schema.type_fit import LAND_AS_ANOTHER, OF_ANOTHER, Misfit, misfits, refuse_places, wider
+from lake_assets.schema.type_fit import LAND_AS_ANOTHER, OF_ANOTHER, Misfit, misfits, refuse_places, wider_type
 
 AnyRows: TypeAlias = Literal["landed", "first", "result", "registered"]
 """Rows for a table that has others; those that are compared with another object; of a transform; of mode index."""
@@ -115,7 +115,7 @@ class Rules:
         if known is None:
             is_kept = self.rescue is not None and (not may_change or is_foreign(given))
             return Verdict.RESCUE if is_kept else Verdict.CHANGE if may_change else Verdict.REFUSE
-        if (t.is_null(known) and not self.is_input) or (may_change and wider(known, given) is not None):
+        if (t.is_null(known) and not self.is_input) or (may_change and wider_type(known, given) is not None):
             return Verdict.CHANGE
         if self.rescue is not None:
             return Verdict.RESCUE
@@ -170,8 +170,8 @@ class Rules:
         changing = {misfit.path[0].lower() for misfit in verdicts[Verdict.CHANGE]}
         for column in given:
             if (key := column.name.lower()) in changing:
-                known = columns.setdefault(key, column.with_type(typed(column.type)))
-                kind = wider(known.type, column.type, with_empty=False, keeps=True)
+                known = columns.setdefault(key, column.with_type(without_null_parts(column.type)))
+                kind = wider_type(known.type, column.type, with_empty=False, keeps=True)
                 columns[key] = known.with_type(kind or known.type)
         return pa.schema(columns.values())
 
@@ -179,7 +179,7 @@ class Rules:
         """Return those columns of an object that a new table gets; if it grows, others when they have a value."""
         leaves_out = self.rescue is not None or self.unknown is Verdict.LEAVE_OUT
         kept = pa.schema([column for column in columns if not (leaves_out and is_foreign(column.type))])
-        return with_values(kept) if self.grows else kept
+        return columns_with_values(kept) if self.grows else kept
 
     def refusal(self, refused: Sequence[Misfit], origin: str) -> SchemaError:
         """Return the error for columns of an object or a result that do not fit the table."""

@@ -14,25 +14,25 @@ from lake_assets.config.layout.derived import Derived
 from lake_assets.config.layout.hive import HIVE_NULL
 from lake_assets.config.layout.partition import Partition, PartitionColumn, PartitionValue
 from lake_assets.config.layout.times import TIME_TYPES
-from lake_assets.schema.bad_rows import halved, positions
-from lake_assets.schema.spans import Span
+from lake_assets.schema.bad_rows import misfits_by_halves, positions
+from lake_assets.schema.spans import ValueSpan
 
 _DAY = dt.timedelta(days=1)
 
 
-def made_of(
+def derived_values(
     derived: Sequence[Derived], partition: Partition, names: Mapping[str, str], origin: str
-) -> Iterator["Made"]:
+) -> Iterator["DerivedValue"]:
     """Return the values of a partition that are derived from columns of the rows, `names` by their lower case."""
     sources = {source.name: source for source in derived}
     for column, value in zip(partition.columns, partition.values, strict=True):
         source = sources.get(column.name)
         if source is not None and source.column.lower() in names:
-            yield Made(source, column, value, names[source.column.lower()], partition, origin)
+            yield DerivedValue(source, column, value, names[source.column.lower()], partition, origin)
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class DerivedValue:
     """A partition value, and the column of the rows that it is derived from."""
 
     derived: Derived
@@ -93,7 +93,7 @@ class Made:
             except SchemaError:
                 return False
 
-        return list(halved(batch.column(self.name), fits))
+        return list(misfits_by_halves(batch.column(self.name), fits))
 
     def is_proved(
         self, least: str | None, greatest: str | None, nulls: int | None, values: int, kind: pa.DataType
@@ -112,7 +112,7 @@ class Made:
             return False
         return bool(pc.all(self._is_of(self._texts(pa.array([least, greatest])))).as_py())
 
-    def may_be_in(self, span: Span) -> bool:
+    def may_be_in(self, span: ValueSpan) -> bool:
         """Return whether a row group may have the value, by the values of the rows' column in it."""
         return days_of(self.derived, self.column, span).may_hold(day_of(self.column, self.value))
 
@@ -138,20 +138,20 @@ def day_of(column: PartitionColumn, value: PartitionValue) -> str | None:
     return None if value is None else column.text(value)[:10]
 
 
-def days_of(derived: Derived, column: PartitionColumn, span: Span) -> Span:
+def days_of(derived: Derived, column: PartitionColumn, span: ValueSpan) -> ValueSpan:
     """Return the days, weeks, months or years that values of the rows' column have, as texts."""
     if column.type not in TIME_TYPES:
-        return Span()
+        return ValueSpan()
     # A text that is not a time is NULL too.
     has_null = span.has_null or span.least is None or isinstance(span.least, str)
     try:
         is_utc = derived.template.time_zone == "UTC"
         least, greatest = _days(span.least, is_utc)[0], _days(span.greatest, is_utc)[1]
     except (OverflowError, ValueError):  # a date that Python does not have, or a text without a date
-        return Span(has_null=has_null)
+        return ValueSpan(has_null=has_null)
     kind = TIME_TYPES["date" if column.type == "hour" else column.type]
     first, last = (kind.text(dt.datetime.combine(day, dt.time.min)) for day in (least, greatest))
-    return Span(first, last, has_null)
+    return ValueSpan(first, last, has_null)
 
 
 def _days(value: object, is_utc: bool) -> tuple[dt.date, dt.date]:

@@ -11,7 +11,7 @@ from pyarrow import types as t
 
 from lake_assets.config.column_types import DIRECTIVES, NumberFormat, number_format, time_format
 from lake_assets.config.formats import CsvFormat
-from lake_assets.schema.casts import exact, is_checked
+from lake_assets.schema.casts import exact_cast, is_checked
 
 ESCAPED_NULL = "\0NULL"
 """A text in place of an escape that means NULL, where values have no quotes."""
@@ -133,7 +133,7 @@ def read_numbers(texts: Texts, form: NumberFormat, kind: pa.DataType) -> Texts:
     numbers = pc.binary_join_element_wise(sign, pc.replace_substring(digits, form.decimal, "."), "")
     if isinstance(numbers, pa.ChunkedArray):
         numbers = numbers.combine_chunks()
-    return exact(numbers, kind) if is_checked(numbers.type, kind) else numbers.cast(kind)
+    return exact_cast(numbers, kind) if is_checked(numbers.type, kind) else numbers.cast(kind)
 
 
 def _matched(texts: Texts, pattern: str) -> Texts:
@@ -170,9 +170,12 @@ class DialectTypes:
         ]
 
     def parsed(self, schema: pa.Schema) -> pa.Schema:
-        """Return the types to parse a text by, as `as_text`; numbers with thousands are texts too."""
+        """Return the types to parse a text by, as `with_times_as_text`; numbers with thousands are texts too."""
         return pa.schema(
-            [field.with_type(pa.string()) if self._has_thousands(field.type) else field for field in as_text(schema)]
+            [
+                field.with_type(pa.string()) if self._has_thousands(field.type) else field
+                for field in with_times_as_text(schema)
+            ]
         )
 
     def read(self, rows: pa.Table, schema: pa.Schema) -> pa.Table:
@@ -221,22 +224,22 @@ class DialectTypes:
             raise pa.ArrowInvalid(f"{name}: {error}") from error
 
 
-def as_text(schema: pa.Schema) -> pa.Schema:
+def with_times_as_text(schema: pa.Schema) -> pa.Schema:
     """Return the schema to parse texts by: dates and timestamps stay texts, and `fit` reads them strictly.
 
     Arrow's JSON reader takes a timestamp with or without a zone for either, and a date only as a number of days.
     """
     return pa.schema(
-        [(f.name, replaced(f.type, lambda kind: pa.string() if t.is_temporal(kind) else kind)) for f in schema]
+        [(f.name, replaced_leaves(f.type, lambda kind: pa.string() if t.is_temporal(kind) else kind)) for f in schema]
     )
 
 
-def replaced(kind: pa.DataType, leaf: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
+def replaced_leaves(kind: pa.DataType, leaf: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
     """Return the type with `leaf` applied to each type in it that is not nested."""
     if t.is_dictionary(kind):
-        return replaced(kind.value_type, leaf)
+        return replaced_leaves(kind.value_type, leaf)
     if t.is_list(kind):
-        return pa.list_(replaced(kind.value_type, leaf))
+        return pa.list_(replaced_leaves(kind.value_type, leaf))
     if t.is_struct(kind) and kind.num_fields:
-        return pa.struct([(field.name, replaced(field.type, leaf)) for field in kind])
+        return pa.struct([(field.name, replaced_leaves(field.type, leaf)) for field in kind])
     return leaf(kind)

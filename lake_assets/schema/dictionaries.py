@@ -38,7 +38,7 @@ def dictionary_columns(parquet: pq.ParquetFile, groups: Iterable[int], names: Co
     return columns
 
 
-def combined(batches: Sequence[pa.RecordBatch]) -> pa.Table:
+def combined_table(batches: Sequence[pa.RecordBatch]) -> pa.Table:
     """Join batches into a table. A column is a dictionary if it is one in all batches, and not too large together."""
     first = batches[0].schema
     schemas = [first, *(batch.schema for batch in batches if not batch.schema.equals(first))]
@@ -64,7 +64,7 @@ def with_dictionaries(schema: pa.Schema, table: pa.Table) -> pa.Schema:
     return pa.schema([field.with_type(own.type) if t.is_dictionary(own.type) else field for field, own in pairs])
 
 
-def as_schema(table: pa.Table, schema: pa.Schema) -> pa.Table:
+def with_dictionaries_of(table: pa.Table, schema: pa.Schema) -> pa.Table:
     """Return the table, with dictionaries where the schema has them, and only there."""
     for number, field in enumerate(schema):
         column = table.column(number)

@@ -38,7 +38,7 @@ from pyarrow import types as t
 from lake_assets.base.duckdb_engine import identifier
 from lake_assets.base.errors import SchemaError
 from lake_assets.config.layout.partition import PartitionType
-from lake_assets.schema.leaves import is_list, shown
+from lake_assets.schema.leaves import is_list, shown_type
 from lake_assets.schema.type_fit import LAND_AS_ANOTHER
 
 PARTITION_TYPES: dict[PartitionType, str] = {
@@ -110,7 +110,7 @@ def sql_type(data_type: pa.DataType, column: str) -> str:
     if is_list(data_type):
         return f"{sql_type(data_type.value_type, column)}[]"
     raise SchemaError(
-        f"column {column!r} has the type {shown(data_type)}, which DuckLake cannot hold:",
+        f"column {column!r} has the type {shown_type(data_type)}, which DuckLake cannot hold:",
         LAND_AS_ANOTHER,
     )
 
@@ -151,8 +151,8 @@ def _structs(data_type: pa.DataType) -> list[list[pa.Field]]:
 def is_read_as(source: pa.DataType, target: pa.DataType) -> bool:
     """Return whether DuckLake reads a file's column as the table's type without loss, by a cast at each read.
 
-    DuckLake 1.0 refuses some casts, and reads some types only to the microsecond. For the table's type, as `arrow_type`
-    gives it, `widens(source, target)` holds.
+    DuckLake 1.0 refuses some casts, and reads some types only to the microsecond. For the table's type, as
+    `data_file_type` gives it, `widens(source, target)` holds.
     """
     if t.is_null(source):
         return True  # a nested column is left out of the file's mapping
@@ -181,14 +181,14 @@ def _is_part_read_as(source: pa.DataType, target: pa.DataType) -> bool:
     return is_read_as(source, target) and not (t.is_null(source) and t.is_nested(target))
 
 
-def arrow_type(sql: DuckDBPyType, column: str) -> pa.DataType:
+def data_file_type(sql: DuckDBPyType, column: str) -> pa.DataType:
     """Return the Arrow type that a file must have to be registered for this column type; the inverse of `sql_type`.
 
     Raises SchemaError if no Parquet file of pyarrow can be registered for it (HUGEINT, INTERVAL, TIMETZ, VARIANT, …).
     """
     if sql.id in {"list", "struct", "map"}:
         children = [
-            (name, arrow_type(child, column)) for name, child in sql.children if isinstance(child, DuckDBPyType)
+            (name, data_file_type(child, column)) for name, child in sql.children if isinstance(child, DuckDBPyType)
         ]
         if sql.id == "list":
             return pa.list_(children[0][1])

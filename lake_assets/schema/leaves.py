@@ -67,7 +67,7 @@ def has_limits(data_type: pa.DataType) -> bool:
 def is_text(data_type: pa.DataType) -> bool:
     """Return whether values of a type are texts, also if a dictionary has them."""
     kinds = (t.is_string, t.is_large_string, t.is_string_view)
-    return any(is_kind(plain(data_type)) for is_kind in kinds)
+    return any(is_kind(without_dictionary(data_type)) for is_kind in kinds)
 
 
 def unheld(values: pa.Array | pa.ChunkedArray) -> Held | None:
@@ -131,7 +131,7 @@ def _has_key_twice(array: pa.Array | pa.ChunkedArray) -> bool:
         return any(map(_has_key_twice, array.flatten() if t.is_struct(array.type) else [array.flatten()]))
     offsets = np.asarray(array.offsets)
     first, entries = offsets[0], offsets[-1] - offsets[0]
-    keys = decoded(array.keys.slice(first, entries))
+    keys = dictionary_decoded(array.keys.slice(first, entries))
     if t.is_nested(keys.type) or isinstance(keys, pa.ExtensionArray):
         keys = pa.array(map(repr, keys.to_pylist()), pa.string())
     coded = keys.dictionary_encode()
@@ -173,7 +173,7 @@ def leaf_types(data_type: pa.DataType) -> Iterator[pa.DataType]:
 _OPAQUE = re.compile(r"extension<arrow\.opaque\[storage_type=.*?, type_name=(.*?), vendor_name=\w+\]>")
 
 
-def shown(data_type: pa.DataType) -> str:
+def shown_type(data_type: pa.DataType) -> str:
     """Return the type in an error, where Arrow's text of an opaque type names its storage."""
     return _OPAQUE.sub(r"\1", str(data_type))
 
@@ -187,7 +187,7 @@ def is_list(data_type: pa.DataType) -> bool:
 Leaf = Callable[[pa.DataType, pa.DataType], pa.DataType]
 
 
-def joined(
+def joined_types(
     own: pa.DataType,
     other: pa.DataType,
     leaf: Leaf,
@@ -200,7 +200,7 @@ def joined(
     Fields of structs are pairs by their names in any case. Of those that only the other type has, the type gets these
     that `takes` says; with `drops` it loses those that only the first one has.
     """
-    further = partial(joined, leaf=leaf, takes=takes, drops=drops)
+    further = partial(joined_types, leaf=leaf, takes=takes, drops=drops)
     if t.is_struct(own) and t.is_struct(other):
         names, types = {field.name.lower() for field in own}, {field.name.lower(): field.type for field in other}
         kept = [field for field in own if not drops or field.name.lower() in types]
@@ -223,8 +223,8 @@ def joined_columns(
     *,
     drops: bool = False,
 ) -> pa.Schema:
-    """Return columns as `joined` does the fields of a struct."""
-    return pa.schema(list(joined(pa.struct(list(own)), pa.struct(list(other)), leaf, takes, drops=drops)))
+    """Return columns as `joined_types` does the fields of a struct."""
+    return pa.schema(list(joined_types(pa.struct(list(own)), pa.struct(list(other)), leaf, takes, drops=drops)))
 
 
 def width(data_type: pa.DataType) -> int:
@@ -237,12 +237,12 @@ def has_nanoseconds(data_type: pa.DataType) -> bool:
     return any(t.is_timestamp(leaf) and leaf.unit == "ns" for leaf in leaf_types(data_type))
 
 
-def plain(data_type: pa.DataType) -> pa.DataType:
+def without_dictionary(data_type: pa.DataType) -> pa.DataType:
     """Return the type of the values of a dictionary; any other type as it is."""
     return data_type.value_type if t.is_dictionary(data_type) else data_type
 
 
-def decoded(values: pa.Array) -> pa.Array:
+def dictionary_decoded(values: pa.Array) -> pa.Array:
     """Return the values without a dictionary."""
     return values.dictionary_decode() if t.is_dictionary(values.type) else values
 
@@ -283,7 +283,7 @@ def without_values(schema: pa.Schema) -> list[str]:
     return [field.name for field in schema if _has_null(field.type)]
 
 
-def filled(schema: pa.Schema, others: Iterable[pa.Schema]) -> pa.Schema:
+def with_types_of(schema: pa.Schema, others: Iterable[pa.Schema]) -> pa.Schema:
     """Return the schema with types of other files' schemas for columns without values; reads as few schemas as needed.
 
     The first type is taken. The `Fitter` checks whether it fits the values of the other files.
@@ -294,31 +294,31 @@ def filled(schema: pa.Schema, others: Iterable[pa.Schema]) -> pa.Schema:
     return schema
 
 
-def with_values(schema: pa.Schema) -> pa.Schema:
+def columns_with_values(schema: pa.Schema) -> pa.Schema:
     """Return the schema without columns, and fields of structs, that are NULL in all rows, if there are others."""
-    fields = [field.with_type(typed(field.type)) for field in schema if not t.is_null(field.type)]
+    fields = [field.with_type(without_null_parts(field.type)) for field in schema if not t.is_null(field.type)]
     return pa.schema(fields) if fields else schema
 
 
-def typed(data_type: pa.DataType) -> pa.DataType:
+def without_null_parts(data_type: pa.DataType) -> pa.DataType:
     """Return the type without dictionaries and fields of structs that are NULL in all rows, also in its parts.
 
     A struct keeps some field.
     """
     if t.is_struct(data_type):
-        fields = [field.with_type(typed(field.type)) for field in data_type if not t.is_null(field.type)]
+        fields = [field.with_type(without_null_parts(field.type)) for field in data_type if not t.is_null(field.type)]
         return pa.struct(fields) if fields else data_type
     if t.is_map(data_type):
-        return pa.map_(typed(data_type.key_type), typed(data_type.item_type))
-    return pa.list_(typed(data_type.value_type)) if is_list(data_type) else plain(data_type)
+        return pa.map_(without_null_parts(data_type.key_type), without_null_parts(data_type.item_type))
+    return pa.list_(without_null_parts(data_type.value_type)) if is_list(data_type) else without_dictionary(data_type)
 
 
-def emptied(own: pa.DataType, landed: pa.DataType) -> pa.DataType:
+def with_null_parts(own: pa.DataType, landed: pa.DataType) -> pa.DataType:
     """Return a column's own type, with the type null for the parts that have none where it landed."""
-    return joined(own, landed, lambda own, landed: landed if t.is_null(landed) else own)
+    return joined_types(own, landed, lambda own, landed: landed if t.is_null(landed) else own)
 
 
-def stored(schema: pa.Schema) -> pa.Schema:
+def stored_columns(schema: pa.Schema) -> pa.Schema:
     """Return the schema of a data file: a column, or a part of it, without a type yet is INTEGER there."""
     if not without_values(schema):
         return schema

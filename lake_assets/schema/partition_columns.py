@@ -126,7 +126,7 @@ def other_value(array: pa.Array, name: str, column: PartitionColumn, value: Part
     return f"{column.name}={value_text(text)}", fix
 
 
-def read_as(array: pa.Array, data_type: pa.DataType) -> pa.Array:
+def cast_whole(array: pa.Array, data_type: pa.DataType) -> pa.Array:
     """Cast values to a type; refuses a timestamp with a time of day, which the cast would drop."""
     values = cast(array, data_type)
     if t.is_timestamp(array.type) and not values.cast(array.type).equals(array):
@@ -206,12 +206,12 @@ class AddedColumns:
         return of_path | {name: pa.scalar(of_file.get(name), kind) for name, kind in self._types.items()}
 
 
-def with_types(schema: pa.Schema, values: Mapping[str, pa.Scalar]) -> pa.Schema:
+def with_added_columns(schema: pa.Schema, values: Mapping[str, pa.Scalar]) -> pa.Schema:
     """Return the schema with the columns of the values appended."""
     return pa.schema([*schema, *((name, value.type) for name, value in values.items())]) if values else schema
 
 
-def with_values(
+def with_added_values(
     batch: pa.RecordBatch, values: Mapping[str, pa.Scalar], numbers: frozenset[str], first: int
 ) -> pa.RecordBatch:
     """Return the rows with the values appended, as far as they have no column of the name.

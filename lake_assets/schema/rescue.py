@@ -17,7 +17,9 @@ NOTHING = object()
 """What is left of a value of which a type takes all."""
 
 
-def converted(count: int, convert: Callable[[int, int], pa.Array], kind: pa.DataType) -> tuple[pa.Array, list[int]]:
+def converted_values(
+    count: int, convert: Callable[[int, int], pa.Array], kind: pa.DataType
+) -> tuple[pa.Array, list[int]]:
     """Convert the values that can be, and return the places of the others, which are NULL.
 
     `convert` takes the values from a place up to another one, and raises ArrowInvalid if one of them cannot be.
@@ -39,7 +41,7 @@ def converted(count: int, convert: Callable[[int, int], pa.Array], kind: pa.Data
     return pa.concat_arrays(list(parts(0, count))) if count else pa.nulls(0, kind), unfit
 
 
-def matched(
+def matched_fields(
     fields: Mapping[str, object], names: Iterable[str], *, keeps: bool
 ) -> tuple[dict[str, object], dict[str, object]]:
     """Return fields by the known names that are theirs in any case, and the others.
@@ -59,21 +61,21 @@ def matched(
     return known, others
 
 
-def taken(value: object, kind: pa.DataType, *, keeps: bool = True) -> tuple[object, object]:
+def split_by_type(value: object, kind: pa.DataType, *, keeps: bool = True) -> tuple[object, object]:
     """Return what a type takes of a nested value of JSON or Arrow, and the rest: `NOTHING` if it takes all."""
     if isinstance(value, Mapping) and t.is_struct(kind):
-        known, others = matched(value, kind.names, keeps=keeps)
-        parts = {name: taken(one, kind.field(name).type, keeps=keeps) for name, one in known.items()}
+        known, others = matched_fields(value, kind.names, keeps=keeps)
+        parts = {name: split_by_type(one, kind.field(name).type, keeps=keeps) for name, one in known.items()}
         rest = {name: left for name, (_, left) in parts.items() if left is not NOTHING}
         rest |= {name: one for name, one in others.items() if one is not None}
         return {name: part for name, (part, _) in parts.items()}, rest or NOTHING
     if t.is_map(kind) and isinstance(value, Mapping | list):
         items = value.items() if isinstance(value, Mapping) else value  # of JSON, or of Arrow
-        parts = {key: taken(one, kind.item_type, keeps=keeps) for key, one in items}
+        parts = {key: split_by_type(one, kind.item_type, keeps=keeps) for key, one in items}
         rest = {str(key): left for key, (_, left) in parts.items() if left is not NOTHING}
         return {key: part for key, (part, _) in parts.items()}, rest or NOTHING
     if isinstance(value, list) and (t.is_list(kind) or t.is_large_list(kind)):
-        found = [taken(one, kind.value_type, keeps=keeps) for one in value]
+        found = [split_by_type(one, kind.value_type, keeps=keeps) for one in value]
         all_taken = all(left is NOTHING for _, left in found)
         left = NOTHING if all_taken else [None if left is NOTHING else left for _, left in found]
         return [part for part, _ in found], left
@@ -88,18 +90,18 @@ def path_of(rest: Mapping[str, object], kind: pa.DataType) -> str:
     return name if within is None or not isinstance(value, Mapping) else f"{name}.{path_of(value, within)}"
 
 
-def dumped(value: object) -> str:
+def as_json(value: object) -> str:
     """Return a value as JSON, such as what is kept of a row. One that JSON has not, such as a date, is a text."""
     return json.dumps(_plain(value), ensure_ascii=False, default=_text)
 
 
-def merged(texts: pa.Array, found: Mapping[int, Mapping[str, object]]) -> pa.Array:
+def with_kept(texts: pa.Array, found: Mapping[int, Mapping[str, object]]) -> pa.Array:
     """Return the JSON objects of rows with what else is kept of some of them, by their places."""
     if not found:
         return texts
     values = texts.to_pylist()
     for row, fields in found.items():
-        values[row] = dumped({**json.loads(values[row] or "{}"), **fields})
+        values[row] = as_json({**json.loads(values[row] or "{}"), **fields})
     return pa.array(values, texts.type)
 
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lake_assets.schema.dictionaries import combined
-from lake_assets.schema.leaves import plain
+from lake_assets.schema.dictionaries import combined_table
+from lake_assets.schema.leaves import without_dictionary
 
 RUN_BYTES = 256 * 2**20  # of Arrow memory that is sorted at once; it bounds the memory of a task
 BATCH_ROWS = 100_000
@@ -22,7 +22,7 @@ class SortKey:
     has_nulls_first: bool = False
 
 
-def in_order(batches: Iterable[pa.RecordBatch], order: Sequence[SortKey]) -> Iterator[pa.RecordBatch]:
+def sorted_runs(batches: Iterable[pa.RecordBatch], order: Sequence[SortKey]) -> Iterator[pa.RecordBatch]:
     """Yield the rows in runs of 256 MB, each of them sorted; as they are if there is no order.
 
     A key that the rows lack is of their partition, and the same for all. A nested column ends the order before it.
@@ -44,7 +44,7 @@ def in_order(batches: Iterable[pa.RecordBatch], order: Sequence[SortKey]) -> Ite
 
 def _sorted(gathered: list[pa.RecordBatch], order: Sequence[SortKey]) -> Iterator[pa.RecordBatch]:
     """Yield the rows of the batches, sorted; the list is emptied, so that their memory is released."""
-    rows = combined(gathered)
+    rows = combined_table(gathered)
     gathered.clear()
     names = {name.lower(): name for name in rows.schema.names}
     values, keys = [], []
@@ -52,7 +52,7 @@ def _sorted(gathered: list[pa.RecordBatch], order: Sequence[SortKey]) -> Iterato
         name = names.get(key.column.lower())
         if name is None:
             continue
-        if pa.types.is_nested(kind := plain(rows.schema.field(name).type)):
+        if pa.types.is_nested(kind := without_dictionary(rows.schema.field(name).type)):
             break
         column = rows.column(name).cast(kind)
         # Arrow has one place for the NULLs of all keys.

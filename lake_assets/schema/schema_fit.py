@@ -21,21 +21,28 @@ from lake_assets.config.layout.partition import Partition
 from lake_assets.schema.bad_rows import (
     NUMBER,
     BadRows,
-    described,
     is_alike,
     is_changed,
+    lines_of_values,
     misfitting,
     positions,
     python_values,
-    texts,
+    reasons_of,
 )
 from lake_assets.schema.casts import cast
 from lake_assets.schema.column_rules import STRICT, Rules, Verdict
-from lake_assets.schema.derived_columns import made_of
+from lake_assets.schema.derived_columns import derived_values
 from lake_assets.schema.dialects import read_texts
-from lake_assets.schema.leaves import decoded, filterable, has_limits, has_nanoseconds, stored, unheld
-from lake_assets.schema.partition_columns import chosen_values, is_other, other_value, read_as
-from lake_assets.schema.rescue import NOTHING, merged, taken
+from lake_assets.schema.leaves import (
+    dictionary_decoded,
+    filterable,
+    has_limits,
+    has_nanoseconds,
+    stored_columns,
+    unheld,
+)
+from lake_assets.schema.partition_columns import cast_whole, chosen_values, is_other, other_value
+from lake_assets.schema.rescue import NOTHING, split_by_type, with_kept
 
 
 class Fitter:
@@ -60,7 +67,7 @@ class Fitter:
             own = (name for name in target.names if name.lower() == rules.rescue.lower())
             rules = replace(rules, rescue=next(own, None))
         self._rules, self._partition, self._origin = rules, partition, origin
-        self._target = stored(target)
+        self._target = stored_columns(target)
         by_name = _by_name(source, origin)
         self._read_partition(source, by_name, derived, selects=selects)
         types = {field.name.lower(): field.type for field in self._target}
@@ -88,7 +95,7 @@ class Fitter:
         }
         self.chosen = chosen_values(source, by_name, partition, origin, {d.name: d for d in derived}) if selects else {}
         """The partition's value in each source column that selects rows, by the column's name."""
-        made = [value for value in made_of(derived, partition, by_name, origin) if value.name not in self.chosen]
+        made = [value for value in derived_values(derived, partition, by_name, origin) if value.name not in self.chosen]
         self.made = [value for value in made if value.column.in_rows and selects]
         """The derived values that select rows."""
         self._checked = [value for value in made if value not in self.made]
@@ -170,14 +177,14 @@ class Fitter:
                     if value is not None:
                         kept[row][rules.landed(name)] = value
             place = self._target.names.index(rules.rescue)
-            arrays[place] = merged(arrays[place], kept)
+            arrays[place] = with_kept(arrays[place], kept)
         fields = [field.with_type(array.type) for field, array in zip(self._target, arrays, strict=True)]
         return self._readable(pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields)))
 
     def _converted(self, name: str, values: pa.Array, kind: pa.DataType) -> pa.Array:
         form = self._forms.get(name)
         if form is not None:
-            return read_texts(decoded(values).cast(pa.string()), form, kind)
+            return read_texts(dictionary_decoded(values).cast(pa.string()), form, kind)
         return cast(values, kind)
 
     def _rescued(
@@ -195,7 +202,7 @@ class Fitter:
             kept[row][landed] = value
         if is_loose and t.is_nested(kind):
             for row, value in enumerate(python_values(values)):
-                if landed not in kept.get(row, ()) and (rest := taken(value, kind)[1]) is not NOTHING:
+                if landed not in kept.get(row, ()) and (rest := split_by_type(value, kind)[1]) is not NOTHING:
                     kept[row][landed] = rest
         if is_other:
             return pa.nulls(len(values), kind)
@@ -235,7 +242,7 @@ class Fitter:
         """Yield the rows of a batch that do not fit, by their position, each with a reason; some have several."""
         own = str(self._partition)  # once: a batch may have many such rows
         for name, rows in self._others(batch):
-            for row, text in zip(rows, texts(batch.column(name), rows), strict=True):
+            for row, text in zip(rows, lines_of_values(batch.column(name), rows), strict=True):
                 yield row, f"{name} is {text}, so the row belongs to another partition than {own}"
         for column, field in zip(self._names, self._target, strict=True):
             if (
@@ -246,7 +253,7 @@ class Fitter:
                 values = batch.column(column)
                 convert = partial(self._converted, column) if column in self._forms else cast
                 rows = misfitting(values, field.type, convert)
-                yield from zip(rows, described(column, values, rows, field.type), strict=True)
+                yield from zip(rows, reasons_of(column, values, rows, field.type), strict=True)
             if column is not None and (why := self._rules.why_required(field.name)) is not None:
                 values = batch.column(column)
                 if self._rules.rescue is not None:
@@ -281,7 +288,7 @@ class Fitter:
             batch = batch.filter(made.has(batch))
         for name, value in self.chosen.items():
             try:
-                values = read_as(batch.column(name), value.type)
+                values = cast_whole(batch.column(name), value.type)
             except pa.ArrowInvalid as error:
                 raise SchemaError(
                     f"column {name!r} of {self._origin} selects the rows of a partition, and has a value that is not a "

@@ -15,7 +15,7 @@ Statistics: TypeAlias = pq.Statistics | None
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class ValueSpan:
     """The values that a column may have in some row groups."""
 
     least: Any = None  # of one type with `greatest`; both are None if the bounds are unknown
@@ -31,25 +31,25 @@ class Span:
         return type(self.least) is not type(wanted) or bool(self.least <= wanted <= self.greatest)
 
 
-Box: TypeAlias = tuple[Span, ...]
+Box: TypeAlias = tuple[ValueSpan, ...]
 """What the columns that select rows may have in the same row groups."""
 
 
-def span_of(statistics: Statistics, *, is_old: bool = False) -> Span:
+def span_of(statistics: Statistics, *, is_old: bool = False) -> ValueSpan:
     """Return the values that the statistics of a column allow; early days of an old calendar have other names there."""
     if statistics is None:
-        return Span()
+        return ValueSpan()
     has_null = not statistics.has_null_count or statistics.null_count != 0
     with suppress(OverflowError, ValueError):  # a date that Python does not have, or no text
-        if statistics.has_min_max and in_order(statistics):
+        if statistics.has_min_max and has_ordered_bounds(statistics):
             bounds = (statistics.min, statistics.max)
             least, greatest = (end.decode() if isinstance(end, bytes) else end for end in bounds)  # bytes of an ENUM
             if not (is_old and str(least) < _SURE):
-                return Span(least, greatest, has_null)
-    return Span(has_null=has_null)
+                return ValueSpan(least, greatest, has_null)
+    return ValueSpan(has_null=has_null)
 
 
-def in_order(statistics: pq.Statistics) -> bool:
+def has_ordered_bounds(statistics: pq.Statistics) -> bool:
     """Return whether the least value is not greater than the greatest, as some writers have it of unsigned numbers."""
     try:
         return bool(statistics.min <= statistics.max)
@@ -65,7 +65,7 @@ def has_whole_texts(statistics: pq.Statistics) -> bool:
         return False
 
 
-def miscounts(statistics: pq.Statistics) -> bool:
+def has_wrong_counts(statistics: pq.Statistics) -> bool:
     """Return whether there are bounds of values, and no value beside the NULLs that are counted.
 
     Polars counted the NULLs of a column once for each page, and DuckDB finds no row of such a column by a condition.
@@ -74,19 +74,19 @@ def miscounts(statistics: pq.Statistics) -> bool:
     return bool(values < 0 or (values == 0 and statistics.has_min_max))
 
 
-def merged(boxes: Iterable[Box], most: int) -> tuple[Box, ...]:
+def merged_boxes(boxes: Iterable[Box], most: int) -> tuple[Box, ...]:
     """Return boxes that hold at least the same values: at most so many, one if there would be more.
 
     Those that differ in the last column alone are merged if they overlap there.
     """
-    by_others: dict[Box, list[Span]] = {}
+    by_others: dict[Box, list[ValueSpan]] = {}
     for box in boxes:
         by_others.setdefault(box[:-1], []).append(box[-1])
     fewer = tuple((*others, span) for others, spans in by_others.items() for span in _merged(spans))
     return fewer if len(fewer) <= most else (tuple(_hull(spans) for spans in zip(*fewer, strict=True)),)
 
 
-def _merged(spans: Sequence[Span]) -> list[Span]:
+def _merged(spans: Sequence[ValueSpan]) -> list[ValueSpan]:
     if any(span.least is None for span in spans):
         return [_hull(spans)]
     first, *others = sorted(spans, key=lambda span: span.least)
@@ -99,8 +99,8 @@ def _merged(spans: Sequence[Span]) -> list[Span]:
     return found
 
 
-def _hull(spans: Sequence[Span]) -> Span:
+def _hull(spans: Sequence[ValueSpan]) -> ValueSpan:
     has_null = any(span.has_null for span in spans)
     if any(span.least is None for span in spans):
-        return Span(has_null=has_null)
-    return Span(min(span.least for span in spans), max(span.greatest for span in spans), has_null)
+        return ValueSpan(has_null=has_null)
+    return ValueSpan(min(span.least for span in spans), max(span.greatest for span in spans), has_null)

@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyarrow import types as t
 
 from lake_assets.base.errors import SchemaError
-from lake_assets.schema.leaves import is_list, is_text, joined, joined_columns, shown
+from lake_assets.schema.leaves import is_list, is_text, joined_columns, joined_types, shown_type
 
 _BINARY_KINDS = (t.is_binary, t.is_large_binary, t.is_binary_view, t.is_fixed_size_binary)
 
@@ -38,14 +38,14 @@ class Misfit:
     @property
     def is_conflict(self) -> bool:
         """Whether both have types, and no type holds the values of both."""
-        return self.given is not None and self.known is not None and wider(self.known, self.given) is None
+        return self.given is not None and self.known is not None and wider_type(self.known, self.given) is None
 
     def differing(self, origin: str, whose: str) -> str:
         """Return what is wrong with a column or a field of which both have a type."""
         assert self.given is not None  # noqa: S101 - the caller checks
         assert self.known is not None  # noqa: S101 - the caller checks
         kind = "column" if len(self.path) == 1 else "field"
-        types = f"{shown(self.given)}, and {whose} is {shown(self.known)}"
+        types = f"{shown_type(self.given)}, and {whose} is {shown_type(self.known)}"
         return f"{kind} {self.name!r} of {origin} is {types}, which cannot hold all of it:"
 
 
@@ -104,7 +104,7 @@ def widens(source: pa.DataType, target: pa.DataType) -> bool:
     return not any(_parts(source, target, ()))
 
 
-def wider(
+def wider_type(
     known: pa.DataType, other: pa.DataType, *, with_empty: bool = True, keeps: bool = False
 ) -> pa.DataType | None:
     """Return the type that holds the values of both, if DuckLake can widen a column of the known one to it.
@@ -129,26 +129,26 @@ def wider(
         conflicts.extend([] if widens(other, known) else [other])
         return known
 
-    result = joined(known, other, of_leaf, lambda field: with_empty or not t.is_null(field.type))
+    result = joined_types(known, other, of_leaf, lambda field: with_empty or not t.is_null(field.type))
     return result if keeps or not conflicts else None
 
 
-def united(schemas: Sequence[tuple[str, pa.Schema]]) -> pa.Schema:
+def united_columns(schemas: Sequence[tuple[str, pa.Schema]]) -> pa.Schema:
     """Return one schema with the columns of all, in the order in which they first occur; each schema has its origin."""
     columns: dict[str, pa.Field] = {}
     for origin, schema in schemas:
         for field in schema:
             known = columns.setdefault(field.name.lower(), field)
-            if (data_type := wider(known.type, field.type)) is None:
+            if (data_type := wider_type(known.type, field.type)) is None:
                 misfit = next(m for m in _parts(field.type, known.type, (known.name,)) if m.is_conflict)
                 raise SchemaError(misfit.differing(origin, OF_ANOTHER), LAND_AS_ANOTHER)
             columns[field.name.lower()] = known.with_type(data_type)
     return pa.schema(list(columns.values()))
 
 
-def shared(schemas: Sequence[tuple[str, pa.Schema]]) -> pa.Schema:
-    """Return the columns, and fields of structs, that all schemas have, as `united` finds them; raises as that."""
-    columns = united(schemas)
+def shared_columns(schemas: Sequence[tuple[str, pa.Schema]]) -> pa.Schema:
+    """Return the columns, and fields of structs, that all schemas have, in the types of `united_columns`."""
+    columns = united_columns(schemas)
     for _, schema in schemas:
         columns = joined_columns(columns, schema, lambda own, _: own, drops=True)
     return columns

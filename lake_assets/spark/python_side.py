@@ -18,7 +18,7 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 from pyspark.sql.context import SQLContext
 
-from lake_assets.spark.spark_texts import Meaning, find
+from lake_assets.spark.spark_texts import SparkMeaning, find
 
 ENDED_SECONDS = 1.0  # for the rest of the pipe of a JVM that has ended; a worker of it may have the pipe's end too
 
@@ -70,7 +70,7 @@ _OFF = logging.CRITICAL + 1
 _ALIVE_SECONDS = 0.01
 
 
-def silence() -> None:
+def silence_loggers() -> None:
     """Switch off the logging of errors that pyspark and py4j raise."""
     for name in _QUERY_LOGGERS:
         PySparkLogger.getLogger(name).setLevel(_OFF)
@@ -80,7 +80,7 @@ def silence() -> None:
 
 
 def _is_kept(record: logging.LogRecord) -> bool:
-    return find(record.msg, Meaning.CALL_LOST) is None
+    return find(record.msg, SparkMeaning.CALL_LOST) is None
 
 
 def start_jvm(conf: Mapping[str, str]) -> None:

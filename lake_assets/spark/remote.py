@@ -25,7 +25,7 @@ from lake_assets.base.errors import (
 )
 from lake_assets.base.events import report
 from lake_assets.config.spark import REMOTE, without_parameters
-from lake_assets.spark.spark_texts import Meaning, find
+from lake_assets.spark.spark_texts import SparkMeaning, find
 
 Result = TypeVar("Result")
 
@@ -90,7 +90,7 @@ def _await_answer(url: str) -> None:
 
 def refused_session(url: str, error: PySparkException) -> SparkUnavailableError:
     """Return the error for a server that answers and does not start a session."""
-    if find(error, Meaning.TOKEN_REFUSED):
+    if find(error, SparkMeaning.TOKEN_REFUSED):
         return SparkUnavailableError(
             f"the Spark Connect server at {without_parameters(url)} refuses the token, or its lack:",
             "correct the token at the end of the URL, as in sc://host:port/;token=${SPARK_TOKEN}.",
@@ -161,7 +161,7 @@ def end_lost_sessions() -> None:
         session.stop()
 
 
-def kept(sessions: Callable[[], SparkSession]) -> Callable[[], SparkSession]:
+def kept_session(sessions: Callable[[], SparkSession]) -> Callable[[], SparkSession]:
     """Return a function that keeps the session of its first call, and asks for another only when that has stopped."""
     started: list[SparkSession] = []
 

@@ -22,8 +22,8 @@ from lake_assets.base.errors import (
 from lake_assets.config.streams import Transform
 from lake_assets.spark.python_side import has_ended
 from lake_assets.spark.remote import end_lost_sessions
-from lake_assets.spark.spark_texts import Meaning, find
-from lake_assets.spark.workers import refused
+from lake_assets.spark.spark_texts import SparkMeaning, find
+from lake_assets.spark.workers import worker_refusal
 
 VIEW = "source"
 """The view with the rows for a transform's SQL."""
@@ -75,7 +75,7 @@ def job_error(error: PySparkException | Py4JJavaError, transform: Transform | No
     text = str(error)
     if ended := _ended(error):
         return ended
-    if raised := find(text, Meaning.WORKER_RAISED):
+    if raised := find(text, SparkMeaning.WORKER_RAISED):
         return _python_error(raised[1], transform)
     if lost := _lost(text):
         return lost
@@ -133,9 +133,9 @@ def _python_error(traceback: str, transform: Transform | None) -> LakeAssetsErro
     if own != name and hasattr(errors, own):
         kind: type[LakeAssetsError] = getattr(errors, own)
         return kind(text)
-    if error := refused(text):
+    if error := worker_refusal(text):
         return error
-    if find(name, Meaning.WORKER_MEMORY):
+    if find(name, SparkMeaning.WORKER_MEMORY):
         return TaskLostError(f"a Python worker of Spark had too little memory ({name}):", _FEWER)
     users = [frame for frame in frames if not _OTHERS_CODE.search(frame["file"])]
     where = f" at {users[-1]['file']}, line {users[-1]['line']}" if users else ""
@@ -147,14 +147,14 @@ def _python_error(traceback: str, transform: Transform | None) -> LakeAssetsErro
 
 def _lost(text: str) -> LakeAssetsError | None:
     """Return the error for a process that ended or had too little memory; None if the text names none."""
-    if find(text, Meaning.WORKER_LOST):
+    if find(text, SparkMeaning.WORKER_LOST):
         return TaskLostError(
             "a Python worker of Spark was killed, or ended, while it ran a task, at each try:",
             f"most likely the machine had too little memory: {_FEWER} Code of a transform must not end its process.",
         )
-    if find(text, Meaning.JVM_MEMORY):
+    if find(text, SparkMeaning.JVM_MEMORY):
         return TaskLostError("Spark's JVM had too little memory:", _MORE)
-    if find(text, Meaning.EXECUTOR_LOST):
+    if find(text, SparkMeaning.EXECUTOR_LOST):
         return TaskLostError(
             "an executor of Spark was lost while it ran a task, at each try:",
             "often it lacked memory: raise spark.executor.memory and spark.executor.memoryOverhead. Then run it again.",
@@ -168,10 +168,14 @@ def _is_gone(error: BaseException) -> bool:
         return True
     seen: BaseException | None = error
     while seen is not None:
-        if isinstance(seen, PySparkException) and find(seen, Meaning.SERVER_LOST):
+        if isinstance(seen, PySparkException) and find(seen, SparkMeaning.SERVER_LOST):
             return True
         # An error that the JVM raised has a trace.
-        if isinstance(seen, Py4JError) and not isinstance(seen, Py4JJavaError) and not find(seen, Meaning.JVM_RAISED):
+        if (
+            isinstance(seen, Py4JError)
+            and not isinstance(seen, Py4JJavaError)
+            and not find(seen, SparkMeaning.JVM_RAISED)
+        ):
             return True
         seen = seen.__cause__ or seen.__context__
     return False
@@ -179,7 +183,7 @@ def _is_gone(error: BaseException) -> bool:
 
 def _ended(error: BaseException) -> LakeAssetsError | None:
     """Return the error for a session, JVM or server that an error says has ended; None if it says nothing of them."""
-    if not (isinstance(error, PySparkException) and find(error, Meaning.SESSION_LOST)):
+    if not (isinstance(error, PySparkException) and find(error, SparkMeaning.SESSION_LOST)):
         return _gone(error) if _is_gone(error) else None
     end_lost_sessions()
     return SessionLostError(
@@ -189,7 +193,7 @@ def _ended(error: BaseException) -> LakeAssetsError | None:
 
 
 def _gone(error: BaseException | None = None) -> SparkUnavailableError:
-    if error is not None and find(error, Meaning.SERVER_LOST):
+    if error is not None and find(error, SparkMeaning.SERVER_LOST):
         return SparkUnreachableError(
             "the Spark Connect server ended, or was lost, while it was at work:",
             "often it lacked memory: start it again, with more of spark.driver.memory. Then run it again.",
@@ -209,11 +213,11 @@ def _transform_failed(transform: Transform, problem: str, where: str) -> Transfo
 
 def _position_in(text: str) -> str:
     """Return the position of the error in the SQL, or the line of a function."""
-    if position := find(text, Meaning.POSITION):
+    if position := find(text, SparkMeaning.POSITION):
         return f" at line {position[1]}, column {position[2]}"
-    if position := find(text, Meaning.POSITION_FROM_ZERO):
+    if position := find(text, SparkMeaning.POSITION_FROM_ZERO):
         return f" at line {position[1]}, column {int(position[2]) + 1}"
-    if call := find(text, Meaning.CALLED_FROM):
+    if call := find(text, SparkMeaning.CALLED_FROM):
         file, _, line = call[2].strip().rpartition(":")
         return f" at {file}, line {line}, in {call[1]}"
     return ""

@@ -25,12 +25,12 @@ from lake_assets.base.errors import SparkUnavailableError
 from lake_assets.base.machine import cache_folder, has_name, usable_cores
 from lake_assets.spark.class_sharing import sharing_options
 from lake_assets.spark.java import CORRECT_JAVA_HOME, Java, find_java
-from lake_assets.spark.python_side import clear_ended, has_session, silence, start_jvm, stop_session
+from lake_assets.spark.python_side import clear_ended, has_session, silence_loggers, start_jvm, stop_session
 from lake_assets.spark.remote import (
     check_client,
     end_lost_sessions,
     is_local,
-    kept,
+    kept_session,
     limit_retries,
     refused_session,
     remote_url,
@@ -220,7 +220,7 @@ def start_session(conf: Mapping[str, str]) -> SparkSession:
     clear_ended()
     remote = remote_url(conf)
     if conf.get(LOG_LEVEL, "OFF" if remote else None) == "OFF":
-        silence()
+        silence_loggers()
     if remote:
         check_client(remote)
     java = prepare_environment(conf)
@@ -281,7 +281,7 @@ def _session(start: Callable[[], SparkSession]) -> Iterator[Sessions]:
 
     others = has_session()
     try:
-        yield kept(session)
+        yield kept_session(session)
     finally:
         if started and not others:
             stop_session(started[-1])

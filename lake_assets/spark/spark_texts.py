@@ -8,7 +8,7 @@ from enum import Enum, auto
 from lake_assets.base.vendor_texts import Text, Texts
 
 
-class Meaning(Enum):
+class SparkMeaning(Enum):
     """What a text says of a job or a session."""
 
     WORKER_RAISED = auto()  # Python code raised in a worker; group 1 is its traceback
@@ -27,47 +27,57 @@ class Meaning(Enum):
 
 
 TEXTS = (
-    Text(r"Traceback \(most recent call last\):\n(?s:(.*))", Meaning.WORKER_RAISED, "a function raises in a worker"),
-    Text("Python worker exited unexpectedly", Meaning.WORKER_LOST, "the worker's process ends in a task"),
+    Text(
+        r"Traceback \(most recent call last\):\n(?s:(.*))", SparkMeaning.WORKER_RAISED, "a function raises in a worker"
+    ),
+    Text("Python worker exited unexpectedly", SparkMeaning.WORKER_LOST, "the worker's process ends in a task"),
     Text(
         "Python worker failed to connect",
-        Meaning.WORKER_LOST,
+        SparkMeaning.WORKER_LOST,
         "a worker without a daemon does not connect within 10 seconds",
     ),
-    Text(r"from [\w.]+\.daemon", Meaning.WORKER_LOST, "the daemon that forks the workers ends before its first worker"),
-    Text("^MemoryError$", Meaning.WORKER_MEMORY, "Python has no memory for an object"),
-    Text(r"^pyarrow\.lib\.ArrowMemoryError$", Meaning.WORKER_MEMORY, "Arrow has no memory for a buffer"),
-    Text("OutOfMemoryError", Meaning.JVM_MEMORY, "a row does not fit into the heap"),
-    Text("Not enough memory", Meaning.JVM_MEMORY, "a table that is broadcast does not fit into the heap"),
-    Text("ExecutorLostFailure", Meaning.EXECUTOR_LOST, "the process of an executor ends in a task"),
+    Text(
+        r"from [\w.]+\.daemon",
+        SparkMeaning.WORKER_LOST,
+        "the daemon that forks the workers ends before its first worker",
+    ),
+    Text("^MemoryError$", SparkMeaning.WORKER_MEMORY, "Python has no memory for an object"),
+    Text(r"^pyarrow\.lib\.ArrowMemoryError$", SparkMeaning.WORKER_MEMORY, "Arrow has no memory for a buffer"),
+    Text("OutOfMemoryError", SparkMeaning.JVM_MEMORY, "a row does not fit into the heap"),
+    Text("Not enough memory", SparkMeaning.JVM_MEMORY, "a table that is broadcast does not fit into the heap"),
+    Text("ExecutorLostFailure", SparkMeaning.EXECUTOR_LOST, "the process of an executor ends in a task"),
     Text(
         "(?i:executor lost)",
-        Meaning.EXECUTOR_LOST,
+        SparkMeaning.EXECUTOR_LOST,
         "the executor that holds the rows of an earlier stage ends",
         is_provoked=False,  # the stage runs again first, and the text comes only where no executor is left for it
     ),
     Text(
         r"StatusCode\.UNAVAILABLE|UNAVAILABLE: |RETRIES_EXCEEDED",
-        Meaning.SERVER_LOST,
+        SparkMeaning.SERVER_LOST,
         "the Spark Connect server ends",
         is_provoked=False,  # the client of Spark Connect tries again for two minutes before it raises
     ),
     Text(
         # The last one is what pyspark 4.2 raises when it asks for the details of another one.
         r"INVALID_HANDLE\.SESSION_(?:CLOSED|NOT_FOUND|CHANGED)|^\[NO_ACTIVE_SESSION\]",
-        Meaning.SESSION_LOST,
+        SparkMeaning.SESSION_LOST,
         "the Spark Connect server has been started again, or has closed an idle session",
     ),
     Text(
         r"StatusCode\.UNAUTHENTICATED|UNAUTHENTICATED: |Invalid authentication token|No authentication token",
-        Meaning.TOKEN_REFUSED,
+        SparkMeaning.TOKEN_REFUSED,
         "the token of the URL is not the Spark Connect server's",
     ),
-    Text("Trace:", Meaning.JVM_RAISED, "Python calls a method that the JVM does not have"),
-    Text(r"^Exception while sending command\.$", Meaning.CALL_LOST, "the JVM ends while Python awaits its answer"),
-    Text(r"== SQL(?: of [^\n]*)? \(line (\d+), position (\d+)\) ==", Meaning.POSITION, "an expression of SQL fails"),
-    Text(r"line (\d+),? pos (\d+)", Meaning.POSITION_FROM_ZERO, "the SQL cannot be parsed or resolved"),
-    Text(r'== DataFrame ==\n"(\w+)" was called from\n(\S.*)', Meaning.CALLED_FROM, "a column of the DataFrame fails"),
+    Text("Trace:", SparkMeaning.JVM_RAISED, "Python calls a method that the JVM does not have"),
+    Text(r"^Exception while sending command\.$", SparkMeaning.CALL_LOST, "the JVM ends while Python awaits its answer"),
+    Text(
+        r"== SQL(?: of [^\n]*)? \(line (\d+), position (\d+)\) ==", SparkMeaning.POSITION, "an expression of SQL fails"
+    ),
+    Text(r"line (\d+),? pos (\d+)", SparkMeaning.POSITION_FROM_ZERO, "the SQL cannot be parsed or resolved"),
+    Text(
+        r'== DataFrame ==\n"(\w+)" was called from\n(\S.*)', SparkMeaning.CALLED_FROM, "a column of the DataFrame fails"
+    ),
 )
 
 

@@ -24,12 +24,21 @@ from lake_assets.spark.remote import awaiting_executors, interrupted_on_server, 
 from lake_assets.spark.spark_errors import spark_errors
 from lake_assets.spark.task.as_is import copy_or_encode
 from lake_assets.spark.task.job import Job, JobResult, PartitionJob, shares, spark_tasks, task_threads
-from lake_assets.spark.task.task import Bin, Report, Task, Timing, dead_letters, discarding, encode, examine
-from lake_assets.spark.workers import portable_work, prepare, report_tries, workers_cores
+from lake_assets.spark.task.task import (
+    Bin,
+    Task,
+    TaskReport,
+    Timing,
+    discarding,
+    encode,
+    examine_objects,
+    write_dead_letters,
+)
+from lake_assets.spark.workers import portable_work, prepare_workers, report_tries, workers_cores
 from lake_assets.storage.formats.landed_rows import Share
 
 In = TypeVar("In")
-RowTask = Callable[[Job, Iterator[pa.RecordBatch]], Iterator[Report]]
+RowTask = Callable[[Job, Iterator[pa.RecordBatch]], Iterator[TaskReport]]
 """A task that gets rows of a DataFrame."""
 
 _REPORT = "report"  # the column with the reports of tasks that gave rows of a DataFrame
@@ -63,7 +72,7 @@ def run_on_rows(frame: DataFrame, job: Job, task: RowTask) -> list[JobResult]:
 
 def spark_cores(spark: SparkSession) -> int:
     """Return the tasks that the session runs in parallel, as far as Spark knows; the first call checks the workers."""
-    prepare(spark)
+    prepare_workers(spark)
     if isinstance(spark, SparkSession):
         # Without `spark.conf`, which would start the part of the session that runs SQL.
         return int(spark.sparkContext.defaultParallelism)
@@ -75,16 +84,18 @@ def _without_partitions(job: Job) -> Job:
     return dataclasses.replace(job, partitions=())
 
 
-def _attempt(job: Job, task: Callable[[Job, Iterator[In]], Iterator[Report]], items: Iterator[In]) -> Iterator[Report]:
+def _attempt(
+    job: Job, task: Callable[[Job, Iterator[In]], Iterator[TaskReport]], items: Iterator[In]
+) -> Iterator[TaskReport]:
     context = TaskContext.get()
     return discarding(job, task(job, items), context.attemptNumber() if context is not None else 0)
 
 
-def _of_numbers(task: Task, bins: Sequence[Bin], job: Job, batches: Iterator[pa.RecordBatch]) -> Iterator[Report]:
+def _of_numbers(task: Task, bins: Sequence[Bin], job: Job, batches: Iterator[pa.RecordBatch]) -> Iterator[TaskReport]:
     return task(job, (bins[number] for batch in batches for number in batch.column(0).to_pylist()))
 
 
-def _results(spark: SparkSession, job: Job, collect: Callable[[], Iterable[Report]]) -> list[JobResult]:
+def _results(spark: SparkSession, job: Job, collect: Callable[[], Iterable[TaskReport]]) -> list[JobResult]:
     try:
         with interrupted_on_server(spark, job.file_prefix), awaiting_executors(spark):
             reports = list(collect())
@@ -167,7 +178,7 @@ def bad_objects(spark: SparkSession, job: Job, schema: pa.Schema, *, refuses_dri
     """
     with spark_errors():
         bins, tasks = _divided(replace(job, copies=None), spark_cores(spark))
-        task = partial(examine, schema=schema, refuses_drift=refuses_drift)
+        task = partial(examine_objects, schema=schema, refuses_drift=refuses_drift)
         return run_tasks(spark, job, task, bins, tasks)[0]
 
 
@@ -175,7 +186,7 @@ def dead_letters_of(spark: SparkSession, job: Job, schema: pa.Schema) -> JobResu
     """Write the rows of a job's one partition that do not fit a schema as dead letters; its objects are read for it."""
     with spark_errors():
         bins, tasks = _divided(replace(job, copies=None), spark_cores(spark))
-        return run_tasks(spark, job, partial(dead_letters, schema=schema), bins, tasks)[0]
+        return run_tasks(spark, job, partial(write_dead_letters, schema=schema), bins, tasks)[0]
 
 
 def _run(spark: SparkSession, job: Job, *, all_cores: int, cores: int) -> list[JobResult]:

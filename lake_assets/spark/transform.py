@@ -18,7 +18,7 @@ from lake_assets.base.errors import SchemaError, TransformError
 from lake_assets.config.layout.partition import Partition
 from lake_assets.config.streams import Transform
 from lake_assets.schema.annotations import is_foreign
-from lake_assets.schema.leaves import as_landed, shown
+from lake_assets.schema.leaves import as_landed, shown_type
 from lake_assets.schema.partition_columns import typed_value
 from lake_assets.schema.schema_fit import Fitter
 from lake_assets.spark.spark_errors import (
@@ -30,8 +30,8 @@ from lake_assets.spark.spark_errors import (
     spark_errors,
 )
 from lake_assets.spark.task.job import Job, JobResult, shares
-from lake_assets.spark.task.shares import Reader
-from lake_assets.spark.task.task import Report, reported, write
+from lake_assets.spark.task.shares import ShareReader
+from lake_assets.spark.task.task import TaskReport, reported, write
 from lake_assets.spark.tasks import run_on_rows, spark_cores
 from lake_assets.spark.workers import portable_work
 
@@ -56,7 +56,7 @@ def transformed(job: Job, frame: DataFrame, transform: Transform) -> JobResult:
             fields = [field.with_type(values.type) for field, values in zip(schema, batch.columns, strict=True)]
             yield fitter.fit(pa.RecordBatch.from_arrays(batch.columns, schema=pa.schema(fields)).select(columns))
 
-    def task(job: Job, batches: Iterator[pa.RecordBatch]) -> Iterator[Report]:
+    def task(job: Job, batches: Iterator[pa.RecordBatch]) -> Iterator[TaskReport]:
         pa.set_cpu_count(1)
         return reported(0, write(fitted(batches), job, partition.destination))
 
@@ -74,13 +74,13 @@ def source_frame(spark: SparkSession, job: Job, file_schema: pa.Schema) -> DataF
     """
     partition = job.partitions[0]
     bins = [tuple(share) for share in shares(partition.objects, job.target_file_size, spark_cores(spark))]
-    target = read_as(file_schema)
+    target = types_for_spark(file_schema)
     constants = _constants(partition.partition)
     schema = pa.schema([*target, *((name, value.type) for name, value in constants.items())])
 
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         pa.set_cpu_count(1)
-        reader = Reader(job, target)
+        reader = ShareReader(job, target)
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 for rows in reader.read(bins[number], partition.partition):
@@ -92,7 +92,7 @@ def source_frame(spark: SparkSession, job: Job, file_schema: pa.Schema) -> DataF
     return numbers.mapInArrow(portable_work(task), from_arrow_schema(schema, prefer_timestamp_ntz=True))
 
 
-def read_as(file_schema: pa.Schema) -> pa.Schema:
+def types_for_spark(file_schema: pa.Schema) -> pa.Schema:
     """Return the schema in which the tasks of a transform read the objects' rows."""
     return pa.schema([(f.name, _spark_type(f)) for f in file_schema])
 
@@ -156,7 +156,7 @@ def _spark_type(field: pa.Field) -> pa.DataType:
     """Return the Arrow type in which Spark reads a column."""
     data_type = _nearest_type(field.type)
     refused = SchemaError(
-        f"column {field.name!r} has the type {shown(field.type)}, which Spark cannot read in a transform:",
+        f"column {field.name!r} has the type {shown_type(field.type)}, which Spark cannot read in a transform:",
         "land it with another type, or leave it out by omit: true in `columns`.",
     )
     if is_foreign(data_type):

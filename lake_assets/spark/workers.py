@@ -50,7 +50,7 @@ class Worker:
 def portable_work(work: Callable[[Iterator[In]], Iterator[Out]]) -> Callable[[Iterable[In]], Iterator[Out]]:
     """Return the work of a task as a function that any worker can load, and that refuses one with another version.
 
-    `refused` finds the texts that it raises.
+    `worker_refusal` finds the texts that it raises.
     """
     load, pickled, ours = cloudpickle.loads, cloudpickle.dumps(work), VERSION  # type: ignore[no-untyped-call]
 
@@ -78,7 +78,7 @@ def portable_work(work: Callable[[Iterator[In]], Iterator[Out]]) -> Callable[[It
     return checked
 
 
-def prepare(spark: SparkSession, at_most: float | None = None) -> None:
+def prepare_workers(spark: SparkSession, at_most: float | None = None) -> None:
     """Check the workers of a session once, and send them this package if they lack it.
 
     A local session's workers are those of this process. `at_most` is seconds for the job of this check; None for as
@@ -108,8 +108,8 @@ def report_tries(host: str, tries: int) -> None:
 
 
 def workers_cores(spark: SparkSession) -> int:
-    """Return the number of tasks that a session runs in parallel, by Spark's own choice of partitions; of `prepare`."""
-    prepare(spark)
+    """Return the number of tasks that a session runs in parallel, by Spark's own choice of partitions."""
+    prepare_workers(spark)
     return _cores[spark]
 
 
@@ -161,7 +161,7 @@ def _refuse(worker: Worker) -> None:
         raise WorkerError(f"lake-assets lacks a package on the worker at {worker.host} ({worker.error}):", _INSTALL)
 
 
-def refused(text: str) -> WorkerError | None:
+def worker_refusal(text: str) -> WorkerError | None:
     """Return the error for a text that a function of `portable_work` raised on a worker; None for any other text."""
     if not _REFUSAL.match(text):
         return None

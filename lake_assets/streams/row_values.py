@@ -28,11 +28,11 @@ from lake_assets.config.streams import Stream
 from lake_assets.schema.casts import cast
 from lake_assets.schema.column_rules import SOME_COLUMNS
 from lake_assets.schema.derived_columns import day_of, days_of
-from lake_assets.schema.leaves import decoded
+from lake_assets.schema.leaves import dictionary_decoded
 from lake_assets.schema.partition_columns import typed_value
-from lake_assets.schema.spans import Box, Span, merged
+from lake_assets.schema.spans import Box, ValueSpan, merged_boxes
 from lake_assets.spark.task.job import Job
-from lake_assets.spark.task.shares import WHOLE, Reader
+from lake_assets.spark.task.shares import WHOLE, ShareReader
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.formats.declared import Declared
 from lake_assets.storage.formats.landed import Landed
@@ -66,7 +66,7 @@ class Holdings:
             (index, column, derived.get(column.name)) for index, column in enumerate(config.columns) if column.in_rows
         ]
         self._names = [(source.column if source else column.name).lower() for _, column, source in self._columns]
-        self._unknown: tuple[Box, ...] = ((Span(),) * len(self._columns),)
+        self._unknown: tuple[Box, ...] = ((ValueSpan(),) * len(self._columns),)
 
     def of(self, landed: Manifest, partitions: Iterable[Partition]) -> dict[Partition, Manifest]:
         """Return for each of some partitions those of the landed objects that may hold rows of it."""
@@ -84,7 +84,7 @@ class Holdings:
         manifests = {key: Manifest(tuple(objects), folder=landed) for key, objects in holding.items()}
         return {partition: manifests[key] for partition, key in keys.items()}
 
-    def boxes(self, landed: Manifest) -> Iterator[tuple[LandedObject, list[dict[str, Span]]]]:
+    def boxes(self, landed: Manifest) -> Iterator[tuple[LandedObject, list[dict[str, ValueSpan]]]]:
         """Yield each of some objects with the values that it may have, by the names of the partition columns."""
         names = [column.name for _, column, _ in self._columns]
         for obj, boxes in self._boxes(landed.objects):
@@ -112,7 +112,7 @@ class Holdings:
     def _read(self, landed: LandedObject) -> tuple[Box, ...]:
         """Return what an object holds; it is remembered if it is of the listed version."""
         try:
-            boxes = merged(self._spans(landed), _BOXES)
+            boxes = merged_boxes(self._spans(landed), _BOXES)
         except (StorageUnreachableError, WholeStorageError):
             raise
         except (SourceChangedError, StorageError):
@@ -147,7 +147,7 @@ class Holdings:
         return pa.PythonFile(RangeFile(landed.size, lambda s, e: store.get_range(key, etag, s, e).to_bytes()), "r")
 
     @staticmethod
-    def _as_keys(selecting: tuple[int, Any, Any], span: Span) -> Span:
+    def _as_keys(selecting: tuple[int, Any, Any], span: ValueSpan) -> ValueSpan:
         _, column, source = selecting
         return span if source is None or source.is_whole else days_of(source, column, span)
 
@@ -159,7 +159,7 @@ def _in(box: Box, by_first: Mapping[Any, Sequence[Key]], values: Sequence[Any]) 
     if values and type(values[0]) is type(span.least):
         first, last = bisect_left(values, span.least), bisect_right(values, span.greatest)
     for value in (*values[first:last], *([None] if span.has_null else [])):
-        yield from (key for key in by_first.get(value, ()) if all(map(Span.may_hold, others, key[1:])))
+        yield from (key for key in by_first.get(value, ()) if all(map(ValueSpan.may_hold, others, key[1:])))
 
 
 _REMEMBERED = 65_536  # objects
@@ -211,7 +211,7 @@ class RowValues:
             raise failed
         return found
 
-    def _proved(self, box: Mapping[str, Span]) -> _Values | None:
+    def _proved(self, box: Mapping[str, ValueSpan]) -> _Values | None:
         """Return the values in some row groups; None if their statistics do not have them all."""
         spans = {column: box[column.name] for column in self._columns}
         if not all(span.least == span.greatest and type(span.least) is _KINDS[c.type] for c, span in spans.items()):
@@ -224,7 +224,7 @@ class RowValues:
         try:
             for batch in self._batches(obj):
                 for column, name in self._columns.items():
-                    values = pc.unique(decoded(batch.column(name)))
+                    values = pc.unique(dictionary_decoded(batch.column(name)))
                     found[column].update(cast(values, typed_value(column, None).type).to_pylist())
                 if max(map(len, found.values())) > MOST_VALUES:
                     break
@@ -251,4 +251,4 @@ class RowValues:
         # Of a larger object only these columns are fetched.
         size = max(obj.size, WHOLE + 1) if self._landed.counts_rows else obj.size
         job = Job("", self._landed, self._landed.storage, schema, "none", 1, ())
-        yield from Reader(job, schema).read([Share(obj.key, obj.etag, size)], Partition((), ()))
+        yield from ShareReader(job, schema).read([Share(obj.key, obj.etag, size)], Partition((), ()))

@@ -46,7 +46,7 @@ from lake_assets.spark.java import CORRECT_JAVA_HOME, find_java
 from lake_assets.spark.remote import remote_url
 from lake_assets.spark.spark_errors import spark_errors
 from lake_assets.spark.spark_session import own_session, spark_config
-from lake_assets.spark.workers import prepare
+from lake_assets.spark.workers import prepare_workers
 from lake_assets.storage.retry_window import quick
 from lake_assets.storage.store import Store
 from lake_assets.streams.calendar import Calendar
@@ -346,7 +346,7 @@ def _cluster(settings: Mapping[str, str]) -> str:
     """Return whether the cluster executes a small job, whose tasks report their workers."""
     place = without_parameters(remote_url(settings) or settings.get("spark.master", ""))
     with own_session(settings, transforms=False) as session, spark_errors():
-        prepare(session(), CLUSTER_SECONDS)
+        prepare_workers(session(), CLUSTER_SECONDS)
     return f"{place}: executes tasks"
 
 

@@ -36,7 +36,7 @@ from lake_assets.spark.java import find_java
 from lake_assets.spark.parser import refused_statements
 from lake_assets.spark.remote import check_client
 from lake_assets.spark.spark_session import prepare_environment
-from lake_assets.spark.workers import refused
+from lake_assets.spark.workers import worker_refusal
 from lake_assets.streams.load import load_config
 from lake_assets.upkeep import doctor
 from lake_assets.version import VERSION
@@ -382,7 +382,7 @@ def work(python: str, folder: Path) -> str:
     """What a task writes on a worker with this Python."""
     done = run_on_worker(python, folder)
     if done.returncode:
-        error = refused(done.stderr.strip().splitlines()[-1].removeprefix("RuntimeError: "))
+        error = worker_refusal(done.stderr.strip().splitlines()[-1].removeprefix("RuntimeError: "))
         assert error is not None, done.stderr
         raise error
     return done.stdout.strip()

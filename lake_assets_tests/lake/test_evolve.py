@@ -15,7 +15,7 @@ from lake_assets.lake.ducklake import DuckLake
 from lake_assets.lake.evolve import column_changes, evolve_table, evolved, statements
 from lake_assets.lake.session import TableName
 from lake_assets.lake.table_setup import create_table, data_schema
-from lake_assets.schema.type_fit import united
+from lake_assets.schema.type_fit import united_columns
 
 REGION = (PartitionColumn("region", "string"),)
 TABLE = TableName("main", "t")
@@ -108,9 +108,9 @@ def test_numbers_of_another_type_change_no_column(columns: dict[str, pa.DataType
 def test_schemas_are_united_by_name() -> None:
     one, other = pa.schema([("a", pa.int8()), ("b", pa.null())]), pa.schema([("B", pa.string()), ("A", pa.int64())])
 
-    assert united([("x", one), ("y", other)]) == pa.schema([("a", pa.int64()), ("b", pa.string())])
+    assert united_columns([("x", one), ("y", other)]) == pa.schema([("a", pa.int64()), ("b", pa.string())])
     with pytest.raises(SchemaError, match="column 'a' of z is string, and that of another object is int8"):
-        united([("x", one), ("z", pa.schema([("a", pa.string())]))])
+        united_columns([("x", one), ("z", pa.schema([("a", pa.string())]))])
 
 
 def test_concurrent_runs_make_each_change_once(catalog: Callable[[str], dict[str, Any]], tmp_path: Path) -> None:

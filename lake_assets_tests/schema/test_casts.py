@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from lake_assets.schema.casts import cast
-from lake_assets.schema.leaves import filled, with_values, without_values
+from lake_assets.schema.leaves import columns_with_values, with_types_of, without_values
 
 SMALL = pa.struct([("n", pa.int8()), ("text", pa.string())])
 LARGE = pa.struct([("new", pa.date32()), ("Text", pa.string()), ("N", pa.int64())])
@@ -88,7 +88,7 @@ def test_a_column_without_values_has_the_type_of_the_first_file_that_has_one_at_
     others = [pa.schema({"NOTE": NOTHING}), pa.schema(found), pa.schema({"note": pa.int8()})]
 
     assert without_values(schema) == ["note", "more", "s", "l", "m"]
-    result = filled(schema, others)
+    result = with_types_of(schema, others)
     assert without_values(result) == ["more"]
     assert result == pa.schema(
         [
@@ -102,5 +102,5 @@ def test_a_column_without_values_has_the_type_of_the_first_file_that_has_one_at_
 
 
 def test_a_table_has_some_column() -> None:
-    assert with_values(pa.schema([("a", NOTHING), ("b", pa.int8())])).names == ["b"]
-    assert with_values(pa.schema([("a", NOTHING)])).names == ["a"]
+    assert columns_with_values(pa.schema([("a", NOTHING), ("b", pa.int8())])).names == ["b"]
+    assert columns_with_values(pa.schema([("a", NOTHING)])).names == ["a"]

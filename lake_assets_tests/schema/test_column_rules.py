@@ -5,7 +5,7 @@ import ast
 import pyarrow as pa
 import pytest
 
-from lake_assets.schema.annotations import opaque
+from lake_assets.schema.annotations import opaque_type
 from lake_assets.schema.column_rules import Rules, Verdict
 from lake_assets.schema.type_fit import Misfit, misfits
 from lake_assets_tests.test_rooms import PACKAGE
@@ -19,7 +19,7 @@ FILL, OUT, CHANGE, CAST, RESCUE, REFUSE = (
     Verdict.REFUSE,
 )
 RULES = [Rules(policy, rescue=rescue) for rescue in (None, "_rest") for policy in ("strict", "evolve", "ignore_extra")]
-INTERVAL = opaque(pa.binary(12), "INTERVAL")
+INTERVAL = opaque_type(pa.binary(12), "INTERVAL")
 POINT = pa.struct([("x", pa.int32())])
 
 

@@ -11,7 +11,7 @@ import pytest
 from lake_assets.base.errors import SchemaError
 from lake_assets.config.layout.times import TIME_TYPES
 from lake_assets.config.streams import Stream
-from lake_assets.schema.derived_columns import made_of
+from lake_assets.schema.derived_columns import derived_values
 from lake_assets.schema.schema_fit import Fitter
 from lake_assets.schema.spans import span_of
 
@@ -194,7 +194,7 @@ def test_bounds_prove_that_all_rows_are_of_the_partition_or_nothing(
     value: str, least: str | None, greatest: str | None, nulls: int | None, kind: pa.DataType, *, proved: bool
 ) -> None:
     dated = stream()
-    (made,) = made_of(dated.derived, dated.partition(f"date={value}"), {"ts": "ts"}, "the object o")
+    (made,) = derived_values(dated.derived, dated.partition(f"date={value}"), {"ts": "ts"}, "the object o")
 
     assert made.is_proved(least, greatest, nulls, 2, kind) == proved
 
@@ -203,6 +203,6 @@ def test_bounds_of_instants_prove_nothing_if_a_clock_may_go_back_over_midnight()
     bounds = ("2025-02-18 12:00:00+00", "2025-02-18 13:00:00+00")
     for zone in ("UTC", "America/Havana"):
         dated = stream(zone)
-        (made,) = made_of(dated.derived, dated.partition("date=2025-02-18"), {"ts": "ts"}, "the object o")
+        (made,) = derived_values(dated.derived, dated.partition("date=2025-02-18"), {"ts": "ts"}, "the object o")
         assert made.is_proved(*bounds, 0, 2, pa.timestamp("us", "UTC")) == (zone == "UTC")
         assert made.is_proved(*bounds, 0, 2, pa.timestamp("us"))

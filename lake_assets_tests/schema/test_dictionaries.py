@@ -13,7 +13,7 @@ from lake_assets.config.layout.partition import Partition, PartitionColumn
 from lake_assets.config.storages import LocalStorage
 from lake_assets.schema import dictionaries
 from lake_assets.spark.task.job import DataFile, Job
-from lake_assets.spark.task.shares import Reader
+from lake_assets.spark.task.shares import ShareReader
 from lake_assets.spark.task.write import write_files
 from lake_assets.storage.formats.landed import Landed
 from lake_assets.storage.formats.landed_rows import Share
@@ -43,7 +43,7 @@ def job_on(folder: Path, target: int = 2**30) -> Job:
 
 def batches(job: Job, **options: Any) -> Iterator[pa.RecordBatch]:
     shares = [Share(obj.key, obj.etag, obj.size) for obj in Store(job.landed.storage).list() if "/" not in obj.key]
-    return Reader(job, job.schema, **options).read(shares, PARTITION)
+    return ShareReader(job, job.schema, **options).read(shares, PARTITION)
 
 
 def facts(file: DataFile) -> object:
@@ -160,10 +160,10 @@ def test_small_batches_without_dictionaries_are_written_as_one(monkeypatch: pyte
     batches = [pa.record_batch({"n": [number, None], "text": ["a", f"b{number}"]}) for number in range(5)]
     expected = [row for batch in batches for row in batch.to_pylist()]
 
-    table = dictionaries.combined(batches)
+    table = dictionaries.combined_table(batches)
     assert table.to_pylist() == expected
     assert table.column("n").num_chunks == 1
 
     monkeypatch.setattr(dictionaries, "_COPIED_BYTES", table.nbytes - 1)
-    assert dictionaries.combined(batches).to_pylist() == expected
-    assert dictionaries.combined(batches).column("n").num_chunks == 5
+    assert dictionaries.combined_table(batches).to_pylist() == expected
+    assert dictionaries.combined_table(batches).column("n").num_chunks == 5

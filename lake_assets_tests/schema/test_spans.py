@@ -12,38 +12,41 @@ import pytest
 from lake_assets.base.errors import SourceError
 from lake_assets.config.layout.partition import Partition, PartitionColumn, PartitionType
 from lake_assets.config.storages import LocalStorage
-from lake_assets.schema.spans import Box, Span, merged
+from lake_assets.schema.spans import Box, ValueSpan, merged_boxes
 from lake_assets.spark.task.job import Job
-from lake_assets.spark.task.shares import Reader
+from lake_assets.spark.task.shares import ShareReader
 from lake_assets.storage.formats.landed import Landed
 from lake_assets.storage.formats.landed_rows import Share
 from lake_assets_tests.ingest.landed_as import in_signed_order
 
-ONE = (Span("a", "a", False), Span(1, 1, False))
-OTHER = (Span("b", "b", False), Span(2, 2, False))
+ONE = (ValueSpan("a", "a", False), ValueSpan(1, 1, False))
+OTHER = (ValueSpan("b", "b", False), ValueSpan(2, 2, False))
 
 
 @pytest.mark.parametrize(
     ("boxes", "fewer"),
     [
         (
-            [(Span(1, 3, False),), (Span(3, 5, False),), (Span(8, 9, False),)],
-            {(Span(1, 5, False),), (Span(8, 9, False),)},
+            [(ValueSpan(1, 3, False),), (ValueSpan(3, 5, False),), (ValueSpan(8, 9, False),)],
+            {(ValueSpan(1, 5, False),), (ValueSpan(8, 9, False),)},
         ),
-        ([(Span(1, 9, False),), (Span(2, 3, True),)], {(Span(1, 9, True),)}),
-        ([(Span(1, 2, False),), (Span(None, None, False),)], {(Span(None, None, False),)}),
+        ([(ValueSpan(1, 9, False),), (ValueSpan(2, 3, True),)], {(ValueSpan(1, 9, True),)}),
+        ([(ValueSpan(1, 2, False),), (ValueSpan(None, None, False),)], {(ValueSpan(None, None, False),)}),
         (
-            [(Span("a", "a", False), Span(1, 2, False)), (Span("a", "a", False), Span(2, 3, False))],
-            {(Span("a", "a", False), Span(1, 3, False))},
+            [
+                (ValueSpan("a", "a", False), ValueSpan(1, 2, False)),
+                (ValueSpan("a", "a", False), ValueSpan(2, 3, False)),
+            ],
+            {(ValueSpan("a", "a", False), ValueSpan(1, 3, False))},
         ),
         ([ONE, OTHER], {ONE, OTHER}),
-        ([(Span(day, day, False),) for day in range(9)], {(Span(0, 8, False),)}),
+        ([(ValueSpan(day, day, False),) for day in range(9)], {(ValueSpan(0, 8, False),)}),
         ([], set()),
     ],
     ids=["overlap", "within", "unknown", "same others", "other others", "many", "none"],
 )
 def test_boxes_are_merged(boxes: list[Box], fewer: set[Box]) -> None:
-    assert set(merged(boxes, 4)) == fewer
+    assert set(merged_boxes(boxes, 4)) == fewer
 
 
 @pytest.mark.parametrize("most", [1, 3, 100])
@@ -51,17 +54,19 @@ def test_no_value_is_lost(most: int) -> None:
     random = Random(5)
     values = [None, *range(12)]
 
-    def span() -> Span:
+    def span() -> ValueSpan:
         least, greatest = sorted(random.choices(range(12), k=2))
         has_null = random.random() < 0.2
-        return Span(least, greatest, has_null) if random.random() < 0.8 else Span(has_null=has_null)
+        return ValueSpan(least, greatest, has_null) if random.random() < 0.8 else ValueSpan(has_null=has_null)
 
     for _ in range(200):
         boxes = [(span(), span()) for _ in range(random.randrange(6))]
-        fewer = merged(boxes, most)
+        fewer = merged_boxes(boxes, most)
         assert len(fewer) <= most
         for value in product(values, values):
-            is_held, is_kept = (any(all(map(Span.may_hold, box, value)) for box in some) for some in (boxes, fewer))
+            is_held, is_kept = (
+                any(all(map(ValueSpan.may_hold, box, value)) for box in some) for some in (boxes, fewer)
+            )
             assert is_kept or not is_held
             if most == 100 and None not in value:
                 assert is_kept == is_held
@@ -77,7 +82,7 @@ def rows_of(folder: Path, kind: PartitionType, text: str, column: str = "key") -
     share = Share("a.parquet", "", 2**30)  # so large that it is not fetched whole, under an ETag
     schema = pa.schema([("n", pa.int64())])
     job = Job("run", Landed(storage), storage, schema, "none", 1, (), selects=True)
-    return [n for batch in Reader(job, schema).read([share], partition) for n in batch.column("n").to_pylist()]
+    return [n for batch in ShareReader(job, schema).read([share], partition) for n in batch.column("n").to_pylist()]
 
 
 @pytest.mark.parametrize(

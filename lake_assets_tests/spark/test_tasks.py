@@ -12,7 +12,7 @@ from lake_assets.base.errors import SchemaDriftError, SchemaError, StorageError
 from lake_assets.base.events import Event, about, listening
 from lake_assets.config.storages import LocalStorage
 from lake_assets.spark.task.job import DataFile, Job, LetterFile, PartitionJob
-from lake_assets.spark.task.task import Bin, Refusal, Report
+from lake_assets.spark.task.task import Bin, Refusal, TaskReport
 from lake_assets.spark.tasks import run_tasks, spark_cores
 from lake_assets.storage.formats.landed import Landed
 from lake_assets_tests.world import NW, World
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
 A, B = pa.schema([("a", pa.int64())]), pa.schema([("b", pa.string())])
 
 REPORTS = {
-    "files": [Report(0, DataFile(f"/l/{n}.parquet", n, 2**40, n == 1, b"PAR1\0" if n else None)) for n in range(3)],
-    "error": [Report(1, error=StorageError("no such name.", "correct it."))],
+    "files": [TaskReport(0, DataFile(f"/l/{n}.parquet", n, 2**40, n == 1, b"PAR1\0" if n else None)) for n in range(3)],
+    "error": [TaskReport(1, error=StorageError("no such name.", "correct it."))],
     "drift": [
-        Report(2, error=SchemaDriftError("new columns:", "run it again.", [(f"object {n}", schema)]))
+        TaskReport(2, error=SchemaDriftError("new columns:", "run it again.", [(f"object {n}", schema)]))
         for n, schema in enumerate((A, B, A))
     ],
     "drift and error": [
-        Report(3, error=SchemaDriftError("new:", "", [("x", A)])),
-        Report(3, error=SchemaError("bad.")),
+        TaskReport(3, error=SchemaDriftError("new:", "", [("x", A)])),
+        TaskReport(3, error=SchemaError("bad.")),
     ],
-    "refusals": [Report(4, refusal=Refusal(f"{n}.parquet", "it has a NaN")) for n in range(2)],
-    "letters": [Report(5, letter=LetterFile("/s/o", f"/s/{n}.parquet", n, 2**40, "a reason")) for n in range(2)],
+    "refusals": [TaskReport(4, refusal=Refusal(f"{n}.parquet", "it has a NaN")) for n in range(2)],
+    "letters": [TaskReport(5, letter=LetterFile("/s/o", f"/s/{n}.parquet", n, 2**40, "a reason")) for n in range(2)],
 }
 
 
@@ -53,7 +53,7 @@ class Frames:
         return self._spark.range(*args, **options)
 
 
-def reports_of(_: Job, bins: Iterator[Bin]) -> Iterator[Report]:
+def reports_of(_: Job, bins: Iterator[Bin]) -> Iterator[TaskReport]:
     for item in bins:
         yield from list(REPORTS.values())[item.index]
 

@@ -13,7 +13,7 @@ from pyspark import cloudpickle
 
 import lake_assets
 from dev.servers.connect import connect_server
-from lake_assets.spark.workers import portable_work, refused
+from lake_assets.spark.workers import portable_work, worker_refusal
 from lake_assets.version import VERSION
 from lake_assets_tests.spark.stranger import older, stranger
 from lake_assets_tests.world import NW, SW, World
@@ -74,13 +74,13 @@ def test_a_worker_with_another_or_without_a_package_of_it_loads_nothing_and_says
 
     raised = done.stderr.strip().splitlines()[-1].removeprefix("RuntimeError: ")
     assert raised.partition(" (No module named ")[0] == f"{said} on the worker at {socket.gethostname()}"
-    error = refused(raised)
+    error = worker_refusal(raised)
     assert error is not None
     assert error.hint.startswith(hint)
 
 
 def test_other_errors_are_not_of_the_versions() -> None:
-    assert refused("lake-assets is a word of the user's own error") is None
+    assert worker_refusal("lake-assets is a word of the user's own error") is None
 
 
 @pytest.mark.servers

@@ -19,11 +19,11 @@ from lake_assets.lake.commit.candidates import Candidate, Inspection, inspect_ca
 from lake_assets.lake.commit.change import Change, Landed, LandedFile, RefusedFilesError, RegisteredBeforeError
 from lake_assets.lake.commit.strategy import commit
 from lake_assets.lake.evolve import ColumnChange, evolve_table
-from lake_assets.lake.fitting import FileChecker, Keys
+from lake_assets.lake.fitting import FileChecker, PartitionKeys
 from lake_assets.lake.ledger.tables import MANIFEST, LedgerRow, Values, manifest_values
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.lake.table_setup import create_table, created_schema, data_schema, decided_in_sql, prepare_table
-from lake_assets.schema.leaves import filled, stored, without_values
+from lake_assets.schema.leaves import stored_columns, with_types_of, without_values
 from lake_assets.schema.type_fit import refuse_places
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.formats.parquet_files import read_footer, read_schema
@@ -87,8 +87,8 @@ class Registrar:
             if known is None:
                 candidates, columns = self._from_first(candidates, created_schema)
             else:
-                filled_in = filled(known, self._schemas(candidates))
-                columns = None if filled_in.equals(known) else stored(filled_in)
+                filled_in = with_types_of(known, self._schemas(candidates))
+                columns = None if filled_in.equals(known) else stored_columns(filled_in)
         except SchemaError as error:
             return dict.fromkeys(uris, error)
         errors = self.errors | (self.inspect(session, candidates, columns).errors if candidates else {})
@@ -108,7 +108,7 @@ class Registrar:
         None: it has them.
         """
         stream = self.stream
-        keys = Keys(stream.config.columns, stream.layout, stream.config.derived)
+        keys = PartitionKeys(stream.config.columns, stream.layout, stream.config.derived)
         not_null, *_ = decided_in_sql(session, stream.table)
         rules = replace(stream.landed.declared.rules, not_null=not_null)
         target = data_schema(session, stream.table, keys.columns) if columns is None else columns
@@ -141,7 +141,7 @@ class Registrar:
             try:
                 own, schemas = self._schema_of(first), self._schemas(remaining)
                 refuse_places(own, (), f"the object {first.uri}")
-                schema = self.stream.landed.declared.created(filled(next(schemas, own), schemas))
+                schema = self.stream.landed.declared.created(with_types_of(next(schemas, own), schemas))
                 return remaining, make(self.stream.table, schema, self.stream.config.columns, f"the object {first.uri}")
             except (SourceError, ObjectRefusedError) as error:
                 self.errors[remaining.pop(0)[0].uri] = error
@@ -149,7 +149,7 @@ class Registrar:
 
     def _give_types(self, session: LakeSession, candidates: Sequence[Candidate], known: pa.Schema) -> None:
         """Give columns of the table that have never had a value the types that they have in the first objects."""
-        after = filled(known, self._schemas(candidates)) if without_values(known) else known
+        after = with_types_of(known, self._schemas(candidates)) if without_values(known) else known
         if not after.equals(known):
             landed, run_id = [("the new objects", after)], next(iter(self.rows.values())).run_id
             columns, rules = self.stream.config.columns, self.stream.landed.declared.rules

@@ -26,7 +26,7 @@ from lake_assets.ingest.run import fail_all, settle, shared, skip, still_open
 from lake_assets.lake.commit.change import Change, New, Requirements, Staged, Written
 from lake_assets.lake.ledger.tables import LETTERS, MANIFEST, create_ledger, letter_values, record
 from lake_assets.lake.session import LakeSession
-from lake_assets.spark.remote import kept
+from lake_assets.spark.remote import kept_session
 from lake_assets.spark.spark_session import Sessions
 from lake_assets.spark.task.shares import WHOLE
 from lake_assets.storage.store import Store
@@ -121,7 +121,7 @@ class StreamSteps:
         if not runs:
             return
         try:
-            sessions = kept(self.sessions)
+            sessions = kept_session(self.sessions)
             with shared(self.stream, self.options, None if self._has_session else "start", runs):
                 sessions()
             self._has_session = True

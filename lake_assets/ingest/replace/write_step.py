@@ -32,9 +32,9 @@ from lake_assets.lake.table_setup import (
     untyped_schema,
 )
 from lake_assets.schema.column_rules import Verdict
-from lake_assets.schema.leaves import emptied, filled, without_values
+from lake_assets.schema.leaves import with_null_parts, with_types_of, without_values
 from lake_assets.schema.schema_fit import Fitter
-from lake_assets.schema.type_fit import shared, united
+from lake_assets.schema.type_fit import shared_columns, united_columns
 from lake_assets.spark.cleanup import discard_failed
 from lake_assets.spark.remote import in_a_session, report_retry
 from lake_assets.spark.spark_errors import spark_errors
@@ -42,7 +42,14 @@ from lake_assets.spark.spark_session import Sessions
 from lake_assets.spark.task.attempt import discard
 from lake_assets.spark.task.job import MARK, Job, JobResult, PartitionJob, StagingKey
 from lake_assets.spark.tasks import bad_objects, dead_letters_of, pass_through
-from lake_assets.spark.transform import RESULT, apply_transform, read_as, result_schema, source_frame, transformed
+from lake_assets.spark.transform import (
+    RESULT,
+    apply_transform,
+    result_schema,
+    source_frame,
+    transformed,
+    types_for_spark,
+)
 from lake_assets.storage.formats.landed import NOTHING, SAMPLE, generalized
 from lake_assets.storage.store import Store
 from lake_assets.streams.stream import OpenStream
@@ -168,7 +175,7 @@ class Writer:
             return bad
         schema = self.schema
         if self.stream.config.transform is not None:
-            schema = read_as(self._source_schema(run))
+            schema = types_for_spark(self._source_schema(run))
         elif schema is None:
             # The table could not be created from the first object.
             return {run.reads.read[0].key: str(run.error)}
@@ -235,7 +242,7 @@ class Writer:
         if job.letters is None:
             return transformed(job, result, transform)
         # Spark may run the tasks that read several times, so others write the rows that these leave out.
-        left_out = dead_letters_of(spark, job, read_as(self._source_schema(run)))
+        left_out = dead_letters_of(spark, job, types_for_spark(self._source_schema(run)))
         if left_out.error is not None:
             return left_out
         run.letters = left_out.letters
@@ -254,7 +261,13 @@ class Writer:
         rules, has_types = self._landed.declared.rules, self._landed.has_types
         if rules.grows or (has_types and rules.unknown is Verdict.LEAVE_OUT):
             schemas = [(origin, self._without_partition(schema)) for origin, schema in self._landed.schemas(keys)]
-            return shared(schemas) if not rules.grows else united(schemas) if has_types else generalized(schemas)
+            return (
+                shared_columns(schemas)
+                if not rules.grows
+                else united_columns(schemas)
+                if has_types
+                else generalized(schemas)
+            )
         first = self._landed.schemas(keys[:SAMPLE])[0][1] if has_types else self._landed.sampled(keys)
         return self._without_partition(self._filled(first, run))
 
@@ -267,7 +280,7 @@ class Writer:
         keys = [obj.key for obj in run.reads.read[1:]]
         while without_values(schema) and keys:
             chunk, keys = keys[:FOOTERS], keys[FOOTERS:]
-            schema = filled(schema, (other for _, other in self._landed.schemas(chunk)))
+            schema = with_types_of(schema, (other for _, other in self._landed.schemas(chunk)))
         return schema
 
     def _create_table(self, schema: pa.Schema, origin: str) -> None:
@@ -280,7 +293,9 @@ class Writer:
             self.is_first = True
             assert self.schema is not None  # noqa: S101 - just read
             types = {field.name: field.type for field in schema}
-            self._known = pa.schema([f.with_type(emptied(f.type, types.get(f.name, f.type))) for f in self.schema])
+            self._known = pa.schema(
+                [f.with_type(with_null_parts(f.type, types.get(f.name, f.type))) for f in self.schema]
+            )
 
     def _job(self, runs: Sequence[PartitionRun]) -> Job:
         config = self.stream.config

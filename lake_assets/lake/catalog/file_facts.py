@@ -98,7 +98,7 @@ class Chunk(NamedTuple):
 
     @property
     def miscounts(self) -> bool:
-        """See `lake_assets.schema.spans.miscounts`."""
+        """See `lake_assets.schema.spans.has_wrong_counts`."""
         values = 1 if self.nulls is None else self.values - self.nulls
         return values < 0 or (values == 0 and self.least is not None)
 

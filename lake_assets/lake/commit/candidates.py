@@ -26,7 +26,7 @@ from lake_assets.lake.catalog.file_facts import FileFacts, Footer, file_facts, o
 from lake_assets.lake.catalog.table import Partitioning, Table
 from lake_assets.lake.commit.change import LandedFile
 from lake_assets.lake.failures import one_line, storage_failure, without_statement
-from lake_assets.lake.fitting import FileChecker, View, not_held_in
+from lake_assets.lake.fitting import ColumnPlaces, FileChecker, not_held_in
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.storage.manifest import LandedObject
 from lake_assets.storage.server_answers import Meaning, meaning_of
@@ -38,7 +38,7 @@ _AT_ONCE, _AT_ONCE_LOCAL = 50, 500
 _THREADS = 8
 
 Candidate = tuple[LandedObject, Partition]
-_Fitting = tuple[LandedObject, Partition, Footer, View]
+_Fitting = tuple[LandedObject, Partition, Footer, ColumnPlaces]
 
 
 @dataclass

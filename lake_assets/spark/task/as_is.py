@@ -22,24 +22,24 @@ from lake_assets.config.secrets import masking
 from lake_assets.config.storages import LocalStorage
 from lake_assets.schema.annotations import has_map
 from lake_assets.schema.leaves import (
-    decoded,
+    dictionary_decoded,
     has_infinity,
     has_limits,
     is_text,
     leaf_types,
     leaves,
     not_held,
-    plain,
     width,
+    without_dictionary,
 )
 from lake_assets.schema.partition_columns import is_other
 from lake_assets.schema.schema_fit import Fitter
-from lake_assets.schema.spans import has_whole_texts, in_order, miscounts
+from lake_assets.schema.spans import has_ordered_bounds, has_whole_texts, has_wrong_counts
 from lake_assets.schema.type_fit import widens
 from lake_assets.spark.task.attempt import discard, discard_unfinished
 from lake_assets.spark.task.job import DataFile, Job
 from lake_assets.spark.task.shares import FETCHED, digest_of_file
-from lake_assets.spark.task.task import Bin, Refusal, Report, encode, reported
+from lake_assets.spark.task.task import Bin, Refusal, TaskReport, encode, reported
 from lake_assets.spark.task.write import parquet_schema
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.formats import footers
@@ -71,7 +71,7 @@ class UnfitError(Exception):
     """The file cannot be a data file as it is; the text says why."""
 
 
-class Candidate:
+class CopyCandidate:
     """A landed file that may become a data file; an UnfitError if by its footer it cannot.
 
     `footer` are the bytes of its footer, as the end of the file says.
@@ -131,7 +131,7 @@ class Candidate:
             if name != column.name:
                 raise UnfitError(f"it has a column {name!r}, and the table {column.name!r}")
             # DuckDB compares the numbers of a narrower type with conditions in that type, and then misses some.
-            if not widens(column.type, plain(given)):
+            if not widens(column.type, without_dictionary(given)):
                 raise UnfitError(f"column {name!r} is {given}, and the table's is {column.type}")
         if _GEO in (self._metadata.metadata or {}):
             raise UnfitError("its footer describes geometries")
@@ -191,7 +191,7 @@ class Candidate:
         pairs = zip(self._partition.columns, self._partition.values, strict=True)
         column, value = next((c, v) for c, v in pairs if c.name.lower() == name.lower())
         statistics = group.column(self._names.index(name)).statistics
-        if statistics is None or not statistics.has_null_count or miscounts(statistics):
+        if statistics is None or not statistics.has_null_count or has_wrong_counts(statistics):
             return False
         if value is None:
             return bool(statistics.null_count == group.num_rows)
@@ -199,7 +199,7 @@ class Candidate:
             return False
         data_type = self._rows.schema.field(name).type
         try:
-            only = pa.array([statistics.min], plain(data_type))
+            only = pa.array([statistics.min], without_dictionary(data_type))
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
             return False
         return not is_other(only, column, value)[0].as_py()
@@ -207,10 +207,10 @@ class Candidate:
     def _refuse_nan(self, column: pa.Array, group: int, name: str) -> None:
         first = self._names.index(name)
         for number, leaf in enumerate(leaves(column)):
-            if not t.is_floating(plain(leaf.type)):
+            if not t.is_floating(without_dictionary(leaf.type)):
                 continue
             statistics = self._metadata.row_group(group).column(first + number).statistics
-            values = decoded(leaf)
+            values = dictionary_decoded(leaf)
             if statistics is not None and statistics.has_min_max and pc.any(pc.is_nan(values)).as_py():
                 raise UnfitError(f"column {name!r} has a NaN, which its statistics leave out")
 
@@ -243,18 +243,20 @@ def _proves(statistics: pq.Statistics | None, path: str, given: pa.DataType, wan
     """
     if statistics is None or not statistics.has_null_count:
         raise UnfitError(f"column {path!r} has no statistics")
-    if miscounts(statistics):
+    if has_wrong_counts(statistics):
         raise UnfitError(f"column {path!r} has bounds, and no value beside the NULLs that are counted")
     if statistics.num_values == 0:
         return True
     if not statistics.has_min_max:
         # Long texts have no bounds in data files either, nor have numbers with a NaN.
-        if statistics.physical_type in ("BYTE_ARRAY", "FLOAT", "DOUBLE") and not t.is_decimal(plain(given)):
+        if statistics.physical_type in ("BYTE_ARRAY", "FLOAT", "DOUBLE") and not t.is_decimal(
+            without_dictionary(given)
+        ):
             return True
         raise UnfitError(f"column {path!r} has no least and greatest value")
-    if not in_order(statistics):
+    if not has_ordered_bounds(statistics):
         raise UnfitError(f"the least value of column {path!r} is greater than its greatest")
-    if t.is_floating(plain(given)):
+    if t.is_floating(without_dictionary(given)):
         return False
     if is_text(wanted):
         return has_whole_texts(statistics)
@@ -300,7 +302,7 @@ _COPIES = 16  # at a time in a task: mostly network latency, or the disk's
 _WHOLE = FETCHED // _COPIES  # bytes of an object that is fetched by one request
 
 
-def copy_or_encode(job: Job, bins: Iterable[Bin], threads: int = 1) -> Iterator[Report]:
+def copy_or_encode(job: Job, bins: Iterable[Bin], threads: int = 1) -> Iterator[TaskReport]:
     """Copy the objects of the bins that say so, and rewrite the rows of the others; arguments as of `encode`."""
     copied: list[Bin] = []
 
@@ -316,8 +318,8 @@ def copy_or_encode(job: Job, bins: Iterable[Bin], threads: int = 1) -> Iterator[
         notes = _Notes()
         yield from reported(item.index, _files(job, item, notes))
         if notes.rows:
-            yield Report(item.index, rows=notes.rows, digests=notes.digests)
-        yield from (Report(item.index, refusal=refusal) for refusal in notes.refusals)
+            yield TaskReport(item.index, rows=notes.rows, digests=notes.digests)
+        yield from (TaskReport(item.index, refusal=refusal) for refusal in notes.refusals)
 
 
 @dataclass
@@ -360,7 +362,7 @@ def _copy(job: Job, item: Bin, share: Share) -> DataFile | Refusal | None:
         try:
             file.seek(share.size - TAIL)
             length = int.from_bytes(file.read(4), "little")
-            candidate = Candidate(rows, share.size, length, job, item.partition, origin)
+            candidate = CopyCandidate(rows, share.size, length, job, item.partition, origin)
             footer = _footer(file, share.size, length)
             candidate.check_values(reads_pages=job.copies.reads_pages)
         except UnfitError as error:

@@ -13,8 +13,8 @@ from lake_assets.base.errors import SchemaError
 from lake_assets.config.layout.partition import Partition
 from lake_assets.config.secrets import masking
 from lake_assets.config.sections import LETTER_COLUMNS
-from lake_assets.schema.bad_rows import NUMBER, BadRows, readable
-from lake_assets.schema.leaves import decoded, filterable
+from lake_assets.schema.bad_rows import NUMBER, BadRows, with_escaped_bytes
+from lake_assets.schema.leaves import dictionary_decoded, filterable
 from lake_assets.spark.task.attempt import discard, discard_unfinished
 from lake_assets.spark.task.job import Job, LetterFile
 from lake_assets.storage.arrow import ArrowStore
@@ -135,7 +135,9 @@ def _with_meta(bad: BadRows, landed: str, run_id: str) -> pa.RecordBatch:
     """Return the rows with the dead letters' own columns last, and without dictionaries."""
     rows = filterable(bad.rows)
     numbers = rows.column(NUMBER)
-    columns = {name: readable(decoded(rows.column(name))) for name in rows.schema.names if name != NUMBER}
+    columns = {
+        name: with_escaped_bytes(dictionary_decoded(rows.column(name))) for name in rows.schema.names if name != NUMBER
+    }
     columns |= {
         REASON: pa.array(bad.reasons, pa.string()),
         OBJECT: pa.repeat(pa.scalar(landed), rows.num_rows),

@@ -16,7 +16,7 @@ from lake_assets.config.layout.partition import Partition
 from lake_assets.config.secrets import masking
 from lake_assets.config.storages import LocalStorage
 from lake_assets.schema.bad_rows import BadRows
-from lake_assets.schema.partition_columns import Facts, with_types, with_values
+from lake_assets.schema.partition_columns import Facts, with_added_columns, with_added_values
 from lake_assets.schema.schema_fit import Fitter
 from lake_assets.spark.task.job import Job
 from lake_assets.spark.task.letters import DeadLetterWriter, Sink, refuse_taken_names
@@ -32,7 +32,7 @@ FETCHED = 4 * WHOLE  # bytes of such objects are fetched before they are read
 _REQUESTS = 32  # for them at once: most of the time is network latency
 
 
-class Reader:
+class ShareReader:
     """Reads the shares of one task, of any of its job's partitions."""
 
     def __init__(
@@ -142,7 +142,7 @@ class Reader:
             rows = DeclaredRows(rows, declared, origin)
         facts: Facts = {"uri": uri, "modified": share.modified, "written_at": job.written_at, "run_id": job.run_id}
         constants = added.values(share.key, uri, rows.schema, facts) if added else {}
-        schema = with_types(rows.schema, constants)
+        schema = with_added_columns(rows.schema, constants)
         if self._job.letters is not None:
             refuse_taken_names(schema, origin)
         fitter = self._fitted(schema, partition, origin)
@@ -236,7 +236,7 @@ class _Loaded:
             if isinstance(rows, BadRows):
                 bad(rows)
                 continue
-            read = with_values(rows.batch, self._constants, self._numbers, rows.first).select(columns)
+            read = with_added_values(rows.batch, self._constants, self._numbers, rows.first).select(columns)
             if splits:
                 fitted, unfit = fitter.split(read, rows.first)
                 if unfit is not None:

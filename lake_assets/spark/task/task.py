@@ -23,7 +23,7 @@ from lake_assets.config.storages import LocalStorage
 from lake_assets.spark.task.attempt import discard
 from lake_assets.spark.task.job import DataFile, Job, LetterFile
 from lake_assets.spark.task.letters import DeadLetterWriter
-from lake_assets.spark.task.shares import WHOLE, Reader
+from lake_assets.spark.task.shares import WHOLE, ShareReader
 from lake_assets.spark.task.write import write_files
 from lake_assets.storage.formats.landed_rows import Share
 
@@ -63,7 +63,7 @@ class Timing:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class TaskReport:
     """What a task reports about a partition: a complete file, an error that would come again, or a refusal to copy.
 
     A complete file has rows of the lake, or rows that were left out. The last report of a task is about itself.
@@ -79,11 +79,11 @@ class Report:
     timing: Timing | None = None
 
 
-Task = Callable[[Job, Iterator[Bin]], Iterator[Report]]
+Task = Callable[[Job, Iterator[Bin]], Iterator[TaskReport]]
 """Does the work of some bins of a job. It pickles, and runs in a Python worker of Spark."""
 
 
-def encode(job: Job, bins: Iterable[Bin], threads: int = 1) -> Iterator[Report]:
+def encode(job: Job, bins: Iterable[Bin], threads: int = 1) -> Iterator[TaskReport]:
     """Rewrite the rows of the bins as data files of the table; a small object is decoded in so many threads.
 
     Raises StorageUnreachableError if a storage failed; another try of the task may succeed.
@@ -91,11 +91,11 @@ def encode(job: Job, bins: Iterable[Bin], threads: int = 1) -> Iterator[Report]:
     pa.set_cpu_count(1)
     is_local = isinstance(job.landed.storage, LocalStorage) and isinstance(job.storage, LocalStorage)
     is_in_turn = is_local or job.key is not None
-    readers: SimpleQueue[Reader] = SimpleQueue()
+    readers: SimpleQueue[ShareReader] = SimpleQueue()
     for _ in range(1 if is_in_turn else _AHEAD):
-        readers.put(Reader(job, job.schema, threads=threads, dictionaries=job.key is None))
+        readers.put(ShareReader(job, job.schema, threads=threads, dictionaries=job.key is None))
 
-    def work(item: Bin) -> Iterator[Report]:
+    def work(item: Bin) -> Iterator[TaskReport]:
         letters = _dead_letter_writer(job, item)
         reader = readers.get()
         try:
@@ -103,16 +103,16 @@ def encode(job: Job, bins: Iterable[Bin], threads: int = 1) -> Iterator[Report]:
             reader.digests.clear()
             rows = reader.read(item.shares, item.partition, letters)
             yield from reported(item.index, write(rows, job, item.destination), letters)
-            yield Report(item.index, rows=dict(reader.rows), digests=dict(reader.digests))
+            yield TaskReport(item.index, rows=dict(reader.rows), digests=dict(reader.digests))
         finally:
             readers.put(reader)
 
     yield from chain.from_iterable(map(work, bins)) if is_in_turn else _overlapping(job, work, bins)
 
 
-def _overlapping(job: Job, work: Callable[[Bin], Iterator[Report]], bins: Iterable[Bin]) -> Iterator[Report]:
+def _overlapping(job: Job, work: Callable[[Bin], Iterator[TaskReport]], bins: Iterable[Bin]) -> Iterator[TaskReport]:
     """Yield the reports of bins in their order; of those with few bytes, some wait for their requests together."""
-    ahead: deque[Future[list[Report]]] = deque()
+    ahead: deque[Future[list[TaskReport]]] = deque()
     with ThreadPoolExecutor(_AHEAD) as pool:
         try:
             for item in bins:
@@ -134,7 +134,7 @@ def _overlapping(job: Job, work: Callable[[Bin], Iterator[Report]], bins: Iterab
             raise
 
 
-def _discard_unreported(job: Job, reports: Iterable[Report]) -> None:
+def _discard_unreported(job: Job, reports: Iterable[TaskReport]) -> None:
     """Remove the files of reports that nobody has had."""
     found = list(reports)
     discard(job.storage, [report.file.uri for report in found if report.file is not None])
@@ -142,10 +142,10 @@ def _discard_unreported(job: Job, reports: Iterable[Report]) -> None:
         discard(job.letters.storage, [report.letter.uri for report in found if report.letter is not None])
 
 
-def dead_letters(job: Job, bins: Iterable[Bin], schema: pa.Schema) -> Iterator[Report]:
+def write_dead_letters(job: Job, bins: Iterable[Bin], schema: pa.Schema) -> Iterator[TaskReport]:
     """Write the rows of the bins that do not fit a schema as dead letters, and nothing else."""
     pa.set_cpu_count(1)
-    reader = Reader(job, schema)
+    reader = ShareReader(job, schema)
     for item in bins:
         letters = _dead_letter_writer(job, item)
         # Without a row there is no file.
@@ -153,13 +153,13 @@ def dead_letters(job: Job, bins: Iterable[Bin], schema: pa.Schema) -> Iterator[R
         yield from reported(item.index, files, letters)
 
 
-def examine(job: Job, bins: Iterable[Bin], schema: pa.Schema, *, refuses_drift: bool) -> Iterator[Report]:
+def examine_objects(job: Job, bins: Iterable[Bin], schema: pa.Schema, *, refuses_drift: bool) -> Iterator[TaskReport]:
     """Read each share of the bins as the job does, and report the objects that are damaged or do not fit.
 
     With `refuses_drift` it reports objects whose columns the table does not have yet, too.
     """
     pa.set_cpu_count(1)
-    reader = Reader(job, schema)
+    reader = ShareReader(job, schema)
     for item in bins:
         for share in item.shares:
             try:
@@ -169,12 +169,12 @@ def examine(job: Job, bins: Iterable[Bin], schema: pa.Schema, *, refuses_drift: 
                 raise
             except SchemaDriftError as error:
                 if refuses_drift:
-                    yield Report(item.index, refusal=Refusal(share.key, str(error)))
+                    yield TaskReport(item.index, refusal=Refusal(share.key, str(error)))
             except LakeAssetsError as error:
                 if isinstance(error, SourceError) and not isinstance(error, SourceChangedError):
-                    yield Report(item.index, refusal=Refusal(share.key, str(error)))
+                    yield TaskReport(item.index, refusal=Refusal(share.key, str(error)))
                 else:
-                    yield Report(item.index, error=error)
+                    yield TaskReport(item.index, error=error)
 
 
 def _dead_letter_writer(job: Job, item: Bin) -> DeadLetterWriter | None:
@@ -191,25 +191,25 @@ def write(rows: Iterable[pa.RecordBatch], job: Job, folder: str) -> Iterable[Dat
     return stage_files(rows, job, folder)
 
 
-def reported(index: int, files: Iterable[DataFile], letters: DeadLetterWriter | None = None) -> Iterator[Report]:
+def reported(index: int, files: Iterable[DataFile], letters: DeadLetterWriter | None = None) -> Iterator[TaskReport]:
     """Report each file, and a permanent error. A temporary error is raised, and Spark tries the task again.
 
     `letters` are complete when there are no more files; they are removed if there is an error.
     """
     try:
         for file in files:
-            yield Report(index, file)
+            yield TaskReport(index, file)
         for letter in letters.files if letters is not None else ():
-            yield Report(index, letter=letter)
+            yield TaskReport(index, letter=letter)
     except BaseException as error:
         if letters is not None:
             letters.discard()
         if not isinstance(error, LakeAssetsError) or isinstance(error, StorageUnreachableError):
             raise
-        yield Report(index, error=error)
+        yield TaskReport(index, error=error)
 
 
-def discarding(job: Job, reports: Iterable[Report], tries: int = 0) -> Iterator[Report]:
+def discarding(job: Job, reports: Iterable[TaskReport], tries: int = 0) -> Iterator[TaskReport]:
     """Yield the reports of a task, and one of its time; if it fails, the files that it has reported are removed."""
     written: list[str] = []
     letters: list[str] = []
@@ -223,7 +223,7 @@ def discarding(job: Job, reports: Iterable[Report], tries: int = 0) -> Iterator[
                 letters.append(report.letter.uri)
             yield report
         seconds = time.perf_counter() - start
-        yield Report(-1, timing=Timing(socket.gethostname(), began, seconds, len(written), rows, size, tries))
+        yield TaskReport(-1, timing=Timing(socket.gethostname(), began, seconds, len(written), rows, size, tries))
     except BaseException:
         discard(job.storage, written)
         if job.letters is not None:

@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 from lake_assets.base.duckdb_engine import open_engine
 from lake_assets.base.errors import StorageError
 from lake_assets.config.secrets import masking
-from lake_assets.schema.dictionaries import as_schema, combined, with_dictionaries
+from lake_assets.schema.dictionaries import combined_table, with_dictionaries, with_dictionaries_of
 from lake_assets.schema.leaves import leaf_types, leaves, no_rows, width
-from lake_assets.schema.row_order import in_order
+from lake_assets.schema.row_order import sorted_runs
 from lake_assets.spark.task.attempt import discard_unfinished
 from lake_assets.spark.task.job import DataFile, Job
 from lake_assets.storage.arrow import ArrowStore
@@ -34,7 +34,7 @@ def write_files(batches: Iterable[pa.RecordBatch], job: Job, folder: str) -> Ite
     Without rows no file is written. On an error all files are removed, because they will never be registered.
     """
     store = ArrowStore(job.storage)
-    groups = _Groups(row_groups(in_order(batches, job.landed.declared.rules.order)))
+    groups = _Groups(row_groups(sorted_runs(batches, job.landed.declared.rules.order)))
     written: list[str] = []
     try:
         with masking(job.landed.storage, job.storage):
@@ -97,7 +97,7 @@ def _write_file(groups: _Groups, store: ArrowStore, job: Job, key: str) -> DataF
 
 
 def _write_group(writer: pq.ParquetWriter, group: pa.Table) -> int:
-    writer.write_table(as_schema(group, writer.schema), row_group_size=GROUP_ROWS)
+    writer.write_table(with_dictionaries_of(group, writer.schema), row_group_size=GROUP_ROWS)
     return int(group.num_rows)
 
 
@@ -154,7 +154,7 @@ def row_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
 
 def _emptied(gathered: list[pa.RecordBatch]) -> pa.Table:
     """Return the batches as one table. The list is emptied, so that their memory is released with the table's."""
-    table = combined(gathered)
+    table = combined_table(gathered)
     gathered.clear()
     return table
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 from lake_assets.base.errors import CatalogError, MissingExtraError, install
 from lake_assets.schema.annotations import is_opaque
 from lake_assets.schema.bad_rows import BadRows
-from lake_assets.schema.calendars import Calendar
+from lake_assets.schema.calendars import OldCalendar
 from lake_assets.schema.casts import cast
 from lake_assets.schema.schema_fit import Fitter
 from lake_assets.storage.formats import avro_types
@@ -206,7 +206,7 @@ class LandedAvro:
         self._size = int(file.size())
         self._origin = origin
         self._avro = AvroFile(file, origin, known)
-        self._calendar = Calendar.of({key.encode(): value for key, value in self._avro.metadata.items()})
+        self._calendar = OldCalendar.of({key.encode(): value for key, value in self._avro.metadata.items()})
         self.schema: pa.Schema = self._avro.schema
         self.count: int | None = None if self._avro.has_blocks else 0
 

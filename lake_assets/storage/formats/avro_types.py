@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from lake_assets.base.errors import SchemaError
-from lake_assets.schema.annotations import AVRO, KEPT, MOST_DIGITS, REFUSED, opaque
-from lake_assets.schema.rescue import dumped
+from lake_assets.schema.annotations import AVRO, KEPT, MOST_DIGITS, REFUSED, opaque_type
+from lake_assets.schema.rescue import as_json
 
 
 class Schema(NamedTuple):
@@ -54,7 +54,7 @@ class Texts(NamedTuple):
                 elif value is None:
                     yield encoded_number(0)
                 else:
-                    text = dumped(value).encode()
+                    text = as_json(value).encode()
                     yield encoded_number(1) + encoded_number(len(text)) + text
 
     def value_at(self, schema: Schema, data: memoryview, at: int) -> tuple[Any, int]:
@@ -234,7 +234,7 @@ class _Types:
         self.columns.append((Schema(field["type"], self._space), self._is_text))
         if self._is_text:
             return pa.string(), ["null", "string"]
-        return opaque(pa.null(), self._unheld) if self._unheld else kind, stored
+        return opaque_type(pa.null(), self._unheld) if self._unheld else kind, stored
 
     def definition(self, name: str, space: str) -> Schema:
         """Return what a name means in a namespace."""

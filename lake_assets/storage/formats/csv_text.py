@@ -16,9 +16,9 @@ from pyarrow import compute
 
 from lake_assets.base.errors import SchemaError, SourceError
 from lake_assets.config.formats import CsvFormat, FoundCsv
-from lake_assets.schema.casts import exact, has_large, is_checked, is_number, may_wrap
-from lake_assets.schema.dialects import ESCAPED_NULL, DialectTypes, as_text, with_plain_escapes
-from lake_assets.schema.rescue import converted, merged
+from lake_assets.schema.casts import exact_cast, has_large, is_checked, is_number, may_wrap
+from lake_assets.schema.dialects import ESCAPED_NULL, DialectTypes, with_plain_escapes, with_times_as_text
+from lake_assets.schema.rescue import converted_values, with_kept
 from lake_assets.storage.formats.blocks import LONGEST, Positions, Quotes, TextBlock, line_breaks
 from lake_assets.storage.formats.decoding import PEEKED
 from lake_assets.storage.formats.landed_columns import BLANKS, fit, has_codes, inferred, too_wide, wide_integers
@@ -261,7 +261,7 @@ class CsvText(Text):
         if decimal != ".":
             texts = compute.replace_substring(compute.replace_substring(texts, ".", "?"), decimal, ".")
         try:
-            return exact(texts, kind)
+            return exact_cast(texts, kind)
         except pa.ArrowInvalid as error:
             raise pa.ArrowInvalid(f"{name}: {error}") from error
 
@@ -271,12 +271,12 @@ class CsvText(Text):
         columns = []
         for name, column in zip(texts.column_names, texts.columns, strict=True):
             field, values = schema.field(name), column.combine_chunks()
-            found, unfit = converted(len(values), partial(self._of_texts, field, values), field.type)
+            found, unfit = converted_values(len(values), partial(self._of_texts, field, values), field.type)
             columns.append(found)
             for row in unfit:
                 kept[row][name] = values[row].as_py()
         fields = [schema.field(name) for name in texts.column_names]
-        rescued = merged(pa.nulls(len(texts), pa.string()), kept)
+        rescued = with_kept(pa.nulls(len(texts), pa.string()), kept)
         return pa.table([*columns, rescued], schema=pa.schema([*fields, pa.field(str(self._rescue), pa.string())]))
 
     def _of_texts(self, field: pa.Field, values: pa.Array, start: int, stop: int) -> pa.Array:
@@ -302,7 +302,7 @@ class CsvText(Text):
 
     def _infer_all(self, lines: Sequence[bytes]) -> pa.Schema:
         text = b"\n".join(lines)
-        fields = list(as_text(self._parse(text, None).schema))
+        fields = list(with_times_as_text(self._parse(text, None).schema))
         fields = [f.with_type(pa.string()) if pa.types.is_binary(f.type) else f for f in fields]  # no UTF-8
         numbers = [field for field in fields if pa.types.is_integer(field.type) or pa.types.is_floating(field.type)]
         texts = self._parse(text, pa.schema([field.with_type(pa.string()) for field in numbers]))

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import types as t
 
-from lake_assets.schema.annotations import PARQUET, annotated, opaque
+from lake_assets.schema.annotations import PARQUET, annotated_type, opaque_type
 from lake_assets.schema.leaves import is_list, width
 from lake_assets.storage.formats import footers
 
@@ -38,7 +38,7 @@ def with_foreign_types(
     for field in schema:
         own = foreign.type_of(field.type, first)
         if field.name in unreadable:
-            own = opaque(field.type, unreadable[field.name])
+            own = opaque_type(field.type, unreadable[field.name])
         fields.append(field.with_type(own))
         first += width(field.type)
     return pa.schema(fields)
@@ -79,7 +79,7 @@ class _Foreign:
                 entry = pa.map_(key.type, item.type)
                 return self.type_of(entry, first)
             if {"metadata", "value"} <= {field.name for field in data_type} and first in self._variants:
-                return opaque(data_type, "VARIANT")
+                return opaque_type(data_type, "VARIANT")
             return pa.struct(list(self._fields(data_type, first)))
         if t.is_map(data_type):
             key = self.type_of(data_type.key_type, first)
@@ -89,7 +89,7 @@ class _Foreign:
         if is_list(data_type):
             value = self.type_of(data_type.value_type, first)
             return data_type if value.equals(data_type.value_type) else pa.list_(value)
-        return annotated(data_type, self._name(first), PARQUET)
+        return annotated_type(data_type, self._name(first), PARQUET)
 
     def _fields(self, data_type: pa.StructType, first: int) -> Iterator[pa.Field]:
         for field in data_type:

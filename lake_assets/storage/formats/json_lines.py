@@ -13,18 +13,18 @@ import pyarrow as pa
 import pyarrow.json as pj
 
 from lake_assets.schema.annotations import has_map
-from lake_assets.schema.casts import has_large, may_wrap, rounded
-from lake_assets.schema.dialects import as_text, replaced
+from lake_assets.schema.casts import has_large, may_wrap, rounded_number
+from lake_assets.schema.dialects import replaced_leaves, with_times_as_text
 from lake_assets.schema.rescue import (
     NOTHING,
     UNFIT,
     NumberText,
-    converted,
-    dumped,
+    as_json,
+    converted_values,
     exact_float,
-    matched,
+    matched_fields,
     path_of,
-    taken,
+    split_by_type,
 )
 from lake_assets.storage.formats.blocks import FindEnds, Positions, TextBlock, line_breaks, object_breaks
 from lake_assets.storage.formats.json_documents import parts_of
@@ -99,7 +99,7 @@ class JsonText(Text):
 
     @cached_property
     def _texts(self) -> pa.Schema:
-        return as_text(pa.schema([field for field in self._schema or () if field.name not in self._maps]))
+        return with_times_as_text(pa.schema([field for field in self._schema or () if field.name not in self._maps]))
 
     @cached_property
     def _maps(self) -> frozenset[str]:
@@ -157,7 +157,7 @@ class JsonText(Text):
         except pa.ArrowInvalid as error:
             if not _WHOLE.search(str(error)):
                 raise
-            doubles = [field.with_type(replaced(field.type, _with_fraction)) for field in self._texts]
+            doubles = [field.with_type(replaced_leaves(field.type, _with_fraction)) for field in self._texts]
             behavior = self._options.unexpected_field_behavior
             options = pj.ParseOptions(explicit_schema=pa.schema(doubles), unexpected_field_behavior=behavior)
             rows = _parse_json(text, options)
@@ -171,7 +171,7 @@ class JsonText(Text):
         if any(map(has_large, rows.columns)) or may_wrap(text, self._texts.types, ":,["):
             for record in self._objects(text, ends):
                 for field in self._schema or ():
-                    if (number := rounded(record.get(field.name), field.type)) is not None:
+                    if (number := rounded_number(record.get(field.name), field.type)) is not None:
                         raise pa.ArrowInvalid(f"{field.name}: {number} would be rounded to {field.type}")
         return rows
 
@@ -189,7 +189,7 @@ class JsonText(Text):
         kept: list[dict[str, object]] = []
         records = []
         for record in self._objects(text, ends):
-            known, others = matched(record, self._schema.names, keeps=keeps)
+            known, others = matched_fields(record, self._schema.names, keeps=keeps)
             others = {
                 name: one for name, one in others.items() if one is not None and name.lower() not in self._omitted
             }
@@ -208,11 +208,11 @@ class JsonText(Text):
                     continue
                 except pa.ArrowInvalid:
                     pass
-            parts = [taken(value, field.type, keeps=keeps) for value in values]
+            parts = [split_by_type(value, field.type, keeps=keeps) for value in values]
             known_parts = [_with_texts(part, field.type) for part, _ in parts]
             wrong = [row for row, part in enumerate(known_parts) if not _may_be(part, field.type)]
             fitting = [part if _may_be(part, field.type) else None for part in known_parts]
-            column, unfit = converted(len(values), partial(_of_values, field, fitting), field.type)
+            column, unfit = converted_values(len(values), partial(_of_values, field, fitting), field.type)
             unfit += wrong
             columns.append(column)
             if unfit and self._rescue is None:
@@ -228,7 +228,7 @@ class JsonText(Text):
                 kept[row][field.name] = rest
         if self._rescue is None:
             return pa.table(columns, schema=self._schema)
-        texts = pa.array([dumped(one) if one else None for one in kept], pa.string())
+        texts = pa.array([as_json(one) if one else None for one in kept], pa.string())
         return pa.table([*columns, texts], schema=self._schema.append(pa.field(self._rescue, pa.string())))
 
     def explain(self, record: bytes, error: Exception) -> str:
@@ -241,10 +241,12 @@ class JsonText(Text):
             return _no_object(found)
         reason, whole = reason_of(error), pa.struct(list(self._schema or ()))
         if self._unknown == "error" and reason.startswith((_UNKNOWN, "unexpected field")):
-            _, rest = taken({name: one for name, one in found.items() if name.lower() not in self._omitted}, whole)
+            _, rest = split_by_type(
+                {name: one for name, one in found.items() if name.lower() not in self._omitted}, whole
+            )
             return f"{_UNKNOWN} {path_of(rest, whole)!r}" if isinstance(rest, dict) else reason
         try:
-            found, _ = matched(_object_of(record), whole.names, keeps=False)  # with its numbers as they are
+            found, _ = matched_fields(_object_of(record), whole.names, keeps=False)  # with its numbers as they are
         except pa.ArrowInvalid as problem:
             return str(problem)
         for field in whole:
@@ -262,7 +264,7 @@ class JsonText(Text):
         text = b"\n".join(lines)
         first = _parse_json(text, pj.ParseOptions()).schema
         kinds = pa.schema([field.with_type(_WIDE) if field.name in self._wide else field for field in first])
-        texts = pj.ParseOptions(explicit_schema=as_text(kinds))
+        texts = pj.ParseOptions(explicit_schema=with_times_as_text(kinds))
         names = dict.fromkeys(name for line in lines for name in json.loads(line))
         return inferred(_parse_json(text, texts).select(list(names)), texts=True, nulls=self._for_table)
 
@@ -415,7 +417,7 @@ def _json_of(value: object) -> str:
 
 def _may_be(value: object, kind: pa.DataType) -> bool:
     """Return whether a value of JSON may be one of a type, by what it is."""
-    if rounded(value, kind) is not None:
+    if rounded_number(value, kind) is not None:
         return False
     if value is None or pa.types.is_nested(kind):
         return True
@@ -438,7 +440,7 @@ def _of_values(field: pa.Field, values: Sequence[object], start: int, stop: int)
         values = [int(value) if isinstance(value, float) and value.is_integer() else value for value in values]
     schema = pa.schema([field])
     lines = "".join(json.dumps({field.name: value}) + "\n" for value in values).encode()
-    options = pj.ParseOptions(explicit_schema=as_text(schema), unexpected_field_behavior="ignore")
+    options = pj.ParseOptions(explicit_schema=with_times_as_text(schema), unexpected_field_behavior="ignore")
     return fit(_parse_json(lines, options), schema).column(0).combine_chunks()
 
 

@@ -25,8 +25,8 @@ from lake_assets.config.formats import (
 )
 from lake_assets.config.storages import AnyStorage
 from lake_assets.schema.leaves import joined_columns
-from lake_assets.schema.partition_columns import AddedColumns, with_types
-from lake_assets.schema.type_fit import refuse_places, united, wider
+from lake_assets.schema.partition_columns import AddedColumns, with_added_columns
+from lake_assets.schema.type_fit import refuse_places, united_columns, wider_type
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.formats.avro import LandedAvro
 from lake_assets.storage.formats.declared import UNDECLARED, Declared
@@ -118,7 +118,7 @@ class Landed:
     def _counted(self, key: str, known: pa.Schema = NOTHING) -> tuple[int | None, pa.Schema]:
         rows, schema = self.footer(key, known)
         uri = ArrowStore(self.storage).uri(key)
-        return rows, with_types(schema, self.added.values(key, uri, schema)) if self.added else schema
+        return rows, with_added_columns(schema, self.added.values(key, uri, schema)) if self.added else schema
 
     def schemas(self, keys: Sequence[str], known: pa.Schema = NOTHING) -> list[tuple[str, pa.Schema]]:
         """Return the columns of objects, with those that are added, and each object's name; they are read in parallel.
@@ -145,7 +145,7 @@ class Landed:
         if not others:
             return first
         try:
-            columns = united(schemas) if self.has_types else generalized(schemas)
+            columns = united_columns(schemas) if self.has_types else generalized(schemas)
         except SchemaError:
             return first  # the others are refused by their names, or put into quarantine
         if self.declared.rules.grows or isinstance(self.form, JsonFormat):
@@ -188,7 +188,7 @@ def generalized(schemas: Sequence[tuple[str, pa.Schema]]) -> pa.Schema:
 def _general(kind: pa.DataType, other: pa.DataType) -> pa.DataType:
     """Return the first type that holds the values of both, which are not nested alike."""
     kinds = (kind, other)
-    if (widest := wider(kind, other)) is not None:
+    if (widest := wider_type(kind, other)) is not None:
         return widest
     if all(t.is_integer(one) or t.is_floating(one) for one in kinds):
         return pa.float64()

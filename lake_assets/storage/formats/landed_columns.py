@@ -10,8 +10,8 @@ from pyarrow import types
 
 from lake_assets.base.errors import SchemaError
 from lake_assets.config.column_types import arrow_type
-from lake_assets.schema.casts import exact, is_checked
-from lake_assets.schema.dialects import replaced
+from lake_assets.schema.casts import exact_cast, is_checked
+from lake_assets.schema.dialects import replaced_leaves
 
 # The types that texts may have, the narrowest first; every value of the sample must fit.
 _TEXTS = (pa.date32(), pa.timestamp("us", "UTC"), pa.timestamp("us"))
@@ -55,7 +55,7 @@ def inferred(sample: pa.Table, *, texts: bool, numbers: bool = False, nulls: boo
     may be numbers too, because the text does not tell them from strings, as in CSV.
     """
     landed_as = _LANDED_AS | ({pa.null(): pa.null(), pa.struct([]): pa.null()} if nulls else {})
-    kinds = [replaced(f.type, lambda kind: landed_as.get(kind, kind)) for f in sample.schema]
+    kinds = [replaced_leaves(f.type, lambda kind: landed_as.get(kind, kind)) for f in sample.schema]
     if texts:
         forms = _TIME_FORMS | (_NUMBER_FORMS if numbers else {})
         kinds = [
@@ -185,7 +185,7 @@ def _cast(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
     if _differ(column.type, kind):
         raise pa.ArrowTypeError(f"{column.type} is not {kind}")
     if is_checked(column.type, kind) and types.is_string(column.type):
-        return pa.chunked_array([exact(column.combine_chunks(), kind)])
+        return pa.chunked_array([exact_cast(column.combine_chunks(), kind)])
     try:
         result = column.cast(kind)
     except pa.ArrowInvalid:

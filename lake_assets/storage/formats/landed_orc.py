@@ -10,11 +10,11 @@ from pyarrow import orc
 from pyarrow import types as t
 
 from lake_assets.base.errors import SchemaError
-from lake_assets.schema.annotations import ORC, ORC_KEYS, annotated, is_opaque, opaque
+from lake_assets.schema.annotations import ORC, ORC_KEYS, annotated_type, is_opaque, opaque_type
 from lake_assets.schema.bad_rows import BadRows
-from lake_assets.schema.calendars import Calendar
+from lake_assets.schema.calendars import OldCalendar
 from lake_assets.schema.casts import cast
-from lake_assets.schema.leaves import leaf_types, shown
+from lake_assets.schema.leaves import leaf_types, shown_type
 from lake_assets.schema.schema_fit import Fitter
 from lake_assets.storage.formats.landed_rows import DECODED, Rows, Share, renumbered
 from lake_assets.storage.formats.parquet_files import BATCH_ROWS
@@ -45,10 +45,10 @@ class LandedOrc:
         self.count: int | None = int(self._orc.nrows)
         kinds = [(field.name, _annotated(field)) for field in self._orc.schema]
         # Wholly, because parts of it could not be cast beside one that no column holds.
-        whole = [(name, opaque(pa.null(), shown(kind)) if is_opaque(kind) else kind) for name, kind in kinds]
+        whole = [(name, opaque_type(pa.null(), shown_type(kind)) if is_opaque(kind) else kind) for name, kind in kinds]
         self._nanos = pa.schema(whole)
         self.schema: pa.Schema = pa.schema([field.with_type(_in_micros(field.type)) for field in self._nanos])
-        self._calendar = Calendar(days=True, is_utc=True) if self._has_old_days(file) else Calendar()
+        self._calendar = OldCalendar(days=True, is_utc=True) if self._has_old_days(file) else OldCalendar()
 
     def _has_old_days(self, file: pa.NativeFile) -> bool:
         """Return whether days are of the old calendar, as by default of the writer in Java; Arrow does not tell."""
@@ -117,10 +117,10 @@ class LandedOrc:
 def _annotated(field: pa.Field) -> pa.DataType:
     """Return the type of a column, or a part of one, by its attributes."""
     if t.is_union(field.type):
-        return opaque(field.type, "UNION")
+        return opaque_type(field.type, "UNION")
     texts = (text for key in ORC_KEYS if (text := (field.metadata or {}).get(key)) is not None)
     name = next((match[0] for text in texts if (match := _WORD.match(text.decode()))), None)
-    return _with_parts(field.type, _annotated) if name is None else annotated(field.type, name, ORC)
+    return _with_parts(field.type, _annotated) if name is None else annotated_type(field.type, name, ORC)
 
 
 def _in_micros(kind: pa.DataType) -> pa.DataType:

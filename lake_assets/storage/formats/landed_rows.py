@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from lake_assets.schema.bad_rows import NUMBER, BadRows
 from lake_assets.schema.dictionaries import dictionary_columns
 from lake_assets.schema.schema_fit import Fitter
-from lake_assets.schema.spans import Span, span_of
+from lake_assets.schema.spans import ValueSpan, span_of
 from lake_assets.storage.formats.parquet_files import BATCH_ROWS, ParquetRows
 
 DECODED = 16 * 2**20  # bytes of an object, decompressed; larger ones are decoded as they are read
@@ -119,8 +119,10 @@ def _may_have_rows(rows: ParquetRows, group: int, fitter: Fitter) -> bool:
         return True
     parquet, old = rows.parquet, rows.columns.old
     names = [parquet.schema.column(index).path for index in range(len(parquet.schema))]
-    chosen: list[tuple[int, Callable[[Span], bool]]]
-    chosen = [(names.index(name), partial(Span.may_hold, value=value.as_py())) for name, value in fitter.chosen.items()]
+    chosen: list[tuple[int, Callable[[ValueSpan], bool]]]
+    chosen = [
+        (names.index(name), partial(ValueSpan.may_hold, value=value.as_py())) for name, value in fitter.chosen.items()
+    ]
     chosen += [(names.index(made.name), made.may_be_in) for made in fitter.made if made.name in names]
     facts = parquet.metadata.row_group(group)
     return all(

@@ -12,9 +12,9 @@ from lake_assets.base.errors import LandingError, SchemaError, SourceError
 from lake_assets.config.formats import CsvFormat, JsonFormat, TextFormat
 from lake_assets.schema.bad_rows import NUMBER, BadRows
 from lake_assets.schema.column_rules import Rules, Verdict, not_yet
-from lake_assets.schema.leaves import filled, without_values
+from lake_assets.schema.leaves import with_types_of, without_values
 from lake_assets.schema.schema_fit import Fitter
-from lake_assets.schema.type_fit import wider
+from lake_assets.schema.type_fit import wider_type
 from lake_assets.storage.formats.blocks import BLOCK, LONGEST, TextBlock, fill_from, object_breaks, whole_records
 from lake_assets.storage.formats.csv_text import CsvText, read_header, with_separator
 from lake_assets.storage.formats.decoding import PEEKED, TextFile
@@ -116,7 +116,7 @@ class LandedText(ABC):
 
     def _with_new_columns(self, records: Block | Lines) -> pa.Schema:
         """Return the known columns, with types for those without one that the records have."""
-        return filled(self.schema, [self._inferred(records)])
+        return with_types_of(self.schema, [self._inferred(records)])
 
     def _rows_before(self, share: Share) -> int:
         """Return the number of records before a share; the object is read for it up to there."""
@@ -329,13 +329,13 @@ class LandedJson(LandedText):
         If these are kept beside the columns, as they are landed, only those are returned that decide the partition.
         """
         inferred = self._inferred(records)
-        known = {field.name.lower(): field for field in filled(self.schema, [inferred])}
+        known = {field.name.lower(): field for field in with_types_of(self.schema, [inferred])}
         others = known.keys() | self._rules.reserved if self._keeps else None
         for field in inferred:
             if field.name.lower() in self._omitted or (others is not None and field.name.lower() not in others):
                 continue
             mine = known.get(field.name.lower(), field)
-            kind = wider(mine.type, field.type) if pa.types.is_nested(mine.type) and not self._keeps else None
+            kind = wider_type(mine.type, field.type) if pa.types.is_nested(mine.type) and not self._keeps else None
             known[field.name.lower()] = pa.field(field.name, kind or mine.type)
         return pa.schema(known.values())
 

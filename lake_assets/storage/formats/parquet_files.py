@@ -24,7 +24,7 @@ from lake_assets.base.texts import visible_name
 from lake_assets.config.secrets import mask_error, masking
 from lake_assets.config.storages import AnyStorage, LocalStorage
 from lake_assets.schema.annotations import is_opaque
-from lake_assets.schema.calendars import WRITE_NEW, Calendar
+from lake_assets.schema.calendars import WRITE_NEW, OldCalendar
 from lake_assets.schema.casts import cast
 from lake_assets.schema.leaves import FIRST_NANOSECOND, leaf_types, leaves, width
 from lake_assets.schema.spans import Box, span_of
@@ -55,7 +55,7 @@ class Columns:
     schema: pa.Schema  # Arrow's schema, without metadata, as of `with_foreign_types`
     int96: frozenset[str]  # the columns that are INT96, or have such a part
     cast: frozenset[str]  # the columns that Arrow reads as another type than this schema's
-    calendar: Calendar  # of days and times
+    calendar: OldCalendar  # of days and times
     old: frozenset[str]  # the columns that may have values of an old calendar
     # Arrow's comparison of two schemas sees all of these columns. It compares neither the groups of nested ones, nor
     # all that tells a time of day from one with a time zone.
@@ -68,7 +68,7 @@ class Columns:
         others = (f for own, f in zip(file.schema_arrow, schema, strict=True) if not own.type.equals(f.type))
         is_comparable = not any(t.is_nested(kind) or t.is_time(kind) or is_opaque(kind) for kind in schema.types)
         cast = frozenset(f.name for f in others if not is_opaque(f.type))
-        int96, calendar = _int96_columns(file.schema, schema), Calendar.of(file.metadata.metadata)
+        int96, calendar = _int96_columns(file.schema, schema), OldCalendar.of(file.metadata.metadata)
         old = frozenset(f.name for f in schema if calendar.is_old(f.type, is_int96=f.name in int96))
         return cls(file.schema, file.metadata.metadata, schema, int96, cast, calendar, old, is_comparable)
 

@@ -14,7 +14,7 @@ from lake_assets.base.errors import KeyOrderError, SchemaError, SourceChangedErr
 from lake_assets.config.formats import PARQUET, CsvFormat, LandedFormat, format_by_name
 from lake_assets.config.layout.hive import is_hidden, is_reserved, table_of, trailing
 from lake_assets.config.storages import AnyStorage
-from lake_assets.schema.spans import Box, Span
+from lake_assets.schema.spans import Box, ValueSpan
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.formats.decoding import decompressed
 from lake_assets.storage.formats.landed import Landed
@@ -127,7 +127,7 @@ class Sampler:
         self.footers += len(read)
         ends: list[Any] = []
         for landed in read:
-            boxes: set[Box] = {(Span(),)}
+            boxes: set[Box] = {(ValueSpan(),)}
             with suppress(SourceError), opened(self._ranges, landed.key) as file:
                 boxes = read_spans(file, [name.lower()]) or boxes
             ends += [end for (span,) in boxes for end in (span.least, span.greatest)]

@@ -18,7 +18,7 @@ from lake_assets.base.errors import LandingError
 from lake_assets.base.texts import is_unicode, shown
 from lake_assets.config.formats import COMPRESSED
 from lake_assets.schema.annotations import is_foreign
-from lake_assets.schema.leaves import shown as type_text
+from lake_assets.schema.leaves import shown_type as type_text
 from lake_assets.storage.formats.blocks import Fill, TextBlock, fill_from, whole_records
 from lake_assets.storage.formats.csv_text import CsvText
 from lake_assets.storage.formats.decoding import decompressed

@@ -24,7 +24,7 @@ from lake_assets.lake.commit.direct import replace_directly
 from lake_assets.lake.commit.extension import replace_by_extension
 from lake_assets.lake.commit.strategy import Strategy
 from lake_assets.lake.ducklake import DuckLake
-from lake_assets.lake.fitting import FileChecker, Keys
+from lake_assets.lake.fitting import FileChecker, PartitionKeys
 from lake_assets.lake.ledger.tables import MANIFEST, LedgerRow, create_ledger, manifest_values
 from lake_assets.lake.session import TableName
 from lake_assets.lake.table_setup import create_table, data_schema, prepare_table
@@ -156,7 +156,7 @@ class StrategyLake:
             candidates.append((LandedObject(uri, f"{partition.path}/x", "etag", size, NOON), partition))
         with self.ducklake.open() as session:
             schema = data_schema(session, TABLE, COLUMNS)
-            checker = FileChecker(session, Keys(COLUMNS), schema, STRICT, lambda _: schema)
+            checker = FileChecker(session, PartitionKeys(COLUMNS), schema, STRICT, lambda _: schema)
             inspection = inspect_candidates(session, TABLE, checker, candidates, probe=list)
             assert not inspection.errors
             return strategy(session, [self._registration(inspection, file) for file in inspection.files])

@@ -12,7 +12,7 @@ from lake_assets.base.errors import StorageUnreachableError
 from lake_assets.config.layout.partition import Partition, PartitionColumn
 from lake_assets.config.storages import S3Storage
 from lake_assets.spark.task.job import Job
-from lake_assets.spark.task.task import Bin, Report, discarding, encode
+from lake_assets.spark.task.task import Bin, TaskReport, discarding, encode
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.formats.landed import Landed
 from lake_assets.storage.formats.landed_rows import Share
@@ -37,7 +37,7 @@ class Task:
             for number, o in enumerate(Store(landing).list())
         ]
 
-    def run(self) -> Iterator[Report]:
+    def run(self) -> Iterator[TaskReport]:
         return discarding(self.job, encode(self.job, iter(self.bins)))
 
     def left(self) -> list[str]:
