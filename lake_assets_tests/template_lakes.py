@@ -13,7 +13,6 @@ import duckdb
 
 from lake_assets.config.catalogs import DuckdbCatalog, PostgresCatalog, SqliteCatalog
 from lake_assets.config.lake import Lake
-from lake_assets.lake.attach import data_path
 from lake_assets.lake.ducklake import DuckLake
 from lake_assets.lake.ledger.tables import create_ledger
 
@@ -28,16 +27,16 @@ def create_by_copy(lake: Lake) -> None:
     if isinstance(catalog, SqliteCatalog) and not Path(catalog.path).exists():
         Path(catalog.path).write_bytes(_template_file("sqlite"))
         with closing(sqlite3.connect(catalog.path)) as database, database:
-            database.execute(MOVE.format("?"), [data_path(lake)])
+            database.execute(MOVE.format("?"), [lake.data_path])
     elif isinstance(catalog, DuckdbCatalog) and not Path(catalog.path).exists():
         Path(catalog.path).write_bytes(_template_file("duckdb"))
         with duckdb.connect(catalog.path, config={"threads": 1}) as engine:
-            engine.execute(MOVE.format("?"), [data_path(lake)])
+            engine.execute(MOVE.format("?"), [lake.data_path])
     elif isinstance(catalog, PostgresCatalog):
         import psycopg  # noqa: PLC0415 - may not be installed
 
         with suppress(psycopg.Error):  # a server that is away or refuses is for the package to report
-            _copy_database(catalog, data_path(lake))
+            _copy_database(catalog, lake.data_path)
 
 
 def _document(catalog: Any, storage: Any) -> dict[str, Any]:

@@ -119,7 +119,6 @@ def restore(
     not have are ingested again by `lake-assets ingest STREAM --waiting`.
     """
     from lake_assets.base.errors import CatalogError
-    from lake_assets.lake.attach import data_path
     from lake_assets.lake.catalog.backup import backups as find_backups
     from lake_assets.lake.catalog.backup import restore_backup
     from lake_assets.streams.load import chosen
@@ -129,7 +128,7 @@ def restore(
     found = {one.name: one for one in find_backups(config, to)}
     if not found:
         raise CatalogError(
-            f"there is no backup of the catalog of {data_path(config)}:", "name the folder of the backups with --to."
+            f"there is no backup of the catalog of {config.data_path}:", "name the folder of the backups with --to."
         )
     if backup is not None and backup not in found:
         raise CatalogError(f"there is no backup {backup}:", f"the backups are {', '.join(found)}.")

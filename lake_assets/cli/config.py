@@ -32,7 +32,6 @@ def validate(options: Options, form: Form) -> None:
     from rich.text import Text
 
     from lake_assets.cli.documents import ValidateDocument
-    from lake_assets.lake.failures import catalog_location, storage_location
     from lake_assets.streams.stream import open_streams
     from lake_assets.upkeep.report.former import former_of
 
@@ -54,7 +53,7 @@ def validate(options: Options, form: Form) -> None:
         table.add_row(*map(Text, cells))
     print_table(table)
     for name, lake in config.lakes.items():
-        echo(f"lake {name}: catalog {catalog_location(lake)}, storage {storage_location(lake)}")
+        echo(f"lake {name}: catalog {lake.catalog.location}, storage {lake.files_location}")
     for line in former:
         echo(str(line))
     echo(style("The config is valid.", fg="green"))

@@ -30,7 +30,6 @@ from lake_assets.config.models import LakeConfig
 from lake_assets.ingest.after_load import LoadedObject
 from lake_assets.ingest.forget import Forgotten
 from lake_assets.lake.catalog.backup import Backup, RestoredCatalog
-from lake_assets.lake.failures import catalog_location, storage_location
 from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets.streams.left_out import UnmatchedFolder
 from lake_assets.streams.stream import OpenStream, open_streams
@@ -96,7 +95,7 @@ class ValidateDocument(Document):
     def of(cls, config: LakeConfig, former: list[Former]) -> "ValidateDocument":
         """Return the document of a config."""
         lakes = [
-            ConfigLake(name=name, catalog=catalog_location(lake), storage=storage_location(lake))
+            ConfigLake(name=name, catalog=lake.catalog.location, storage=lake.files_location)
             for name, lake in config.lakes.items()
         ]
         return cls(streams=list(open_streams(config).values()), lakes=lakes, former=former)

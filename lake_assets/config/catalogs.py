@@ -1,32 +1,97 @@
 """The catalogs of a DuckLake."""
 
 from collections.abc import Callable, Mapping
-from typing import Annotated, Literal
+from pathlib import Path
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, SecretStr
 
 from lake_assets.base.texts import meant
 from lake_assets.config.fields import FolderPath, Identifier, Model, check_identifier
+from lake_assets.config.storages import AnyStorage, LocalStorage, has_role
 
 SslMode = Literal["disable", "allow", "prefer", "require", "verify-ca", "verify-full"]
 
 
-class SqliteCatalog(Model):
+METADATA_SCHEMA = "metadata_schema"
+DUCKLAKE_VERSION = "ducklake_version"
+
+DUCKLAKE_VERSIONS = ("1.0", "1.1")  # versions of the specification; the second needs DuckDB 2
+
+OptionValue = bool | int | str | dict[str, bool | int | str]
+
+
+class CatalogModel(Model):
+    """What a lake's config, a sensor or a message needs of a catalog; `lake/backends/` has what the lake itself needs.
+
+    No other code asks for the type of a catalog.
+    """
+
+    type: str
+
+    default_schema: ClassVar[str] = "main"  # that DuckLake's tables are in, if the config names none
+    has_schemas: ClassVar[bool] = False  # whether it can have several lakes, each in a schema
+    is_service: ClassVar[bool] = False  # MotherDuck: it may manage files, sees no folders, and each query costs
+    takes_several: ClassVar[bool] = True  # processes at a time
+
+    @property
+    def file(self) -> Path | None:
+        """Its file; None if it is on a server."""
+        return None
+
+    @property
+    def location(self) -> str:
+        """Where it is, for messages, without secrets."""
+        raise NotImplementedError
+
+    def misfit(self, storage: AnyStorage | None, options: Mapping[str, OptionValue]) -> str | None:
+        """Return why it cannot have a lake with this storage and these options of ATTACH; None if it can."""
+        if storage is None and not self.is_service:
+            return "storage is missing: give a folder or a bucket; only MotherDuck can manage a lake's files"
+        if METADATA_SCHEMA in options and not self.has_schemas:
+            return (
+                f"attach_options: {METADATA_SCHEMA} is for catalogs of type postgres and duckdb: a {self.type} "
+                "catalog holds one lake, so leave it out"
+            )
+        return None
+
+
+class FileCatalog(CatalogModel):
+    """A file on this machine."""
+
+    path: FolderPath = Field(description="The catalog's file.")
+
+    @property
+    def file(self) -> Path:
+        """Its file."""
+        return Path(self.path)
+
+    @property
+    def location(self) -> str:
+        """Where it is, for messages."""
+        return f"{self.type}:{self.path}"
+
+
+class SqliteCatalog(FileCatalog):
     """A SQLite file, for several processes of one machine."""
 
     type: Literal["sqlite"]
-    path: FolderPath = Field(description="The catalog's file.")
 
 
-class DuckdbCatalog(Model):
+class DuckdbCatalog(FileCatalog):
     """A DuckDB file, for one process at a time; others are blocked until it closes the file."""
 
+    has_schemas = True
+    takes_several = False
+
     type: Literal["duckdb"]
-    path: FolderPath = Field(description="The catalog's file.")
 
 
-class PostgresCatalog(Model):
+class PostgresCatalog(CatalogModel):
     """A PostgreSQL database, for any number of writers on any machine."""
+
+    default_schema = "public"
+    has_schemas = True
 
     type: Literal["postgres"]
     database: str = Field(min_length=1, description="Name of the database.")
@@ -44,13 +109,20 @@ class PostgresCatalog(Model):
     sslcert: FolderPath | None = Field(None, description="File of the client's certificate.")
     sslkey: FolderPath | None = Field(None, description="File of the client's key.")
 
+    @property
+    def location(self) -> str:
+        """Where it is, for messages, without secrets."""
+        return f"postgres://{self.host}:{self.port}/{self.database}"
 
-class MotherDuckCatalog(Model):
+
+class MotherDuckCatalog(CatalogModel):
     """A DuckLake database of MotherDuck, on your own bucket or with files that MotherDuck manages.
 
     The token is read from the environment's `MOTHERDUCK_TOKEN`, not from the config. This follows the vendor's manual
     and was never run against the service.
     """
+
+    is_service = True
 
     type: Literal["motherduck"]
     database: Identifier = Field(description="Name of the DuckLake database.")
@@ -59,17 +131,27 @@ class MotherDuckCatalog(Model):
         description="Store the storage's keys in MotherDuck, so that its own compute can read the bucket.",
     )
 
+    @property
+    def location(self) -> str:
+        """Where it is, for messages."""
+        return f"md:{self.database}"
 
-FileCatalog = SqliteCatalog | DuckdbCatalog
+    def misfit(self, storage: AnyStorage | None, options: Mapping[str, OptionValue]) -> str | None:
+        """Return why it cannot have a lake with this storage and these options of ATTACH; None if it can."""
+        if isinstance(storage, LocalStorage):
+            return "MotherDuck cannot read a folder of this machine: give the lake's storage a bucket"
+        if options.get("encrypted") is True:
+            return "MotherDuck does not document encrypted lakes: leave attach_options: encrypted out"
+        if storage is None and options:
+            return "attach_options are for lakes that DuckLake's extension attaches: leave them out, or give storage"
+        if storage is None and self.store_secret:
+            return "store_secret stores the keys of storage, and there is none: leave it out"
+        if storage is not None and self.store_secret and has_role(storage):
+            return "MotherDuck would store keys of role_arn, which expire: leave store_secret out"
+        return super().misfit(storage, options)
+
+
 Catalog = Annotated[SqliteCatalog | DuckdbCatalog | PostgresCatalog | MotherDuckCatalog, Field(discriminator="type")]
-
-
-METADATA_SCHEMA = "metadata_schema"
-DUCKLAKE_VERSION = "ducklake_version"
-
-DUCKLAKE_VERSIONS = ("1.0", "1.1")  # versions of the specification; the second needs DuckDB 2
-
-OptionValue = bool | int | str | dict[str, bool | int | str]
 
 
 def _boolean(value: object) -> bool:

@@ -7,17 +7,9 @@ from pydantic import Field, PrivateAttr, field_validator, model_validator
 
 from lake_assets.base.machine import cache_folder
 from lake_assets.config.automation import Cron, TimeZone
-from lake_assets.config.catalogs import (
-    METADATA_SCHEMA,
-    Catalog,
-    DuckdbCatalog,
-    MotherDuckCatalog,
-    OptionValue,
-    PostgresCatalog,
-    check_attach_options,
-)
+from lake_assets.config.catalogs import METADATA_SCHEMA, Catalog, OptionValue, check_attach_options
 from lake_assets.config.fields import Identifier, Model
-from lake_assets.config.storages import AnyStorage, GcsStorage, LocalStorage, S3Storage, Storage, has_role
+from lake_assets.config.storages import AnyStorage, GcsStorage, LocalStorage, S3Storage, Storage
 
 
 class Maintenance(Model):
@@ -173,6 +165,16 @@ class Lake(Model):
         return self.storage
 
     @property
+    def data_path(self) -> str:
+        """The root of its own storage, with a trailing slash."""
+        return f"{self.own_storage.root}/"
+
+    @property
+    def files_location(self) -> str:
+        """Where its files are, for messages: the root of its storage, or that MotherDuck manages them."""
+        return "managed by MotherDuck" if self.is_managed else self.data_path
+
+    @property
     def staging_storage(self) -> AnyStorage:
         """The storage of staged files: `staging`, the lake's storage, or this user's cache folder."""
         return self.staging or self.storage or LocalStorage(path=str(cache_folder() / "staging"))
@@ -184,8 +186,8 @@ class Lake(Model):
 
     @model_validator(mode="after")
     def _storage_fits(self) -> Self:
-        if self.storage is None and not isinstance(self.catalog, MotherDuckCatalog):
-            raise ValueError("storage is missing: give a folder or a bucket; only MotherDuck can manage a lake's files")
+        if (misfit := self.catalog.misfit(self.storage, self.attach_options)) is not None:
+            raise ValueError(misfit)
         for key, storage in (("storage", self.storage), ("staging", self.staging)):
             if isinstance(storage, S3Storage) and storage.anonymous:
                 raise ValueError(f"the lake's {key} is written to: remove anonymous, and use keys or a role")
@@ -195,36 +197,10 @@ class Lake(Model):
                     "or provider: credential_chain to find them in the environment (AWS_ACCESS_KEY_ID, "
                     "AWS_SECRET_ACCESS_KEY)"
                 )
-        if isinstance(self.catalog, MotherDuckCatalog) and isinstance(self.storage, LocalStorage):
-            raise ValueError("MotherDuck cannot read a folder of this machine: give the lake's storage a bucket")  # noqa: TRY004 - pydantic takes ValueError
-        return self
-
-    @model_validator(mode="after")
-    def _inserts_fit(self) -> Self:
         if self.staging is not None and not self.inserts_only:
             raise ValueError(
                 "staging is for lakes that are encrypted or managed by MotherDuck: others register the files that "
                 "tasks write, so leave it out"
-            )
-        if isinstance(self.catalog, MotherDuckCatalog):
-            if self.is_encrypted:
-                raise ValueError("MotherDuck does not document encrypted lakes: leave attach_options: encrypted out")
-            if self.is_managed and self.attach_options:
-                raise ValueError(
-                    "attach_options are for lakes that DuckLake's extension attaches: leave them out, or give storage"
-                )
-            if self.is_managed and self.catalog.store_secret:
-                raise ValueError("store_secret stores the keys of storage, and there is none: leave it out")
-            if self.catalog.store_secret and has_role(self.storage):
-                raise ValueError("MotherDuck would store keys of role_arn, which expire: leave store_secret out")
-        return self
-
-    @model_validator(mode="after")
-    def _schema_of_the_catalog(self) -> Self:
-        if self.metadata_schema is not None and not isinstance(self.catalog, PostgresCatalog | DuckdbCatalog):
-            raise ValueError(
-                f"attach_options: {METADATA_SCHEMA} is for catalogs of type postgres and duckdb: a {self.catalog.type} "
-                "catalog holds one lake, so leave it out"
             )
         return self
 
@@ -237,7 +213,7 @@ class Lake(Model):
     @property
     def catalog_schema(self) -> str:
         """The schema of DuckLake's tables, by name: the given one, or the one that DuckLake takes by default."""
-        return self.metadata_schema or ("public" if isinstance(self.catalog, PostgresCatalog) else "main")
+        return self.metadata_schema or self.catalog.default_schema
 
     @model_validator(mode="after")
     def _two_tables(self) -> Self:

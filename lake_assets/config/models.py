@@ -12,7 +12,6 @@ from typing import Any, Self
 from pydantic import Field, PrivateAttr, ValidationInfo, model_validator
 
 from lake_assets.config.automation import Alerts
-from lake_assets.config.catalogs import MotherDuckCatalog
 from lake_assets.config.connections import way_of
 from lake_assets.config.defaults import OF_DEFAULTS, Defaults, schema_with_defaults, with_defaults
 from lake_assets.config.fields import Identifier, KeyPrefix, LocatedError, Model, folder_of
@@ -289,7 +288,7 @@ class LakeConfig(Model):
                 text = f"stream {name} has mode: index, so DuckDB reads its source, and accesses Google Cloud Storage"
                 text += " with an HMAC key: give the source key_id and secret, or provider: credential_chain"
                 yield name, "source", text
-            if isinstance(lake.catalog, MotherDuckCatalog) and isinstance(stream.source, LocalStorage):
+            if lake.catalog.is_service and isinstance(stream.source, LocalStorage):
                 text = f"stream {name} has mode: index, and MotherDuck cannot read a folder of this machine: give a"
                 yield name, "source", f"{text} bucket"
 

@@ -104,7 +104,7 @@ def secret_statements(lake: Lake) -> tuple[str, ...]:
         if storage is None or isinstance(storage, LocalStorage):
             continue
         # If the lake lies below a source, the lake's secret is used for both: the source's key may be read-only.
-        if storage is not lake.staging and data_path(lake).startswith(f"{storage.root}/"):
+        if storage is not lake.staging and lake.data_path.startswith(f"{storage.root}/"):
             continue
         # DuckDB uses the secret with the longest scope, so this one is used for the storage only.
         scope = {"SCOPE": literal(f"{storage.root}/")}
@@ -119,7 +119,7 @@ def create_statements(lake: Lake) -> tuple[str, ...]:
     database = identifier(lake.catalog.database)
     if lake.is_managed:
         return ("ATTACH 'md:'", f"CREATE DATABASE IF NOT EXISTS {database} (TYPE DUCKLAKE)")
-    path = literal(data_path(lake))
+    path = literal(lake.data_path)
     statements = ["ATTACH IF NOT EXISTS 'md:'"]
     if lake.catalog.store_secret:
         options = as_duckdb_secret(lake.own_storage)
@@ -137,7 +137,7 @@ def attach_statement(lake: Lake, *, read_only: bool = False) -> str:
     """
     if lake.is_managed:
         return f"ATTACH IF NOT EXISTS {literal(f'md:{alias(lake)}')}"
-    options = {"DATA_PATH": literal(data_path(lake))}
+    options = {"DATA_PATH": literal(lake.data_path)}
     if isinstance(lake.catalog, PostgresCatalog):
         options["META_SECRET"] = literal("lake_catalog")
     if isinstance(lake.catalog, SqliteCatalog) and not read_only:
@@ -169,11 +169,6 @@ def _has_versions(version: str) -> bool:
             "write 1.0, or leave ducklake_version out.",
         )
     return False
-
-
-def data_path(lake: Lake) -> str:
-    """Return the root of the lake's storage, with a trailing slash."""
-    return f"{lake.own_storage.root}/"
 
 
 def motherduck_token() -> str:

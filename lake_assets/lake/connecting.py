@@ -18,7 +18,7 @@ from lake_assets.base.errors import ConfigError
 from lake_assets.config.catalogs import MotherDuckCatalog
 from lake_assets.config.lake import Lake
 from lake_assets.config.storages import LocalStorage
-from lake_assets.lake.attach import alias, data_path
+from lake_assets.lake.attach import alias
 from lake_assets.lake.catalog.files import folders_outside, table_folders
 from lake_assets.lake.ducklake import DuckLake
 from lake_assets.lake.failures import translated
@@ -125,7 +125,7 @@ def open_confined(lake: DuckLake) -> Iterator[LakeSession]:
 
 
 def _confine(session: LakeSession) -> None:
-    roots = {data_path(session.config), *(f"{source.root}/" for source in session.config.indexed)}
+    roots = {session.config.data_path, *(f"{source.root}/" for source in session.config.indexed)}
     folders = sorted(roots | _folders_outside(session, tuple(roots)))
     session.rows(f"SET allowed_directories = [{', '.join(map(literal, folders))}]")
     session.rows("SET enable_external_access = false")

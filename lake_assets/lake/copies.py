@@ -30,7 +30,7 @@ from lake_assets.config.catalogs import DuckdbCatalog, SqliteCatalog
 from lake_assets.config.lake import Lake
 from lake_assets.lake.attach import ALIAS
 from lake_assets.lake.catalog import spec
-from lake_assets.lake.failures import BUSY, WHO_LOCKS, catalog_error, catalog_location
+from lake_assets.lake.failures import BUSY, WHO_LOCKS, catalog_error
 from lake_assets.lake.locks import exclusive_access
 from lake_assets.storage.server_copies import fill
 
@@ -160,7 +160,7 @@ def for_reader(lake: Lake) -> Lake:
     except OSError as error:
         is_refused = isinstance(error, PermissionError)
         raise CatalogError(
-            f"the catalog {catalog_location(lake)} cannot be copied for a reader: {error.strerror or error}:",
+            f"the catalog {lake.catalog.location} cannot be copied for a reader: {error.strerror or error}:",
             "let this user read that file, and enter its folder."
             if is_refused
             else "set TMPDIR to another folder, with more space, and run it again.",

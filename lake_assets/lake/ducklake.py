@@ -31,7 +31,6 @@ from lake_assets.lake.attach import (
     ALIAS,
     attach_statement,
     create_statements,
-    data_path,
     extensions,
     http_limits,
     secret_statements,
@@ -40,7 +39,7 @@ from lake_assets.lake.catalog import spec
 from lake_assets.lake.catalog_driver import Driver, driver_errors, leave_to_duckdb
 from lake_assets.lake.copies import SETTINGS, EngineLostError, checkpointed, copy_of, for_reader, recover
 from lake_assets.lake.database_errors import Meaning, matches
-from lake_assets.lake.failures import catalog_location, is_locked, translated
+from lake_assets.lake.failures import is_locked, translated
 from lake_assets.lake.locks import COMMITS, commit_lock, exclusive_access, file_lock
 from lake_assets.lake.session import LakeSession
 
@@ -144,7 +143,8 @@ class DuckLake:
                 return engine
             engine.close()
             raise CatalogLockedError(
-                f"a connection of this process keeps the catalog {self.location} open:", "close it, and run it again."
+                f"a connection of this process keeps the catalog {self.config.catalog.location} open:",
+                "close it, and run it again.",
             )
 
         limit = Limit(seconds=ATTACH_PATIENCE if wait else 0)
@@ -261,14 +261,15 @@ class DuckLake:
 
     def _no_lake(self) -> NoLakeError:
         return NoLakeError(
-            f"there is no lake at {self.location} yet:", "ingest a partition first, or correct the config."
+            f"there is no lake at {self.config.catalog.location} yet:",
+            "ingest a partition first, or correct the config.",
         )
 
     def _otherwise_encrypted(self) -> CatalogError:
         made = "without encryption" if self.config.is_encrypted else "with encryption"
         said = str(self.config.is_encrypted).lower()
         return CatalogError(
-            f"the lake at {self.location} was made {made}, and attach_options say encrypted: {said}:",
+            f"the lake at {self.config.catalog.location} was made {made}, and attach_options say encrypted: {said}:",
             "correct attach_options. The setting of an existing lake cannot change.",
         )
 
@@ -304,11 +305,6 @@ class DuckLake:
         execute = partial(engine.execute, statement)
         with exclusive_access(self.config):
             retry(execute, transient=is_locked, limit=Limit(seconds=ATTACH_PATIENCE), pause=_PAUSE)
-
-    @property
-    def location(self) -> str:
-        """The catalog's location for messages, without secrets."""
-        return catalog_location(self.config)
 
 
 def _make_folder(folder: Path, what: str) -> None:
@@ -346,7 +342,7 @@ def version_without_attach(lake: Lake, driver: Driver, *, is_read_only: bool) ->
         raise
     except errors:
         return None  # the ATTACH says what is wrong
-    if found.get("data_path") != data_path(lake) or found.get("encrypted") != "false":
+    if found.get("data_path") != lake.data_path or found.get("encrypted") != "false":
         return None
     version = found.get("version")
     return None if version is None or spec.unknown(version) is not None else version

@@ -16,12 +16,12 @@ from lake_assets.base.errors import (
     LakeUnreachableError,
     StorageUnreachableError,
 )
-from lake_assets.config.catalogs import FileCatalog, MotherDuckCatalog, PostgresCatalog
+from lake_assets.config.catalogs import FileCatalog, PostgresCatalog
 from lake_assets.config.lake import Lake
 from lake_assets.config.secrets import mask_error
 from lake_assets.config.storages import AnyStorage, LocalStorage
 from lake_assets.lake import postgres
-from lake_assets.lake.attach import chained, data_path
+from lake_assets.lake.attach import chained
 from lake_assets.lake.database_errors import Meaning, matches, texts
 from lake_assets.storage.server_answers import Meaning as StorageMeaning
 from lake_assets.storage.server_answers import meaning_of
@@ -40,21 +40,6 @@ _NOT_WRITTEN = re.compile(r'file "([^"]+)": No space left on device')
 
 OVERTAKEN = "Transaction conflict: another writer was faster"  # in DuckDB's words, by which a conflict is known
 WHO_LOCKS = "run it again when that one has ended: `fuser` on the catalog's file names it, or pg_locks in PostgreSQL."
-
-
-def catalog_location(config: Lake) -> str:
-    """Return a catalog's location for messages, without secrets."""
-    catalog = config.catalog
-    if isinstance(catalog, PostgresCatalog):
-        return postgres.location(catalog)
-    if isinstance(catalog, MotherDuckCatalog):
-        return f"md:{catalog.database}"
-    return f"{catalog.type}:{catalog.path}"
-
-
-def storage_location(config: Lake) -> str:
-    """Return a storage's location for messages: the root of its files, or that MotherDuck manages them."""
-    return "managed by MotherDuck" if config.is_managed else data_path(config)
 
 
 def is_conflict(error: BaseException) -> bool:
@@ -130,7 +115,7 @@ def outer_error(error: duckdb.Error, config: Lake) -> LakeAssetsError | None:
 
 def catalog_error(error: Exception, config: Lake) -> CatalogError:
     """Return the error for what DuckDB or a driver says of a catalog, with the hint that fits it."""
-    text, location = str(error), catalog_location(config)
+    text, location = str(error), config.catalog.location
     if isinstance(config.catalog, PostgresCatalog) and (failed := postgres.connection_error(config.catalog, error)):
         return failed
     if is_locked(error):
@@ -159,18 +144,18 @@ def _no_space(text: str, config: Lake) -> CatalogError | None:
     if not is_full:
         return None
     file = _NOT_WRITTEN.search(text)
-    if file is not None and file[1].startswith(data_path(config)):
+    if file is not None and file[1].startswith(config.data_path):
         return CatalogError(
-            f"the folder {data_path(config)} has no space left: {file[1]} was not written:",
+            f"the folder {config.data_path} has no space left: {file[1]} was not written:",
             f"free space there, or move the storage to a larger disk or quota, {retry}",
         )
     if folder is not None:
         return CatalogError(
-            f"the folder {folder} of the catalog {catalog_location(config)} has no space left:",
+            f"the folder {folder} of the catalog {config.catalog.location} has no space left:",
             f"free space there, or move the catalog to a larger disk or quota, {retry}",
         )
     return CatalogError(
-        f"the server of the catalog {catalog_location(config)} has no space left, and says: {one_line(text)}:",
+        f"the server of the catalog {config.catalog.location} has no space left, and says: {one_line(text)}:",
         f"free space on the disk of its data, {retry}",
     )
 

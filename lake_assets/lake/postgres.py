@@ -28,11 +28,6 @@ _LIVENESS = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count
 _TEXTS = {"client_encoding": "UTF8"}  # DuckDB reads no other; a role, a database or PGCLIENTENCODING may have one
 
 
-def location(catalog: PostgresCatalog) -> str:
-    """Return a catalog's location for messages, without secrets."""
-    return f"postgres://{catalog.host}:{catalog.port}/{catalog.database}"
-
-
 def client_options(catalog: PostgresCatalog) -> dict[str, Any]:
     """Return the options of libpq for both clients: of encryption, texts, and how long a connection may hang."""
     tls = catalog.model_dump(include={"sslmode", "sslrootcert", "sslcert", "sslkey"}, exclude_none=True)
@@ -78,7 +73,7 @@ def unreachable(catalog: PostgresCatalog, error: Exception) -> CatalogUnreachabl
 
 def unreachable_now(catalog: PostgresCatalog, why: str) -> CatalogUnreachableError:
     """Return the error for a server that is unreachable for this reason."""
-    return CatalogUnreachableError(f"the catalog {location(catalog)} is unreachable: {why}:", REACH_FIX)
+    return CatalogUnreachableError(f"the catalog {catalog.location} is unreachable: {why}:", REACH_FIX)
 
 
 def ended_while_idle(catalog: PostgresCatalog, seconds: float) -> CatalogUnreachableError | None:
@@ -91,7 +86,7 @@ def ended_while_idle(catalog: PostgresCatalog, seconds: float) -> CatalogUnreach
         ((limit,),) = connection.execute(query).fetchall()  # milliseconds; 0 is no limit
         if 0 < limit <= seconds * 1000:
             return CatalogUnreachableError(
-                f"the catalog {location(catalog)} has ended the session of a commit, whose transaction may be idle for "
+                f"the catalog {catalog.location} has ended the session of a commit, whose transaction may be idle for "
                 f"{limit / 1000:g} seconds:",
                 "let uploads take longer: ALTER ROLE … IN DATABASE … SET idle_in_transaction_session_timeout = '1h'.",
             )
@@ -113,7 +108,7 @@ def refused(catalog: PostgresCatalog, error: Exception) -> CatalogError:
     if matches(reason, Meaning.UNTRUSTED):
         # The wheel of psycopg looks for the machine's where no machine has them.
         fix = SYSTEM_FIX if catalog.sslrootcert == "system" else TRUST_FIX
-    return CatalogError(f"the catalog {location(catalog)} cannot be opened: {reason}:", fix)
+    return CatalogError(f"the catalog {catalog.location} cannot be opened: {reason}:", fix)
 
 
 def _reason(text: str) -> str:

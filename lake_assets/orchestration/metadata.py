@@ -48,7 +48,7 @@ def definition_metadata(stream: OpenStream) -> Metadata:
         "dagster/table_name": dg.MetadataValue.text(str(stream.table)),
         "source": dg.MetadataValue.path(stream.files_uri),
         "destination": dg.MetadataValue.path(stream.table_uri),
-        "catalog": dg.MetadataValue.text(stream.lake.location),
+        "catalog": dg.MetadataValue.text(stream.lake_config.catalog.location),
         "ledger_table": dg.MetadataValue.text(str(LEDGER.name(stream.lake_config))),
         "on_empty": dg.MetadataValue.text(stream.config.on_empty),
         "backfill": dg.MetadataValue.text(_backfill(stream)),

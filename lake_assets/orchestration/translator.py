@@ -239,6 +239,6 @@ def _ledger_spec(key: dg.AssetKey, data: LakeAssetsTranslatorData) -> dg.AssetSp
         metadata={
             "dagster/table_name": str(table),
             "dagster/column_schema": table_schema(list(LEDGER_COLUMNS.items()), []),
-            "catalog": data.stream.lake.location,
+            "catalog": data.stream.lake_config.catalog.location,
         },
     )

@@ -28,7 +28,7 @@ from lake_assets.base.duckdb_engine import find_extension, open_engine
 from lake_assets.base.errors import LakeAssetsError, NoLakeError, SourceChangedError, StorageError, install
 from lake_assets.base.machine import cache_folder, usable_memory
 from lake_assets.base.texts import count
-from lake_assets.config.catalogs import FileCatalog, MotherDuckCatalog
+from lake_assets.config.catalogs import MotherDuckCatalog
 from lake_assets.config.lake import Lake
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.spark import without_parameters
@@ -38,7 +38,6 @@ from lake_assets.lake.catalog import spec
 from lake_assets.lake.catalog.backup import missing_indexes
 from lake_assets.lake.catalog.database import NotDirectError, catalog_reading
 from lake_assets.lake.ducklake import DuckLake
-from lake_assets.lake.failures import catalog_location
 from lake_assets.lake.ledger.read import read_ledger
 from lake_assets.lake.locks import commit_lock
 from lake_assets.lake.session import LakeSession
@@ -297,11 +296,11 @@ def _lakes_and_streams(config: LakeConfig) -> Iterator[Finding]:
 
 
 def _catalog(lake: Lake) -> str:
-    location = catalog_location(lake)
+    location = lake.catalog.location
     if isinstance(lake.catalog, MotherDuckCatalog):
         motherduck_token()
-    if isinstance(lake.catalog, FileCatalog) and not Path(lake.catalog.path).exists():
-        _refuse_unwritable(Path(lake.catalog.path).parent)
+    if (file := lake.catalog.file) is not None and not file.exists():
+        _refuse_unwritable(file.parent)
         return f"{location}: does not exist yet; the first ingest creates it"
     # This also finds an unreachable PostgreSQL server, within the config's connect_timeout.
     with commit_lock(lake, LOCK_PATIENCE):
@@ -310,7 +309,7 @@ def _catalog(lake: Lake) -> str:
 
 
 def _snapshot(lake: Lake) -> str:
-    location = catalog_location(lake)
+    location = lake.catalog.location
     try:
         with DuckLake(lake).open(read_only=True) as session:
             snapshot = session.current_snapshot()

@@ -11,7 +11,7 @@ from lake_assets.base.duckdb_engine import find_extension, open_engine
 from lake_assets.base.errors import CatalogError, ConfigError, StorageError
 from lake_assets.config.lake import Lake
 from lake_assets.config.storages import S3Storage
-from lake_assets.lake.attach import attach_statement, create_statements, data_path, extensions, secret_statements
+from lake_assets.lake.attach import attach_statement, create_statements, extensions, secret_statements
 from lake_assets.lake.ducklake import DuckLake
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.store import Store
@@ -87,7 +87,7 @@ def test_the_secret_of_a_storage_is_as_documented_and_duckdb_accepts_it(storage:
     assert statement == f"CREATE OR REPLACE SECRET lake_storage (TYPE {kind}, {options})"
     with open_engine(extensions(config)) as engine:
         engine.execute(statement)
-        assert secret_for(engine, data_path(config), kind.partition(",")[0]) == "lake_storage"
+        assert secret_for(engine, config.data_path, kind.partition(",")[0]) == "lake_storage"
 
 
 def secret_for(engine: duckdb.DuckDBPyConnection, path: str, kind: str) -> str:
@@ -101,7 +101,7 @@ def test_a_stored_secret_for_all_of_s3_does_not_override_that_of_r2() -> None:
     with open_engine(extensions(config)) as engine:
         engine.execute("CREATE SECRET mine (TYPE s3, KEY_ID 'a', SECRET 'b')")
         engine.execute(*secret_statements(config))
-        assert secret_for(engine, data_path(config), "s3") == "lake_storage"
+        assert secret_for(engine, config.data_path, "s3") == "lake_storage"
 
 
 @pytest.mark.parametrize(

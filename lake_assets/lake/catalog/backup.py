@@ -23,13 +23,13 @@ from lake_assets.base.errors import CatalogError, CatalogLockedError, CatalogUnr
 from lake_assets.config.catalogs import FileCatalog, PostgresCatalog
 from lake_assets.config.lake import Lake, Maintenance
 from lake_assets.config.storages import AnyStorage
-from lake_assets.lake.attach import catalog_source, data_path, extensions, http_limits, secret_statements
+from lake_assets.lake.attach import catalog_source, extensions, http_limits, secret_statements
 from lake_assets.lake.catalog import spec
 from lake_assets.lake.catalog.database import CatalogDatabase, catalog_reading, catalog_transaction
 from lake_assets.lake.catalog.files import needed_files, scheduled_files, table_folders
 from lake_assets.lake.catalog_driver import Driver, driver_errors
 from lake_assets.lake.ducklake import DuckLake
-from lake_assets.lake.failures import catalog_error, catalog_location, translated
+from lake_assets.lake.failures import catalog_error, translated
 from lake_assets.lake.locks import commit_lock
 from lake_assets.lake.retry import under_lock
 from lake_assets.lake.session import LakeSession
@@ -119,7 +119,7 @@ def make_backup(lake: Lake, to: AnyStorage | None = None, keep: int | None = Non
             made_at=made_at,
             catalog=lake.catalog.type,
             specification=version,
-            data_path=data_path(lake),
+            data_path=lake.data_path,
             tables=len(tables),
             bytes=file.stat().st_size,
             sha256=_checksum(file),
@@ -148,7 +148,7 @@ def backups(lake: Lake, to: AnyStorage | None = None) -> list[Backup]:
                 found.append(_DOCUMENT.validate_json(bytes(store.get(landed.key, landed.etag))))
             except ValidationError:
                 continue
-    found = [backup for backup in found if backup.data_path == data_path(lake)]
+    found = [backup for backup in found if backup.data_path == lake.data_path]
     return sorted(found, key=lambda backup: (backup.made_at, backup.snapshot), reverse=True)
 
 
@@ -206,7 +206,7 @@ def unknown_files(
     names = {uri.rpartition("/")[2] for uri in known}
     # A table that was created after the backup has a folder in that of its schema.
     schemas = session.rows(f"SELECT path FROM {session.metadata}.{spec.SCHEMA} WHERE path_is_relative::BOOLEAN")
-    folders = (*table_folders(session), *(data_path(lake) + path for (path,) in schemas if path))
+    folders = (*table_folders(session), *(lake.data_path + path for (path,) in schemas if path))
     return [
         file
         for file in files
@@ -320,7 +320,7 @@ def _make_room(lake: Lake, *, replace: bool) -> None:
         state = f"cannot be read ({error.problem.rstrip(':')})"
     if state is not None and not replace:
         raise CatalogError(
-            f"there is a catalog at {catalog_location(lake)}, and it {state}:",
+            f"there is a catalog at {lake.catalog.location}, and it {state}:",
             "nothing was changed. --replace moves it aside, and makes the catalog that of the backup.",
         )
     mark = f"before_{dt.datetime.now(dt.UTC):%Y%m%dT%H%M%S%fZ}"

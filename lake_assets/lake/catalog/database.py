@@ -13,7 +13,6 @@ import duckdb
 
 from lake_assets.base.duckdb_engine import identifier
 from lake_assets.config.catalogs import DuckdbCatalog, PostgresCatalog, SqliteCatalog
-from lake_assets.lake.attach import data_path
 from lake_assets.lake.catalog import spec
 from lake_assets.lake.catalog_driver import driver_errors
 from lake_assets.lake.failures import catalog_error, translated
@@ -323,7 +322,7 @@ def _opened(session: LakeSession, *, writes: bool, queues: bool = False) -> Iter
                     yield database
             else:
                 with session.driver.transaction(writes=writes, lock=COMMITS if queues else None) as connection:
-                    yield (_Sqlite if is_sqlite else _Postgres)(connection, data_path(session.config))
+                    yield (_Sqlite if is_sqlite else _Postgres)(connection, session.config.data_path)
     except errors as error:
         raise catalog_error(error, session.config) from error
 
@@ -333,7 +332,7 @@ def catalog_view(session: LakeSession) -> Iterator[CatalogDatabase]:
     """Open the tables of any catalog through DuckDB, for reading only, without a transaction."""
     with translated(session.config), session.connection.cursor() as connection:
         connection.execute(f"USE {session.metadata}")
-        yield _Duckdb(connection, data_path(session.config))
+        yield _Duckdb(connection, session.config.data_path)
 
 
 @contextmanager
@@ -361,7 +360,7 @@ def _duckdb(session: LakeSession) -> Iterator[CatalogDatabase]:
         connection.execute("BEGIN")
         try:
             kind = _SqliteByDuckdb if session.driver.is_sqlite else _Duckdb
-            yield kind(connection, data_path(session.config))
+            yield kind(connection, session.config.data_path)
             connection.execute("COMMIT")
         except BaseException:
             _roll_back(connection)

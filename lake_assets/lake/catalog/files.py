@@ -11,7 +11,6 @@ from pathlib import Path
 
 from lake_assets.base.duckdb_engine import identifier
 from lake_assets.config.catalogs import DuckdbCatalog, PostgresCatalog, SqliteCatalog
-from lake_assets.lake.attach import data_path
 from lake_assets.lake.catalog import spec
 from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError, Row, catalog_tables
 from lake_assets.lake.catalog.described import ask_counts, inlined_rows, inlined_tables, total
@@ -256,7 +255,7 @@ def table_folders(session: LakeSession) -> list[str]:
     """Return the folders of the tables of all snapshots, as URIs ending in a slash."""
     return [
         folder if folder.endswith("/") else f"{folder}/"
-        for (folder,) in session.rows(f"SELECT folder FROM ({_tables(session)})", [data_path(session.config)])
+        for (folder,) in session.rows(f"SELECT folder FROM ({_tables(session)})", [session.config.data_path])
     ]
 
 
@@ -272,7 +271,7 @@ def needed_files(session: LakeSession, *, is_live: bool = False) -> set[str]:
         for (uri,) in session.rows(
             "SELECT CASE WHEN f.path_is_relative::BOOLEAN THEN coalesce(t.folder, '') || f.path ELSE f.path END "
             f"FROM {session.metadata}.{table} f LEFT JOIN ({_tables(session)}) t ON t.table_id = f.table_id {which}",
-            [data_path(session.config)],
+            [session.config.data_path],
         )
     }
 
@@ -296,7 +295,7 @@ def scheduled_files(session: LakeSession) -> list[ScheduledFile]:
     rows = session.rows(
         "SELECT data_file_id, CASE WHEN path_is_relative::BOOLEAN THEN ? || path ELSE path END, "
         f"schedule_start::TIMESTAMPTZ FROM {session.metadata}.{spec.FILES_SCHEDULED_FOR_DELETION}",
-        [data_path(session.config)],
+        [session.config.data_path],
     )
     return [ScheduledFile(*row) for row in rows]
 

@@ -19,7 +19,7 @@ from lake_assets.base.documented import Documented
 from lake_assets.base.duckdb_engine import all_threads, identifier
 from lake_assets.config.lake import Lake
 from lake_assets.config.sections import Deltas
-from lake_assets.lake.failures import catalog_location, translated
+from lake_assets.lake.failures import translated
 from lake_assets.lake.ledger.tables import Values
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.storage.formats.parquet_files import BATCH_ROWS
@@ -66,7 +66,7 @@ class Delta:
 
 def table_tag(lake: Lake, table: TableName) -> str:
     """Return a short text in the names of a table's exported files, so that maintenance of another lake leaves them."""
-    return hashlib.sha256(f"{catalog_location(lake)}\n{table}".lower().encode()).hexdigest()[:8]
+    return hashlib.sha256(f"{lake.catalog.location}\n{table}".lower().encode()).hexdigest()[:8]
 
 
 def file_prefix(tag: str, snapshot: int, moment: dt.datetime) -> str:

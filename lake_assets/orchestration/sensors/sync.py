@@ -20,7 +20,6 @@ from lake_assets.base.documented import Documented
 from lake_assets.base.errors import LakeAssetsError, PartitionError
 from lake_assets.base.progress import counting
 from lake_assets.base.texts import count, several
-from lake_assets.config.catalogs import PostgresCatalog, SqliteCatalog
 from lake_assets.config.layout.partition import Partition
 from lake_assets.ingest.view import Viewer
 from lake_assets.lake.ledger.read import newest_commits, tables_after
@@ -232,7 +231,7 @@ def sync_sensor(lake: str, streams: Sequence[StreamSpecs]) -> dg.SensorDefinitio
     It is on from the start where the catalog takes several processes and costs nothing to ask: SQLite and PostgreSQL.
     """
     catalog = streams[0].stream.lake_config.catalog
-    is_cheap = isinstance(catalog, SqliteCatalog | PostgresCatalog)
+    is_cheap = catalog.takes_several and not catalog.is_service
 
     @dg.sensor(
         name=f"{lake}_sync",

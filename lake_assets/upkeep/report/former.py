@@ -3,10 +3,8 @@
 import datetime as dt
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from lake_assets.base.documented import Documented
-from lake_assets.config.catalogs import SqliteCatalog
 from lake_assets.config.lake import Lake
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.storages import LocalStorage
@@ -66,8 +64,8 @@ def former_of(config: LakeConfig, *, at_hand: bool = False) -> list[Former]:
 
 
 def _is_at_hand(lake: Lake) -> bool:
-    catalog = lake.catalog
-    is_file = isinstance(catalog, SqliteCatalog) and Path(catalog.path).exists()
+    file = lake.catalog.file
+    is_file = file is not None and lake.catalog.takes_several and file.exists()
     return is_file and isinstance(lake.storage, LocalStorage)
 
 

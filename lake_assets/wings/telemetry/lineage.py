@@ -47,7 +47,6 @@ from openlineage.client.transport.console import ConsoleTransport
 
 from lake_assets.base.errors import ConfigError
 from lake_assets.base.events import Event, listening
-from lake_assets.config.catalogs import MotherDuckCatalog, PostgresCatalog
 from lake_assets.config.layout.partition import Partition
 from lake_assets.ingest.outcome import Outcome, PartitionEnded, error_text
 from lake_assets.schema.ducklake_types import PARTITION_TYPES, sql_type
@@ -191,13 +190,7 @@ def _name(stream: OpenStream) -> tuple[str, str]:
 
 def _catalog(stream: OpenStream) -> str:
     catalog, schema = stream.lake_config.catalog, stream.lake_config.metadata_schema
-    if isinstance(catalog, MotherDuckCatalog):
-        return f"ducklake:md:{catalog.database}"
-    if isinstance(catalog, PostgresCatalog):
-        place = f"postgres://{catalog.host}:{catalog.port}/{catalog.database}"
-    else:
-        place = f"{catalog.type}:{catalog.path}"
-    return f"ducklake:{place}" + (f"/{schema}" if schema else "")
+    return f"ducklake:{catalog.location}" + (f"/{schema}" if schema else "")
 
 
 def _of_landing_zone(stream: OpenStream) -> dict[str, DatasetFacet]:
