@@ -11,9 +11,8 @@ from lake_assets.config.models import LakeConfig
 from lake_assets.orchestration.assets.landing_asset import automation_sensor, landing_asset, observe_schedule
 from lake_assets.orchestration.assets.report_assets import ledger_asset, report_asset, report_sensor
 from lake_assets.orchestration.assets.stream_asset import stream_asset
-from lake_assets.orchestration.dagster_private import step_of
 from lake_assets.orchestration.jobs import audits, ingest_job, ingest_name, ingest_step, maintenance, restore_job
-from lake_assets.orchestration.partition_keys import keys_of
+from lake_assets.orchestration.partition_keys import keys_of, step_of
 from lake_assets.orchestration.resources import PYSPARK, pyspark_resource
 from lake_assets.orchestration.sensors.alert_sensors import alert_sensors
 from lake_assets.orchestration.sensors.lost_runs import lost_runs_sensor

@@ -3,9 +3,8 @@
 `orchestration/test_dagster_private.py` keeps such modules and attributes out of the other files.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
 
 import dagster as dg
 from dagster._core.asset_graph_view.asset_graph_view import AssetGraphView
@@ -13,28 +12,25 @@ from dagster._core.definitions.asset_checks.asset_check_evaluation import (
     AssetCheckEvaluationTargetMaterializationData as Target,
 )
 from dagster._core.definitions.assets.graph.asset_graph_subset import AssetGraphSubset
+from dagster._core.definitions.selector import RepositorySelector
 from dagster._core.definitions.source_asset import SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION
 from dagster._core.definitions.temporal_context import TemporalContext
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition as AssetJob
 from dagster._core.errors import DagsterUserCodeProcessError
 from dagster._core.event_api import PartitionKeyFilter
 from dagster._core.events import AssetMaterializationPlannedData
-from dagster._core.execution.backfill import BulkActionStatus
 from dagster._core.instance.utils import RUNLESS_JOB_NAME, RUNLESS_RUN_ID
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus as Status
-from dagster._core.storage.dagster_run import NOT_FINISHED_STATUSES
 from dagster._core.storage.runs import SqlRunStorage
 from dagster._core.storage.runs.schema import KeyValueStoreTable
 from dagster_shared.error import SerializableErrorInfo
 
+from lake_assets.orchestration.event_log import StepContext
+from lake_assets.orchestration.partition_keys import BACKFILL, NEVER_BEGAN, step_of
+
 __all__ = ["AssetJob", "Target"]
 
-BACKFILL = "dagster/backfill"  # a tag of a run: the backfill that requested it
-
 _BY_CODE = "DECLARED_IN_CODE"  # the status of a sensor or schedule that nobody has switched
-
-StepContext = dg.AssetExecutionContext | dg.OpExecutionContext
-"""The context of a step: of an asset, or of an op."""
 
 OUTPUT_WITHOUT_EVENT: Mapping[str, bool] = {SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION: True}
 """Metadata of a step's output with which Dagster makes no materialization of it; Dagster sets it for observations."""
@@ -63,38 +59,17 @@ def delete_texts(instance: dg.DagsterInstance, pattern: str, before: str) -> Non
             connection.execute(KeyValueStoreTable.delete().where(key.like(pattern), key < before))
 
 
-# Definitions
+# Checks in a run
 
 
-def step_of(asset: dg.AssetKey) -> str:
-    """Return the name of an asset's step: its key with two underscores between the parts."""
-    return asset.to_python_identifier()
-
-
-# Checks
-
-
-def output_of(check: dg.AssetCheckSpec) -> str:
-    """Return the name of a check's output in its step."""
-    return check.get_python_identifier()
-
-
-def checks_in_run(context: StepContext, asset: dg.AssetKey) -> set[str]:
-    """Return the names of an asset's checks that belong to a run, which has planned them."""
-    return {key.name for key in context.job_def.asset_layer.asset_graph.asset_check_keys if key.asset_key == asset}
-
-
-def is_refresh(context: StepContext) -> bool:
-    """Return whether a run also materializes assets."""
-    return bool(context.job_def.asset_layer.asset_graph.materializable_asset_keys)
+def planned(context: StepContext, asset: dg.AssetKey) -> tuple[set[str], bool]:
+    """Return the names of an asset's checks that a run has planned, and whether it also materializes assets."""
+    graph = context.job_def.asset_layer.asset_graph
+    checks = {key.name for key in graph.asset_check_keys if key.asset_key == asset}
+    return checks, bool(graph.materializable_asset_keys)
 
 
 # Runs
-
-
-def unfinished_runs(instance: dg.DagsterInstance) -> frozenset[str]:
-    """Return the ids of the runs that have not ended."""
-    return frozenset(instance.get_run_ids(dg.RunsFilter(statuses=NOT_FINISHED_STATUSES)))
 
 
 def events_of(instance: dg.DagsterInstance, run_id: str, *kinds: dg.DagsterEventType) -> list[dg.EventLogEntry]:
@@ -109,13 +84,10 @@ def take_over(context: dg.SensorEvaluationContext, names: Mapping[str, str]) -> 
     new one is there: a tick that the daemon is about to begin may put the one from before in its place. Returns the new
     names of those that have another state now.
     """
-    place = (getattr(context.code_location_origin, "location_name", None), context.repository_name)
     instance, taken = context.instance, list[str]()
-    states = {
-        state.name: state
-        for state in instance.all_instigator_state()
-        if (state.origin.location_name, state.origin.repository_origin.repository_name) == place
-    }
+    location = getattr(context.code_location_origin, "location_name", "")
+    place = RepositorySelector(location_name=location, repository_name=context.repository_name or "").selector_id
+    states = {state.name: state for state in instance.all_instigator_state(repository_selector_id=place)}
     for earlier, name in names.items():
         if (before := states.get(earlier)) is None:
             continue
@@ -134,11 +106,9 @@ def fail_run(instance: dg.DagsterInstance, run: dg.DagsterRun, why: str) -> None
     instance.report_run_failed(run, why)
 
 
-def cancel_run(
-    instance: dg.DagsterInstance, run: dg.DagsterRun, why: str, tag: str, assets: Collection[dg.AssetKey]
-) -> None:
+def cancel_run(instance: dg.DagsterInstance, run: dg.DagsterRun, why: str, assets: Collection[dg.AssetKey]) -> None:
     """Report a run that has ended as cancelled, so that Dagster does not show its partitions of assets as failed."""
-    instance.add_run_tags(run.run_id, {tag: "true"})
+    instance.add_run_tags(run.run_id, {NEVER_BEGAN: "true"})
     instance.report_run_canceled(run, why)
     instance.wipe_asset_cached_status(list(assets))  # has the partitions that were shown as failed
 
@@ -150,9 +120,8 @@ def newest_result(
     instance: dg.DagsterInstance, check: dg.AssetCheckKey, partition: str | None
 ) -> dg.AssetCheckEvaluation | None:
     """Return the newest result of a check for a partition, or for the whole table if None."""
-    of_partition = PartitionKeyFilter(key=partition)
     newest = instance.event_log_storage.get_asset_check_execution_history(
-        check, 1, status={Status.SUCCEEDED, Status.FAILED}, partition_filter=of_partition
+        check, 1, status={Status.SUCCEEDED, Status.FAILED}, partition_filter=PartitionKeyFilter(key=partition)
     )
     return newest[0].evaluation if newest else None
 
@@ -174,9 +143,7 @@ def newest_ids(instance: dg.DagsterInstance, asset: dg.AssetKey, keys: set[str])
     return [*instance.event_log_storage.get_latest_storage_id_by_partition(asset, kind, keys).values()]
 
 
-def plan_again(
-    instance: dg.DagsterInstance, asset: dg.AssetKey, keys: Iterable[str], run: dg.DagsterRun | None
-) -> None:
+def plan_again(instance: dg.DagsterInstance, asset: dg.AssetKey, keys: list[str], run: dg.DagsterRun | None) -> None:
     """Store newer plans of keys that a run which is about to fail has planned; of no run if None.
 
     Dagster calls a key failed if its newest plan is of a failed run, and no materialization followed. With a plan of no
@@ -208,13 +175,11 @@ def leave_backfill(context: StepContext, asset: dg.AssetKey, keys: Sequence[str]
     """
     instance, run = context.instance, context.run
     backfill = instance.get_backfill(run.tags[BACKFILL]) if keys and BACKFILL in run.tags else None
-    is_open = backfill is not None and backfill.status == BulkActionStatus.REQUESTED
-    data = backfill.asset_backfill_data if backfill is not None and is_open else None
-    target = None if data is None else data.target_subset.partitions_subsets_by_asset_key.get(asset)
-    there = [] if target is None else [key for key in keys if key in target]
-    if backfill is None or data is None or target is None or not there:
+    data = backfill.asset_backfill_data if backfill and backfill.status.name == "REQUESTED" else None
+    target = data and data.target_subset.partitions_subsets_by_asset_key.get(asset)
+    subset = target and target.empty_subset().with_partition_keys(key for key in keys if key in target)
+    if not (backfill and data and subset):
         return True
-    subset = target.empty_subset().with_partition_keys(there)
     left = AssetGraphSubset.create_empty_subset()._replace(partitions_subsets_by_asset_key={asset: subset})
     now = TemporalContext(effective_dt=datetime.now(UTC), last_event_id=None)
     view = AssetGraphView(temporal_context=now, instance=instance, asset_graph=context.repository_def.asset_graph)
@@ -251,8 +216,6 @@ class UserFailure(DagsterUserCodeProcessError, dg.Failure):  # noqa: N818 - name
 
     __module__ = "builtins"  # a retried step shows the class before the text, and the module of others
 
-    def __init__(self, text: str, metadata: Mapping[str, dg.MetadataValue[Any]] | None = None) -> None:
+    def __init__(self, text: str, metadata: Mapping[str, dg.MarkdownMetadataValue] | None = None) -> None:
         shown = [SerializableErrorInfo(text, stack=[], cls_name=None)]
-        super().__init__(  # type: ignore[no-untyped-call]
-            text, metadata, allow_retries=False, user_code_process_error_infos=shown
-        )
+        super().__init__(text, metadata, allow_retries=False, user_code_process_error_infos=shown)  # type: ignore[no-untyped-call]

@@ -15,7 +15,9 @@ import dagster as dg
 from lake_assets.base.errors import TRANSIENT
 from lake_assets.base.events import EVENTS, Event, listening
 from lake_assets.base.texts import several
-from lake_assets.orchestration.dagster_private import StepContext
+
+StepContext = dg.AssetExecutionContext | dg.OpExecutionContext
+"""The context of a step: of an asset, or of an op."""
 
 
 class EventLog:

@@ -31,7 +31,9 @@ _FORBIDDEN = {",": "%2C", "|": "%7C", "...": "%2E%2E%2E"}
 PARTITION = "dagster/partition"
 RANGE_START = "dagster/asset_partition_range_start"
 RANGE_END = "dagster/asset_partition_range_end"
-"""Tags of a run: its partition, and the first and last key of its range."""
+BACKFILL = "dagster/backfill"
+"""Tags of a run: its partition, the first and last key of its range, and the backfill that requested it."""
+NEVER_BEGAN = "lake_assets/never_began"  # a tag of a run that Dagster dropped, and that is shown as cancelled for it
 
 _JOINT = "|"
 EMPTY = "__EMPTY__"  # the key of the empty text, for columns with `empty: value`
@@ -264,6 +266,11 @@ class ValueOrder:
 def user_text(asset: dg.AssetKey) -> str:
     """Return an asset's key as the UI writes it."""
     return "/".join(asset.path)
+
+
+def step_of(asset: dg.AssetKey) -> str:
+    """Return the name that Dagster gives an asset's step."""
+    return "__".join(asset.path).replace("-", "_").replace(".", "_")
 
 
 def dynamic_name(stream: str, column: str) -> str:

@@ -15,14 +15,17 @@ import dagster as dg
 from lake_assets.base.errors import PartitionError
 from lake_assets.config.layout.partition import Partition, PartitionValue
 from lake_assets.config.layout.times import TIME_TYPES
-from lake_assets.orchestration.dagster_private import BACKFILL, AssetJob, events_of, step_of
+from lake_assets.orchestration.dagster_private import AssetJob, events_of
 from lake_assets.orchestration.partition_keys import (
+    BACKFILL,
+    NEVER_BEGAN,
     PARTITION,
     RANGE_END,
     RANGE_START,
     ValueOrder,
     dimension_key,
     keys_of,
+    step_of,
 )
 from lake_assets.streams.detection.requests import RunState
 from lake_assets.streams.stream import OpenStream
@@ -34,12 +37,12 @@ _PACE = 0.04  # seconds in which Dagster makes a run, for each of its partitions
 _ENQUEUED = dg.DagsterEventType.PIPELINE_ENQUEUED  # when Dagster has made a run
 _MEASURED = 50  # partitions of a run that says it; those of a smaller one take less time than the rest of the run
 _MOST = 2_000  # newest runs that are read; a partition that only older ones have may have one run more
-NEVER_BEGAN = "lake_assets/never_began"  # a tag of a run that Dagster dropped, and that is shown as cancelled for it
 _ENDED: dict[dg.DagsterRunStatus, RunState] = {
     dg.DagsterRunStatus.SUCCESS: "done",
     dg.DagsterRunStatus.CANCELED: "done",
     dg.DagsterRunStatus.FAILURE: "failed",
 }
+_UNFINISHED = [status for status in dg.DagsterRunStatus if status not in _ENDED]
 _SENSOR, _SCHEDULE = "dagster/sensor_name", "dagster/schedule_name"  # tags of a run: what requested it
 _NARROWING = {"partitions", "failed", "max"}  # options of a run that leave out partitions with new objects
 
@@ -52,6 +55,12 @@ def refresh_job(stream: str) -> str:
 def schedule_of(job: str) -> str:
     """Return the name of a job's schedule."""
     return f"{job}_schedule"
+
+
+def unfinished_runs(instance: dg.DagsterInstance) -> frozenset[str]:
+    """Return the ids of the runs that have not ended."""
+    records = instance.get_run_records(dg.RunsFilter(statuses=_UNFINISHED))
+    return frozenset(record.dagster_run.run_id for record in records)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,15 +15,8 @@ from lake_assets.lake.catalog.past import key_of
 from lake_assets.lake.catalog.table import Key
 from lake_assets.orchestration import dagster_private
 from lake_assets.orchestration.commit_events import newest_materializations
-from lake_assets.orchestration.dagster_private import (
-    StepContext,
-    Target,
-    UserFailure,
-    checks_in_run,
-    is_refresh,
-    output_of,
-)
-from lake_assets.orchestration.event_log import tried_again
+from lake_assets.orchestration.dagster_private import Target, UserFailure, planned
+from lake_assets.orchestration.event_log import StepContext, tried_again
 from lake_assets.orchestration.metadata import Metadata, integers, lines_by_text, markdown_list
 from lake_assets.orchestration.partition_keys import keys_of
 from lake_assets.streams.stream import OpenStream
@@ -299,10 +292,10 @@ def checked(
     Dagster would show it as skipped there.
     """
     names = tuple(checks_of(stream) if names is None else names)
-    evaluator, planned = Evaluator(stream, asset, context.instance), checks_in_run(context, asset)
+    evaluator, (in_run, _) = Evaluator(stream, asset, context.instance), planned(context, asset)
     check_run = CheckRun(stream, names, scope, by_partition=True)
-    for name in (each for each in names if scope.tried is None or scope.tried or each in planned):
-        of_name = evaluator.of_scope(name, check_run, also if name in planned else ())
+    for name in (each for each in names if scope.tried is None or scope.tried or each in in_run):
+        of_name = evaluator.of_scope(name, check_run, also if name in in_run else ())
         for evaluation in _results(evaluator, of_name, name, context, made):
             yield evaluation
             if evaluation.blocking and not evaluation.passed:
@@ -347,14 +340,12 @@ def stream_checks(stream: OpenStream, asset: dg.AssetKey) -> dg.AssetChecksDefin
     @dg.multi_asset_check(name=step_of_checks(stream.name), specs=specs, can_subset=True)
     def check(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckEvaluation | dg.Output[None]]:
         step, made = context.op_execution_context, Checked()
-        in_run = checks_in_run(step, asset)
-        if not is_refresh(step):
+        in_run, is_refresh = planned(step, asset)
+        if not is_refresh:
             yield from checked(stream, asset, step, Scope(), made, names=[name for name in names if name in in_run])
-        for spec in specs:
-            if spec.name in in_run and spec.name not in made.errors:
-                yield dg.Output(None, output_of(spec))
         if made.errors:
             raise tried_again(step, made.failure(), made.errors.values())
+        yield from (dg.Output(None, output) for output in step.selected_output_names)
 
     return check
 

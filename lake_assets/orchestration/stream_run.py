@@ -24,16 +24,8 @@ from lake_assets.ingest.view import Viewer
 from lake_assets.lake.ledger.read import rows_of_run
 from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets.orchestration.commit_events import commits_of, known_to_dagster, outcome_of_commit
-from lake_assets.orchestration.dagster_private import (
-    BACKFILL,
-    StepContext,
-    UserFailure,
-    leave_backfill,
-    plan_again,
-    planned_keys,
-    unfinished_runs,
-)
-from lake_assets.orchestration.event_log import EventLog, tried_again
+from lake_assets.orchestration.dagster_private import UserFailure, leave_backfill, plan_again, planned_keys
+from lake_assets.orchestration.event_log import EventLog, StepContext, tried_again
 from lake_assets.orchestration.metadata import (
     Metadata,
     elsewhere_metadata,
@@ -43,7 +35,8 @@ from lake_assets.orchestration.metadata import (
     newest_landing_scan,
     partition_metadata,
 )
-from lake_assets.orchestration.partition_keys import dimension_tags, keys_of
+from lake_assets.orchestration.partition_keys import BACKFILL, dimension_tags, keys_of
+from lake_assets.orchestration.queued_runs import unfinished_runs
 from lake_assets.orchestration.translator import StreamSpecs
 from lake_assets.spark.spark_session import Sessions
 from lake_assets.upkeep.checks.facts import Scope

@@ -8,6 +8,7 @@ import pytest
 from lake_assets.base.errors import ConfigError
 from lake_assets.config.models import LakeConfig
 from lake_assets.orchestration.build import build_definitions
+from lake_assets.orchestration.partition_keys import step_of
 
 DATE = {"date": {"type": "date", "start": "2026-01-01"}}
 ALL: dict[str, Any] = {
@@ -68,6 +69,11 @@ def test_two_names_that_are_made_for_streams_or_lakes_are_not_one() -> None:
         build_definitions(config({"sales": DATE, "sales_buffer": DATE}, **ALL))
     with pytest.raises(ConfigError, match="would both be called maintain_retail_lake"):
         build_definitions(config({"sales": DATE}, ("retail", "retail_lake")))
+
+
+def test_a_step_has_the_name_that_dagster_gives_it() -> None:
+    key = dg.AssetKey(["re-tail", "raw_1", "sales"])
+    assert step_of(key) == key.to_python_identifier()
 
 
 def test_a_name_of_dagsters_own_is_refused() -> None:

@@ -9,7 +9,6 @@ from lake_assets.base.errors import ConfigError
 from lake_assets.base.texts import figure, moment, visible_name
 from lake_assets.lake.ledger.read import LedgerFigures, ledger_figures, read_ledger
 from lake_assets.lake.ledger.tables import LedgerRow
-from lake_assets.orchestration.dagster_private import step_of
 from lake_assets.orchestration.metadata import (
     Metadata,
     integers,
@@ -18,6 +17,7 @@ from lake_assets.orchestration.metadata import (
     markdown_table,
     unmatched_metadata,
 )
+from lake_assets.orchestration.partition_keys import step_of
 from lake_assets.orchestration.translator import StreamSpecs, asset_options
 from lake_assets.storage.store import Store
 from lake_assets.streams.stream import OpenStream

@@ -21,7 +21,7 @@ import psutil
 
 from lake_assets.base.texts import count
 from lake_assets.orchestration.dagster_private import cancel_run, events_of, fail_run
-from lake_assets.orchestration.queued_runs import NEVER_BEGAN, refresh_job
+from lake_assets.orchestration.queued_runs import refresh_job
 from lake_assets.orchestration.translator import StreamSpecs
 from lake_assets.streams.detection.cursor import time_of
 
@@ -152,7 +152,7 @@ def _cancel_dropped(
         is_ours = not ours.isdisjoint(assets) and _location(run.remote_job_origin) == location
         has_begun = _has_begun(record) if is_ours else True
         if has_begun is False:
-            cancel_run(instance, run, _DROPPED, NEVER_BEGAN, assets)
+            cancel_run(instance, run, _DROPPED, assets)
             context.log.warning(f"run {run.run_id} never began")
             yield run.run_id
         is_open = is_open or has_begun is None

@@ -25,11 +25,11 @@ from lake_assets.ingest.view import Viewer
 from lake_assets.lake.ledger.read import newest_commits, tables_after
 from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets.orchestration.commit_events import known_to_dagster, materialization, outcome_of_commit
-from lake_assets.orchestration.dagster_private import events_of, step_of, take_over, unfinished_runs
+from lake_assets.orchestration.dagster_private import events_of, take_over
 from lake_assets.orchestration.jobs import audit_name, audit_request, ingest_name, ingest_step
 from lake_assets.orchestration.metadata import elsewhere_metadata, materialization_metadata
-from lake_assets.orchestration.partition_keys import PARTITION, RANGE_END, RANGE_START, keys_of, user_text
-from lake_assets.orchestration.queued_runs import refresh_job
+from lake_assets.orchestration.partition_keys import PARTITION, RANGE_END, RANGE_START, keys_of, step_of, user_text
+from lake_assets.orchestration.queued_runs import refresh_job, unfinished_runs
 from lake_assets.orchestration.sensors.stream_sensor import without_traceback
 from lake_assets.orchestration.translator import StreamSpecs
 from lake_assets.streams.calendar import Calendar

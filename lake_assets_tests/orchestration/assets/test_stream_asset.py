@@ -13,7 +13,7 @@ from lake_assets.config.layout.partition import Partition
 from lake_assets.config.spark import Spark
 from lake_assets.orchestration.assets.stream_asset import stream_asset
 from lake_assets.orchestration.commit_events import known_to_dagster
-from lake_assets.orchestration.dagster_private import BACKFILL
+from lake_assets.orchestration.partition_keys import BACKFILL
 from lake_assets.orchestration.resources import pyspark_resource
 from lake_assets.orchestration.translator import specs_of
 from lake_assets.streams.select import Wanted, select
