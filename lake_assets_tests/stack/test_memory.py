@@ -16,6 +16,7 @@ from dev.stack.supervised import Supervisor
 from lake_assets.api import open_stream
 from lake_assets.ingest.ingest_all import ingest_all
 from lake_assets.ingest.outcome import IngestOptions
+from lake_assets.spark.daemon import IDLE_SECONDS
 from lake_assets.spark.spark_session import own_session
 from lake_assets_tests.stack.sites import put
 
@@ -24,6 +25,9 @@ pytestmark = [pytest.mark.servers, pytest.mark.soak, pytest.mark.timeout(14_400)
 RUNS = int(os.environ.get("LAKE_ASSETS_RUNS", "200"))
 WARM = RUNS // 5  # runs until each JVM has the heap that it needs
 GROWTH = 1.25  # of the rest of the runs, over the most of the warm ones
+EXECUTORS = 2
+LIFE = 60 + IDLE_SECONDS + 10  # seconds of a daemon after its run: until Spark ends its worker, it itself, and a few
+DAEMON = 160  # megabytes of a daemon and its worker, most of them shared with others
 MB = 2**20
 
 
@@ -57,17 +61,22 @@ def test_memory_does_not_grow_with_the_number_of_runs(site: Site, monkeypatch: p
         monkeypatch.setenv(name, value)
     stream = open_stream(site.lake_config, "transactions")
     partition = stream.config.partition("region=NW,date=2026-01-01")
-    seen, begun = [], time.monotonic()
+    seen, ended, begun = [], list[float](), time.monotonic()
     for number in range(1, RUNS + 1):
         put(site, "NW", "2026-01-01", pa.table({"id": pa.array(range(number), pa.int64())}))
         with own_session(stream.spark.settings, transforms=False) as session:
             (outcome,) = ingest_all(stream, [partition], session, IngestOptions())
         assert (outcome.status, outcome.row.row_count) == ("committed", number)
-        seen.append(memory(site))
+        ended.append(time.monotonic())
+        daemons, python, java = memory(site)
+        seen.append((daemons, python, java))
+        recent = sum(moment > ended[-1] - LIFE for moment in ended)
+        assert daemons <= EXECUTORS * recent + 2  # one that a JVM is just starting
+        assert python <= DAEMON * (EXECUTORS * recent + 2)
         if number % 10 == 0:  # for the table of docs/how-to/run-the-stack.md
             shown = " ".join(str(max(figures)) for figures in zip(*seen[-10:], strict=True))
             sys.stdout.write(f"{number} runs, {time.monotonic() - begun:.0f} s: {shown}\n")
             sys.stdout.flush()
 
-    for figures in zip(*seen, strict=True):
-        assert max(figures[WARM:]) <= max(figures[:WARM]) * GROWTH
+    jvms = [megabytes for *_, megabytes in seen]
+    assert max(jvms[WARM:]) <= max(jvms[:WARM]) * GROWTH
