@@ -11,7 +11,7 @@ from lake_assets_tests.until import until
 # A driver that says what ends it.
 DRIVER = """\
 import os, pathlib, signal, sys, time
-from lake_assets.remote import cancellation
+from lake_assets.wings.launch import cancellation
 folder = pathlib.Path(sys.argv[1])
 def stop(*_):
     (folder / "stopped").touch()

@@ -28,7 +28,7 @@ sys.exit(subprocess.call([sys.executable, "-c", sys.argv[1]]))
 """
 DRIVER = """\
 import os, pathlib, signal, sys, time
-from lake_assets.remote import cancellation
+from lake_assets.wings.launch import cancellation
 cancellation._WATCH_SECONDS = 0.02
 def stop(*_):
     pathlib.Path("cancelled").touch()
@@ -153,7 +153,7 @@ def test_errors_of_a_process_that_outlives_the_command_do_not_keep_the_launcher(
 
 def test_the_entry_point_says_who_starts_it() -> None:
     environment = {name: value for name, value in os.environ.items() if name not in (DRIVER_FILE, LAUNCHER)}
-    command = [sys.executable, "-m", "lake_assets.remote"]
+    command = [sys.executable, "-m", "lake_assets.wings.launch"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     text = "this program is started by a launcher of runs: see `runs` of the config, or --launcher."
