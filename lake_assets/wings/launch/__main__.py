@@ -1,4 +1,4 @@
-"""`python -m lake_assets.wings.launch`: the driver of a run, which a launcher starts with the parameters of Dagster Pipes.
+"""`python -m lake_assets.wings.launch`: a driver of a run; a launcher starts it with the parameters of Dagster Pipes.
 
 `spark-submit` starts this file by its path.
 """
