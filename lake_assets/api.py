@@ -1,4 +1,4 @@
-"""Rows of partitions as a relation of DuckDB, and a relation as a table of another library."""
+"""What a Python program imports: a stream and its partitions, a connection to a lake, and rows as Arrow."""
 
 # ruff: noqa: PLC0415 - imports inside functions keep PySpark away from programs that only plan and read
 
@@ -18,8 +18,9 @@ from lake_assets.base.duckdb_engine import identifier
 from lake_assets.base.errors import CatalogError, LakeAssetsError, PartitionError
 from lake_assets.base.texts import count, first_lines, shown
 from lake_assets.config.layout.partition import Partition, PartitionValue
-from lake_assets.ingest.dry_run import Plan, StreamPlan, plan_stream
+from lake_assets.ingest.dry_run import plan_stream
 from lake_assets.ingest.outcome import IngestOptions, Outcome
+from lake_assets.ingest.plan import PartitionPlan, Plan
 from lake_assets.lake.connecting import connected
 from lake_assets.lake.ducklake import DuckLake
 from lake_assets.lake.failures import translated
@@ -163,13 +164,13 @@ __all__ = [
     "Outcome",
     "Partition",
     "PartitionLike",
+    "PartitionPlan",
     "PartitionsFailedError",
     "Plan",
     "Restored",
     "Selection",
     "Stream",
     "StreamPartition",
-    "StreamPlan",
     "open_stream",
 ]
 
@@ -293,7 +294,7 @@ class Stream(OpenStream):
 
     def plan(
         self, selection: "Selection", *, force: bool = False, landed_only: bool = False, outside: bool = False
-    ) -> StreamPlan:
+    ) -> Plan:
         """Say what `ingest` with these arguments would do now. Nothing is written, and no Spark session is started.
 
         Returns:
@@ -304,7 +305,7 @@ class Stream(OpenStream):
             LakeAssetsError: the landing zone or the lake cannot be read.
         """
         partitions = self._selected(selection, outside=outside)
-        return plan_stream(self, partitions, force=force, landed_only=landed_only)
+        return plan_stream(self, partitions, IngestOptions(force=force, landed_only=landed_only, outside=outside))
 
     def history(self, *, limit: int = 20) -> list[HistoryEntry]:
         """List the newest snapshots that changed the table, at most `limit`; as `StreamPartition.history`."""
@@ -368,7 +369,7 @@ class StreamPartition:
         with _sessions(self.stream, spark) as sessions:
             return ingest(self.stream, self.partition, sessions, IngestOptions(force=force, outside=outside))
 
-    def plan(self, *, force: bool = False, outside: bool = False) -> Plan:
+    def plan(self, *, force: bool = False, outside: bool = False) -> PartitionPlan:
         """Say what `ingest` with these arguments would do now. Nothing is written, and no Spark session is started.
 
         Returns:

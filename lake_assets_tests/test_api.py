@@ -209,7 +209,7 @@ def test_a_plan_changes_nothing_and_refuses_what_an_ingest_refuses(local_world: 
     planned = local_world.stream.partition(NW).plan()
 
     assert planned.action == "replace the partition"
-    assert len(planned.manifest.objects) == 1
+    assert len(planned.landed.objects) == 1
     assert local_world.data_files() == set()
     with pytest.raises(OutsidePartitionError):
         local_world.stream.partition(before).plan()

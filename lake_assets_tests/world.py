@@ -19,9 +19,10 @@ from lake_assets.api import Stream, open_stream
 from lake_assets.config.layout.partition import Partition
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.storages import LocalStorage
-from lake_assets.ingest.dry_run import Plan, plan_stream
+from lake_assets.ingest.dry_run import plan_stream
 from lake_assets.ingest.ingest_all import ingest
 from lake_assets.ingest.outcome import IngestOptions, Outcome
+from lake_assets.ingest.plan import PartitionPlan
 from lake_assets.lake.ledger.read import read_ledger
 from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets.storage.arrow import ArrowStore
@@ -44,9 +45,9 @@ def sales(*totals: float) -> pa.Table:
     return pa.table({"id": pa.array(range(len(totals)), pa.int64()), "total": pa.array(totals, pa.float64())})
 
 
-def plan(stream: OpenStream, partition: Partition, *, force: bool = False) -> Plan:
+def plan(stream: OpenStream, partition: Partition, *, force: bool = False) -> PartitionPlan:
     """What an ingest of one partition would do now."""
-    (planned,) = plan_stream(stream, [partition], force=force).partitions
+    (planned,) = plan_stream(stream, [partition], IngestOptions(force=force)).partitions
     return planned
 
 

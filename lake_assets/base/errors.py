@@ -297,3 +297,19 @@ def release_frames(error: BaseException) -> None:
     while seen is not None:
         traceback.clear_frames(seen.__traceback__)
         seen = seen.__cause__ or seen.__context__
+
+
+def text_of(error: Exception) -> str:
+    """Return the printed text of an error, with its notes."""
+    notes = " ".join(getattr(error, "__notes__", ()))
+    text = str(error) if isinstance(error, LakeAssetsError) else _unexpected(error)
+    return f"{text} {notes}".rstrip()
+
+
+def _unexpected(error: Exception) -> str:
+    if isinstance(error, ImportError):
+        file = traceback.extract_tb(error.__traceback__)[-1].filename
+        return f"Python cannot import {error.name or 'a module'} as it is in {file}: {error}: correct PYTHONPATH."
+    lines = str(error).strip().splitlines()
+    description = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+    return f"{description} (this is a bug of lake-assets: run `lake-assets --debug …` to see where, and report it)"

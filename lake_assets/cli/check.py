@@ -15,7 +15,7 @@ from lake_assets.cli.common import (
     stream_argument,
 )
 from lake_assets.cli.failure import Failures
-from lake_assets.cli.output import Form, echo, form_option, info, json_of
+from lake_assets.cli.output import Form, echo, form_option, info, write_documents
 from lake_assets.cli.selecting import selected_or_all, selection_options
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def check(
     one, the checks look at these partitions only. Nothing is changed. The exit code is 1 if a check fails; a
     warning does not count as a failure.
     """
-    from lake_assets.cli.documents import CheckDocument, CheckFinding
+    from lake_assets.cli.documents import CheckFinding
     from lake_assets.upkeep.checks.check_run import CheckRun, checks_of, is_error
     from lake_assets.upkeep.checks.facts import Scope
 
@@ -54,7 +54,7 @@ def check(
     if selection is not None and not partitions:
         info(f"{opened.name}: {selection}", err=True)
         if form == "json":
-            echo(json_of(CheckDocument.of(opened, (), []), indent=1))
+            write_documents(())
         return
     failures = Failures(debug=options.debug, noun="check", err=form == "json")
     checked = names or tuple(known)
@@ -67,14 +67,14 @@ def check(
             result = checkup.result(name)
         except LakeAssetsError as error:
             failures.add(name, error)
-            findings.append(CheckFinding.of_error(name, error))
+            findings.append(CheckFinding(name, "failed", error=error))
             continue
         findings.append(CheckFinding.of(result, failed=is_error(opened, name)))
         if form == "text":
             _print(findings[-1])
     failures.print_repeated()
     if form == "json":
-        echo(json_of(CheckDocument.of(opened, partitions, findings), indent=1))
+        write_documents(findings)
     if any(finding.status == "failed" for finding in findings):
         ctx.exit(1)
 

@@ -31,8 +31,7 @@ def validate(options: Options, form: Form) -> None:
     from rich.table import Column, Table
     from rich.text import Text
 
-    from lake_assets.cli.documents import ValidateDocument
-    from lake_assets.streams.stream import open_streams
+    from lake_assets.cli.documents import ValidConfig
     from lake_assets.upkeep.report.former import former_of
 
     config = options.config
@@ -42,18 +41,18 @@ def validate(options: Options, form: Form) -> None:
     except LakeAssetsError as error:
         former = []
         info(f"The tables of the lakes were not compared: {error}", err=True)
+    document = ValidConfig.of(config, former)
     if form == "json":
-        echo(json_of(ValidateDocument.of(config, former), indent=1))
+        echo(json_of(document, indent=1))
         return
     columns = [Column(name, overflow="fold") for name in ("stream", "from", "to", "partitions")]
     table = Table(*columns, box=None, pad_edge=False, header_style="bold")
-    for name, stream in open_streams(config).items():
-        partitions = ", ".join(f"{column.name} ({column.type})" for column in stream.config.columns) or "none"
-        cells = (name, stream.layout_uri, f"{config.lake_name(name)}.{stream.table}", partitions)
-        table.add_row(*map(Text, cells))
+    for stream in document.streams:
+        partitions = ", ".join(f"{name} ({kind})" for name, kind in stream.partitions.items()) or "none"
+        table.add_row(*map(Text, (stream.name, stream.source, f"{stream.lake}.{stream.table}", partitions)))
     print_table(table)
-    for name, lake in config.lakes.items():
-        echo(f"lake {name}: catalog {lake.catalog.location}, storage {lake.files_location}")
+    for lake in document.lakes:
+        echo(f"lake {lake.name}: catalog {lake.catalog}, storage {lake.storage}")
     for line in former:
         echo(str(line))
     echo(style("The config is valid.", fg="green"))

@@ -3,7 +3,7 @@
 import logging
 import traceback
 
-from lake_assets.base.errors import LakeAssetsError
+from lake_assets.base.errors import text_of
 from lake_assets.base.events import report
 from lake_assets.base.texts import count, several
 from lake_assets.cli.output import echo, is_json, style
@@ -61,19 +61,3 @@ def report_error(error: Exception, *, debug: bool, name: str | None = None) -> N
     if debug:
         text += "\n" + "".join(traceback.format_exception(error))
     report("error", level=logging.ERROR, kind=type(error).__name__, message=text)
-
-
-def text_of(error: Exception) -> str:
-    """Return the printed text of an error, with its notes."""
-    notes = " ".join(getattr(error, "__notes__", ()))
-    text = str(error) if isinstance(error, LakeAssetsError) else _unexpected(error)
-    return f"{text} {notes}".rstrip()
-
-
-def _unexpected(error: Exception) -> str:
-    if isinstance(error, ImportError):
-        file = traceback.extract_tb(error.__traceback__)[-1].filename
-        return f"Python cannot import {error.name or 'a module'} as it is in {file}: {error}: correct PYTHONPATH."
-    lines = str(error).strip().splitlines()
-    description = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
-    return f"{description} (this is a bug of lake-assets: run `lake-assets --debug …` to see where, and report it)"

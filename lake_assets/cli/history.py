@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from lake_assets.cli.documents import RestoredPartition
     from lake_assets.config.layout.partition import Partition
+    from lake_assets.lake.ledger.tables import LedgerRow
     from lake_assets.streams.select import Wanted
     from lake_assets.streams.stream import OpenStream
     from lake_assets.upkeep.history.diff import Difference
@@ -110,7 +110,7 @@ def restore(
     are. The output says what the next refresh would do with the partition. With --hold, refreshes skip it, except
     `ingest --force`.
     """
-    from lake_assets.cli.documents import RestoredPartition
+    from lake_assets.cli.documents import NotRestored
 
     if release and (snapshot is not None or hold or dry_run):
         raise click.UsageError("--release ends a hold: give it without --snapshot, --hold and --dry-run.", ctx)
@@ -126,7 +126,7 @@ def restore(
                 document, lines = _restore(opened, partition, snapshot, hold=hold, dry_run=dry_run)
             except LakeAssetsError as error:
                 failures.add(str(partition), error)
-                documents.append(RestoredPartition.of_error(partition, snapshot, error, dry_run=dry_run))
+                documents.append(NotRestored(partition, error))
                 continue
             documents.append(document)
             if form == "text":
@@ -138,9 +138,8 @@ def restore(
 
 def _restore(
     stream: "OpenStream", partition: "Partition", snapshot: int | None, *, hold: bool, dry_run: bool
-) -> "tuple[RestoredPartition, list[str]]":
+) -> "tuple[Restored | LedgerRow, list[str]]":
     """Restore a partition, or end its hold if there is no snapshot; returns what was done, also in lines."""
-    from lake_assets.cli.documents import RestoredPartition
     from lake_assets.ingest.outcome import IngestOptions
     from lake_assets.upkeep.history.restore import release
     from lake_assets.upkeep.history.restore import restore as restore_partition
@@ -149,9 +148,9 @@ def _restore(
     if snapshot is None:
         row = release(stream, partition, options)
         line = f"{style('released', fg='green')}   {partition}  snapshot {row.snapshot_id}"
-        return RestoredPartition.of_release(row), [line]
+        return row, [line]
     restored = restore_partition(stream, partition, snapshot, hold=hold, dry_run=dry_run, options=options)
-    return RestoredPartition.of(restored, dry_run=dry_run), _lines(restored, is_dry=dry_run)
+    return restored, _lines(restored, is_dry=dry_run)
 
 
 def _lines(restored: "Restored", *, is_dry: bool) -> list[str]:

@@ -14,17 +14,15 @@ from lake_assets.cli.common import Options, stream_argument
 from lake_assets.cli.failure import print_error
 from lake_assets.cli.ingest import CliRun
 from lake_assets.cli.interrupt import interrupt
-from lake_assets.cli.outcomes import Outcomes
 from lake_assets.cli.output import Form, documented, echo, form_option, info, is_quiet, json_of, print_left_out, style
 from lake_assets.cli.selecting import confirm, run_options, selected_or_all, selection_options, yes_option
-from lake_assets.ingest.outcome import IngestOptions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lake_assets.cli.run_documents import IndexRunDocument
     from lake_assets.config.layout.partition import Partition
-    from lake_assets.ingest.index.index_run import IndexPlan
+    from lake_assets.ingest.outcome import IngestOptions, Refreshed
+    from lake_assets.ingest.plan import Plan
     from lake_assets.streams.select import Wanted
     from lake_assets.streams.stream import OpenStream
 
@@ -48,7 +46,7 @@ def index(  # noqa: PLR0913 - the options of the command
     ctx: click.Context,
     stream: str | None,
     wanted: "Wanted",
-    options: IngestOptions,
+    options: "IngestOptions",
     *,
     dry_run: bool,
     check: bool,
@@ -93,16 +91,15 @@ def index(  # noqa: PLR0913 - the options of the command
 
 
 def _dry_run(
-    stream: "OpenStream", partitions: "Sequence[Partition] | None", options: IngestOptions, form: Form
+    stream: "OpenStream", partitions: "Sequence[Partition] | None", options: "IngestOptions", form: Form
 ) -> bool:
-    from lake_assets.cli.run_documents import IndexPlanDocument
     from lake_assets.ingest.index.index_run import plan_index
 
     plan = plan_index(stream, partitions, options)
     parts = [part for part in plan.partitions if partitions is not None or part.new or part.changed]
     failing = [f"{part.partition}  {part.decision}" for part in parts if part.decision.fails]
     if form == "json":
-        echo(json_of(IndexPlanDocument.about(stream, partitions=plan.partitions, ignored=plan), indent=1))
+        echo(json_of(plan, indent=1))
         return not failing
     for part in plan.partitions:
         if part.new:
@@ -118,21 +115,18 @@ def _dry_run(
     return not failing
 
 
-def _index(run: CliRun, plan: "IndexPlan | None") -> bool:
+def _index(run: CliRun, plan: "Plan | None") -> bool:
     """Register the objects of the run's partitions, or of a plan of all."""
-    from lake_assets.cli.run_documents import IndexRunDocument
-    from lake_assets.ingest.index.index_run import IndexPlan, index_all
+    from lake_assets.ingest.index.index_run import index_all
     from lake_assets.upkeep.exports import lineage
 
-    stream, form, outcomes = run.stream, run.form, Outcomes(run.form, debug=run.cli.debug)
-
-    def document(error: BaseException | None) -> IndexRunDocument:
-        ignored = plan or IndexPlan(())
-        return IndexRunDocument.of(stream, run.options.run_id, total, outcomes.ended, error, ignored=ignored)
-
+    stream, form = run.stream, run.form
     partitions = run.partitions if plan is None else None
     total = len(run.partitions) if plan is None else sum(1 for part in plan.partitions if part.new or part.changed)
-    with documented(form, document), counting(stream.name, "partitions", total) as done, lineage(stream):
+    outcomes = run.outcomes(total)
+    if plan is not None:
+        outcomes.run.left_out, outcomes.run.not_registered = plan.left_out, plan.not_registered
+    with documented(form, outcomes.run), counting(stream.name, "partitions", total) as done, lineage(stream):
         for outcome in index_all(stream, partitions, plan, run.options, interrupt.check):
             if outcome.error is not None:
                 interrupt.check()  # after Ctrl-C, an error of DuckDB is not a failure of the partition
@@ -140,7 +134,7 @@ def _index(run: CliRun, plan: "IndexPlan | None") -> bool:
             done.advance()
     outcomes.print_repeated()
     if form == "text":
-        _print_sum(document(None))
+        _print_sum(outcomes.run)
         if plan is not None and not is_quiet():
             _print_ignored(stream, plan)
     if outcomes.failed:
@@ -148,7 +142,7 @@ def _index(run: CliRun, plan: "IndexPlan | None") -> bool:
     return not outcomes.failed
 
 
-def _print_sum(done: "IndexRunDocument") -> None:
+def _print_sum(done: "Refreshed") -> None:
     if done.files:
         in_partitions = f"in {count(done.committed, 'partition')}"
         info(f"{count(done.files, 'file')} registered, {count(done.rows, 'row')}, {in_partitions}")
@@ -157,12 +151,11 @@ def _print_sum(done: "IndexRunDocument") -> None:
 
 
 def _check(options: Options, stream: "OpenStream", partitions: "Sequence[Partition] | None", form: Form) -> bool:
-    from lake_assets.cli.run_documents import IndexCheckDocument
     from lake_assets.ingest.index.verify import check_indexed
 
     state = check_indexed(stream, partitions)
     if form == "json":
-        echo(json_of(IndexCheckDocument.of(stream, state), indent=1))
+        echo(json_of(state, indent=1))
         return state.is_consistent
     for vanished in state.vanished:
         echo(f"{style('vanished', fg='red')}  {vanished.load_partition}  {visible_name(vanished.uri)}")
@@ -173,7 +166,7 @@ def _check(options: Options, stream: "OpenStream", partitions: "Sequence[Partiti
     echo(f"{count(state.registered, 'registered object')}: {summary}")
     for changed in state.changed:
         if not changed.is_live:  # a repair does not help
-            print_error(changed.error(stream.name), debug=options.debug)
+            print_error(changed.error, debug=options.debug)
     if state.vanished or any(changed.is_live for changed in state.changed):
         echo(
             "Restore the objects with their times, or update the lake to the objects that are there now: "
@@ -184,14 +177,13 @@ def _check(options: Options, stream: "OpenStream", partitions: "Sequence[Partiti
 
 
 def _repair(options: Options, stream: "OpenStream", partitions: "Sequence[Partition] | None", form: Form) -> bool:
-    from lake_assets.cli.run_documents import IndexRepairDocument
     from lake_assets.ingest.index.verify import repair_indexed
 
     repaired = repair_indexed(stream, partitions)
     if form == "json":
         for error in repaired.errors:
             print_error(error, debug=options.debug)
-        echo(json_of(IndexRepairDocument.of(stream, repaired), indent=1))
+        echo(json_of(repaired, indent=1))
         return not repaired.errors
     for row in repaired.rows:
         info(
@@ -211,10 +203,10 @@ def _repair(options: Options, stream: "OpenStream", partitions: "Sequence[Partit
     return not repaired.errors
 
 
-def _print_ignored(stream: "OpenStream", plan: "IndexPlan") -> None:
+def _print_ignored(stream: "OpenStream", plan: "Plan") -> None:
     print_left_out(stream.name, plan.left_out)
-    if plan.outside:
-        partitions = count(len(plan.outside), "partition")
+    if plan.not_registered:
+        partitions = count(len(plan.not_registered), "partition")
         echo(f"{partitions} outside the config not registered; add --outside to register them:")
-        for partition in plan.outside[:NAMED]:
+        for partition in plan.not_registered[:NAMED]:
             echo(f"  {partition}")

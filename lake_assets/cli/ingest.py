@@ -16,15 +16,13 @@ from lake_assets.cli.outcomes import Outcomes
 from lake_assets.cli.output import Form, documented, echo, form_option, info
 from lake_assets.cli.selecting import confirm, run_options, selected_or_only, selection_options, yes_option
 from lake_assets.config.modes import LAUNCHERS
-from lake_assets.ingest.outcome import IngestOptions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lake_assets.cli.run_documents import IngestDocument
     from lake_assets.config.layout.partition import Partition
     from lake_assets.config.spark import RemoteRuns
-    from lake_assets.ingest.outcome import Outcome
+    from lake_assets.ingest.outcome import IngestOptions, Outcome
     from lake_assets.streams.select import Wanted
     from lake_assets.streams.stream import OpenStream
 
@@ -45,7 +43,7 @@ def ingest(
     ctx: click.Context,
     stream: str | None,
     wanted: "Wanted",
-    options: IngestOptions,
+    options: "IngestOptions",
     *,
     yes: bool,
     launcher: str | None,
@@ -76,7 +74,7 @@ class CliRun:
     cli: Options
     stream: "OpenStream"
     partitions: "Sequence[Partition]"  # each once; nothing is started for none
-    options: IngestOptions
+    options: "IngestOptions"
     launcher: str | None = None  # where the driver executes; as the config says when None
     form: Form = "text"
 
@@ -84,22 +82,25 @@ class CliRun:
         """Refresh the partitions, and print the outcome of each, or a document; returns whether none failed."""
         from lake_assets.upkeep.exports import lineage
 
-        total, outcomes = len(self.partitions), Outcomes(self.form, debug=self.cli.debug)
-
-        def document(error: BaseException | None) -> "IngestDocument":
-            from lake_assets.cli.run_documents import IngestDocument
-
-            return IngestDocument.of(self.stream, self.options.run_id, total, outcomes.ended, error)
-
+        total = len(self.partitions)
+        outcomes = self.outcomes(total)
         if self.partitions and self.stream.companions and self.form == "text":
             others = " and ".join(companion.name for companion in self.stream.companions)
             info(f"{self.stream.name} is released together with {others}, so their partitions are ingested too.")
-        with documented(self.form, document), outcomes.summed_up(self.options.run_id, self.stream.name, total):
+        with documented(self.form, outcomes.run), outcomes.summed_up():
             if self.partitions:
                 with counting(self.stream.name, "partitions", total) as done, lineage(self.stream):
                     is_here = (self.launcher or self.cli.config.runs.launcher) == "in_process"
                     (self._ingest_here if is_here else self._ingest_by_driver)(outcomes, done)
         return not outcomes.failed
+
+    def outcomes(self, selected: int) -> Outcomes:
+        """Return what prints and collects the outcomes of a run over so many partitions."""
+        from lake_assets.ingest.outcome import Refreshed
+
+        stream, run = self.stream, self.options.run_id
+        refreshed = Refreshed(stream=stream.name, table=str(stream.table), run=run, selected=selected)
+        return Outcomes(refreshed, self.form, debug=self.cli.debug)
 
     def _ingest_here(self, outcomes: Outcomes, done: Count) -> None:
         """Refresh the partitions in this process."""
@@ -160,7 +161,7 @@ class CliRun:
         return runs
 
 
-def starting_now(options: IngestOptions, stream: "OpenStream", *, is_named: bool) -> IngestOptions:
+def starting_now(options: "IngestOptions", stream: "OpenStream", *, is_named: bool) -> "IngestOptions":
     """Return the options of a run that starts now; partitions that nobody named singly are left out without rows."""
     # Whether a partition of columns in the rows has rows is known when its objects are read.
     left_out = stream.config.selects_rows and not is_named

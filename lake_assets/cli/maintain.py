@@ -30,7 +30,6 @@ def maintain(ctx: click.Context, lake: str | None, *, dry_run: bool, form: Form)
     the stream has `owns_source: true` and they were registered, or `after_load` and its runs have left them. A
     partition that cannot be compacted is left unchanged, and the exit code is 1.
     """
-    from lake_assets.cli.documents import MaintainedLake
     from lake_assets.cli.sessions import Session
     from lake_assets.upkeep.maintenance.maintenance_run import maintain as maintain_lake
 
@@ -42,7 +41,7 @@ def maintain(ctx: click.Context, lake: str | None, *, dry_run: bool, form: Form)
     with collected(form) as documents, session.stopped():
         for name in lakes:
             result = maintain_lake(config, name, session, dry_run=dry_run, checkpoint=interrupt.check)
-            documents.append(MaintainedLake.model_validate(result))
+            documents.append(result)
             if form == "text":
                 (echo if dry_run else info)("\n".join(_lines(result, dry_run=dry_run)))
                 if result.left:

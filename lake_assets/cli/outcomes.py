@@ -12,14 +12,14 @@ from lake_assets.cli.failure import Failures
 from lake_assets.cli.output import Form, echo, exported_text, info, is_json, style
 
 if TYPE_CHECKING:
-    from lake_assets.ingest.outcome import Outcome
+    from lake_assets.ingest.outcome import Outcome, Refreshed
 
 
 class Outcomes:
-    """The outcomes of a run so far; for a document they are collected and not printed."""
+    """Prints the outcomes of a run and collects them; for a document they are not printed."""
 
-    def __init__(self, form: Form, *, debug: bool) -> None:
-        self.ended: list[Outcome] = []
+    def __init__(self, run: "Refreshed", form: Form, *, debug: bool) -> None:
+        self.run = run
         self._prints = form == "text" and not is_json()  # the log has an event of each partition
         self._failures = Failures(debug=debug, reported=True, err=form == "json")
 
@@ -30,7 +30,7 @@ class Outcomes:
 
     def add(self, outcome: "Outcome") -> None:
         """Print the result or the error of a partition. An error that is not a `LakeAssetsError` is raised."""
-        self.ended.append(outcome)
+        self.run.partitions.append(outcome)
         if outcome.result is not None and self._prints:
             info(_result_line(outcome.result))
         elif outcome.waits and self._prints:
@@ -45,29 +45,30 @@ class Outcomes:
         self._failures.print_repeated()
 
     @contextmanager
-    def summed_up(self, run_id: str, stream: str, partitions: int) -> Iterator[None]:
+    def summed_up(self) -> Iterator[None]:
         """Print the errors that repeat, and of several partitions how many ended in which way, also after Ctrl-C."""
         from lake_assets.ingest.outcome import counted_outcomes  # noqa: PLC0415 - keeps `--help` quick
 
         start = time.perf_counter()
-        with counted_outcomes(run_id, stream) as ended:
+        with counted_outcomes(self.run.run, self.run.stream) as ended:
             try:
                 yield
             finally:
                 self.print_repeated()
-                self._print_sum(stream, partitions, ended, duration(time.perf_counter() - start))
+                self._print_sum(ended, duration(time.perf_counter() - start))
 
-    def _print_sum(self, stream: str, partitions: int, ended: Counter[str], seconds: str) -> None:
+    def _print_sum(self, ended: Counter[str], seconds: str) -> None:
+        partitions = self.run.selected
         untouched = partitions - (ended.total() - ended["rows"])
         if untouched == partitions or partitions < 2:
             return
         texts = [f"{ended['committed']:,} of {count(partitions, 'partition')} committed"]
         texts += [count(ended["rows"], "row")] if ended["committed"] else []
-        waiting = sum(outcome.waits for outcome in self.ended)
+        waiting = sum(outcome.waits for outcome in self.run.partitions)
         others = {"skipped": ended["skipped"], "without data": ended["left_out"] - waiting, "waiting": waiting}
         bad = {"failed": ended["failed"], "cancelled": ended["cancelled"], "untouched": untouched}
         texts += [f"{number:,} {status}" for status, number in (others | bad).items() if number]
-        line = f"{stream}: {', '.join(texts)}, in {seconds}"
+        line = f"{self.run.stream}: {', '.join(texts)}, in {seconds}"
         if any(bad.values()):
             echo(line, err=True)
         elif self._prints:
@@ -77,7 +78,8 @@ class Outcomes:
 def _result_line(result: "Outcome") -> str:
     row = result.row
     if row.status == "skipped":
-        return f"{style('skipped', dim=True)}    {row.load_partition}  {why_skipped(result)}"
+        return f"{style('skipped', dim=True)}    {row.load_partition}  {result.why_skipped}"
+    seconds = sum(seconds for step, seconds in result.seconds.items() if step != "start")  # Spark's
     # Only MotherDuck knows the files that it manages.
     has_files = row.files_written is not None
     added = " added" if row.mode == "append" else ""
@@ -85,7 +87,7 @@ def _result_line(result: "Outcome") -> str:
     files = f"{count(row.files_written or 0, 'file')}{copied}, {size(row.bytes_written or 0)}, " if has_files else ""
     return (
         f"{style('committed', fg='green')}  {row.load_partition}  {count(row.row_count or 0, 'row')}{added} "
-        f"(before: {row.rows_before or 0:,}), {files}snapshot {row.snapshot_id}, {seconds_of(result):.1f} s"
+        f"(before: {row.rows_before or 0:,}), {files}snapshot {row.snapshot_id}, {seconds:.1f} s"
         + "".join(f"; {visible_name(str(change))}" for change in result.changes)
         + ("" if result.deltas is None else f"; {exported_text(result.deltas)}")
         + ("; it was held, and the hold remains until `lake-assets restore --release`" if row.hold else "")
@@ -109,16 +111,3 @@ def _dead_letters(result: "Outcome") -> str:
     first = result.letters[0]
     rows = count(sum(letter.rows for letter in result.letters), "row")
     return f"{rows}, in {count(len(result.letters), 'file')}, the first is {first.uri}: {first.reason}"
-
-
-def seconds_of(result: "Outcome") -> float:
-    """Return the seconds of the result's steps, without Spark's start."""
-    return round(sum(seconds for step, seconds in result.seconds.items() if step != "start"), 3)
-
-
-def why_skipped(result: "Outcome") -> str:
-    """Return why a partition was skipped."""
-    row = result.row
-    unchanged = "nothing new" if row.mode == "append" else "unchanged"
-    why = f"no source rows, on_empty: {row.on_empty}" if row.on_empty else "" if row.hold else unchanged
-    return "; ".join(filter(None, [why, result.note]))

@@ -3,7 +3,6 @@
 # ruff: noqa: PLC0415 - imports inside functions keep `--help` quick
 
 import csv
-import dataclasses
 import datetime as dt
 import json
 import logging
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from lake_assets.base.documented import Documented
+    from lake_assets.ingest.outcome import Refreshed
     from lake_assets.lake.commit.deltas import DeltaFile
     from lake_assets.streams.left_out import LeftOut
 
@@ -338,8 +338,7 @@ def write_rows(
 
 def columns_of(kind: Any) -> list[str]:  # noqa: ANN401 - a type of documents
     """Return the names of a document's fields."""
-    is_dataclass = dataclasses.is_dataclass(kind)
-    return [field.name for field in dataclasses.fields(kind)] if is_dataclass else [*kind.model_fields]
+    return list(_adapter(kind).json_schema(mode="serialization", by_alias=False)["properties"])
 
 
 def _cell(value: object) -> str | None:
@@ -349,17 +348,14 @@ def _cell(value: object) -> str | None:
 
 
 @contextmanager
-def documented(form: Form, make: "Callable[[BaseException | None], Documented]") -> Iterator[None]:
-    """Print the document of a block when it ends, also by an error, which is raised again; nothing if not `json`.
-
-    `make` returns the document, with the error.
-    """
+def documented(form: Form, run: "Refreshed") -> Iterator[None]:
+    """Print what a run did when the block ends, also by an error, which is raised again; nothing if not `json`."""
     try:
         yield
     except BaseException as error:
-        if form == "json":
-            # A library may have turned the interrupt into an error of its own.
-            echo(json_of(make(KeyboardInterrupt() if interrupt.pressed else error), indent=1))
+        # A library may have turned the interrupt into an error of its own.
+        run.error = KeyboardInterrupt() if interrupt.pressed else error
         raise
-    if form == "json":
-        echo(json_of(make(None), indent=1))
+    finally:
+        if form == "json":
+            echo(json_of(run, indent=1))

@@ -18,13 +18,24 @@ from lake_assets.base.machine import user_name
 from lake_assets.base.texts import age, count, first_lines, several, size, visible_name
 from lake_assets.cli.common import stream_argument
 from lake_assets.cli.ingest import CliRun, launcher_option, starting_now
-from lake_assets.cli.output import Form, echo, form_option, info, json_of, print_left_out, print_table, style, table_of
+from lake_assets.cli.output import (
+    Form,
+    echo,
+    form_option,
+    info,
+    json_of,
+    print_left_out,
+    print_table,
+    style,
+    table_of,
+    write_documents,
+)
 from lake_assets.cli.selecting import confirm, run_options, selected, selection_options, yes_option
-from lake_assets.ingest.outcome import IngestOptions
 
 if TYPE_CHECKING:
     from lake_assets.config.layout.partition import Partition
-    from lake_assets.ingest.dry_run import Plan, StreamPlan
+    from lake_assets.ingest.outcome import IngestOptions
+    from lake_assets.ingest.plan import PartitionPlan, Plan
     from lake_assets.streams.left_out import LeftOut
     from lake_assets.streams.select import Selection, Wanted
     from lake_assets.streams.stream import OpenStream
@@ -56,7 +67,7 @@ def plan(  # noqa: PLR0913 - the options of the command
     ctx: click.Context,
     stream: str | None,
     wanted: "Wanted",
-    options: IngestOptions,
+    options: "IngestOptions",
     *,
     lists: bool,
     applies: bool,
@@ -72,7 +83,6 @@ def plan(  # noqa: PLR0913 - the options of the command
     """
     from lake_assets.ingest.dry_run import plan_stream
     from lake_assets.streams.landing_zone import list_landed
-    from lake_assets.streams.left_out import LeftOut
 
     if applies and form == "json":
         raise click.UsageError("--apply prints the outcomes: save the plan with --format json, and `apply` it.", ctx)
@@ -84,15 +94,14 @@ def plan(  # noqa: PLR0913 - the options of the command
         return
     selection = _selected(opened, wanted, outside=options.outside)
     options = starting_now(options, opened, is_named=selection.is_named or wanted.failed)
-    made = plan_stream(opened, selection.partitions, force=options.force, landed_only=options.landed_only)
-    left_out = selection.left_out or LeftOut()  # nothing but the selected folders is listed for a plan
+    made = plan_stream(opened, selection.partitions, options)
+    # Nothing but the selected folders is listed for a plan.
+    made = dataclasses.replace(made, left_out=selection.left_out or made.left_out)
     if form == "json":
-        from lake_assets.cli.run_documents import PlanDocument
-
-        echo(json_of(PlanDocument.of(opened, made, left_out=left_out, outside=options.outside), indent=1))
+        echo(json_of(made, indent=1))
     else:
         _print_plan(opened, selection, made)
-        print_left_out(opened.name, left_out)
+        print_left_out(opened.name, made.left_out)
     if applies and made.work:
         if not yes and not _agrees(made):
             ctx.exit(1)
@@ -114,7 +123,7 @@ def _selected(opened: "OpenStream", wanted: "Wanted", *, outside: bool) -> "Sele
     return selected(opened, dataclasses.replace(wanted, waiting=True), outside=outside)
 
 
-def _agrees(made: "StreamPlan") -> bool:
+def _agrees(made: "Plan") -> bool:
     """Return whether a person wants the plan to be applied; one without a terminal has said so by `--apply`."""
     return not sys.stdin.isatty() or click.confirm(f"Apply this to {count(len(made.work), 'partition')}?", err=True)
 
@@ -132,12 +141,14 @@ def apply(ctx: click.Context, file: str, *, yes: bool, launcher: str | None, for
     whose landed objects have changed since is refused and stays as it is. The other partitions are ingested. The exit
     code is 1 if a partition was refused or failed.
     """
+    from lake_assets.ingest.outcome import IngestOptions
+    from lake_assets.ingest.plan import IDLE
     from lake_assets.streams.select import Selection
 
     document = _read_plan(file)
     opened = ctx.obj.stream(document["stream"])
     _refuse_other_settings(opened, file, document)
-    changed = (entry for entry in document["partitions"] if entry["action"] not in ("skip", "leave_out"))
+    changed = (entry for entry in document["partitions"] if entry["decision"]["action"] not in IDLE)
     fingerprints = {_planned(opened, file, entry["partition"]): entry["fingerprint"] for entry in changed}
     work, planned = list(fingerprints), {partition.path: text for partition, text in fingerprints.items()}
     if not work and form == "text":
@@ -180,7 +191,7 @@ def _read_plan(file: str) -> dict[str, Any]:
         document = json.loads(text)
         {key: document[key] for key in ("stream", "force", "outside", *_SETTINGS)}
         for entry in document["partitions"]:
-            {key: entry[key] for key in ("partition", "fingerprint", "action")}
+            (entry["partition"], entry["fingerprint"], entry["decision"]["action"])
     except (ValueError, KeyError, TypeError) as error:
         raise ConfigError(
             f"{'standard input' if file == '-' else file} is not a plan:",
@@ -190,9 +201,9 @@ def _read_plan(file: str) -> dict[str, Any]:
     return result
 
 
-def _print_plan(opened: "OpenStream", selection: "Selection", made: "StreamPlan") -> None:
+def _print_plan(opened: "OpenStream", selection: "Selection", made: "Plan") -> None:
     if selection.is_named:
-        echo("\n".join(line for planned in made.partitions for line in _plan_lines(planned)))
+        echo("\n".join(line for planned in made.partitions for line in _plan_lines(made, planned)))
     elif made.partitions:
         _print_table(made)
         failures = (p.decision.fails for p in made.partitions if p.decision.fails)
@@ -203,7 +214,7 @@ def _print_plan(opened: "OpenStream", selection: "Selection", made: "StreamPlan"
     echo("\n".join(_summary_lines(made)))
 
 
-def _print_table(made: "StreamPlan") -> None:
+def _print_table(made: "Plan") -> None:
     columns = ["partition", "action", "new", "changed", "vanished", "bytes", "rows", "job", "commit"]
     rows: list[list[str | None]] = []
     for plan in made.partitions:
@@ -225,7 +236,7 @@ def _print_table(made: "StreamPlan") -> None:
     )
 
 
-def _summary_lines(made: "StreamPlan") -> list[str]:
+def _summary_lines(made: "Plan") -> list[str]:
     """Return the columns that would change, the sum, and the time."""
     lines = _counted("columns", (text for planned in made.partitions for text in planned.columns))
     reads = [planned for planned in made.work if planned.job is not None]
@@ -247,9 +258,7 @@ def _counted(name: str, texts: Iterable[str]) -> list[str]:
 def _print_all_left_out(stream: str, left_out: "LeftOut", form: Form) -> None:
     """Print every object that no refresh reads, and their number."""
     if form == "json":
-        from lake_assets.cli.run_documents import LeftOutDocument
-
-        echo(json_of(LeftOutDocument(stream=stream, left_out=left_out, objects=left_out.objects), indent=1))
+        write_documents(left_out.objects)
         return
     if left_out.objects:
         rows = [[item.kind, visible_name(item.key), visible_name(str(item.why))] for item in left_out.objects]
@@ -258,11 +267,11 @@ def _print_all_left_out(stream: str, left_out: "LeftOut", form: Form) -> None:
     echo(f"{stream}: {left_out}; {in_partitions} in partitions")
 
 
-def _plan_lines(plan: "Plan") -> list[str]:
+def _plan_lines(made: "Plan", plan: "PartitionPlan") -> list[str]:
     """Return what would be done with one partition, at length."""
     objects = plan.reads.objects
     lines = [
-        style(f"{plan.stream} {plan.partition}: {plan.action}", bold=True),
+        style(f"{made.stream} {plan.partition}: {plan.action}", bold=True),
         f"  {_of_objects(plan):<8}  {count(len(objects), 'object')}, {size(plan.reads.size)}: {plan.source_glob}",
     ]
     listed = [
@@ -280,9 +289,9 @@ def _plan_lines(plan: "Plan") -> list[str]:
         lines.append(f"  job       {job}a commit with the {plan.strategy} strategy")
     if plan.decision.action in ("replace", "clear", "append"):
         table = (
-            f"{count(plan.rows_before, 'row')} of {plan.table}"
+            f"{count(plan.rows_before, 'row')} of {made.table}"
             if plan.table_exists
-            else f"none: {plan.table} does not exist yet; the first ingest creates it"
+            else f"none: {made.table} does not exist yet; the first ingest creates it"
         )
         copied = f", up to {plan.files_copied:,} of them copied" if plan.files_copied else ""
         lines += [
@@ -303,12 +312,12 @@ def _plan_lines(plan: "Plan") -> list[str]:
     return lines
 
 
-def _of_objects(plan: "Plan") -> str:
+def _of_objects(plan: "PartitionPlan") -> str:
     """Return what becomes of the objects."""
     return "read" if plan.decision.action in ("replace", "append", "register") else "landed"
 
 
-def _rows(plan: "Plan") -> str:
+def _rows(plan: "PartitionPlan") -> str:
     """Return the rows of the partition after the ingest, if the footers of its objects tell them."""
     if isinstance(plan.rows_after, int):
         most = "up to " if plan.letters is not None else ""

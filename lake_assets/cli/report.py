@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lake_assets.base.documented import Documented
-    from lake_assets.cli.documents import ReportPartition
     from lake_assets.streams.select import Wanted
     from lake_assets.streams.stream import OpenStream
     from lake_assets.upkeep.report.objects import FileEntry, ObjectState
@@ -93,7 +92,7 @@ def _print(entries: "Sequence[FileEntry]", root: str) -> None:
 
 
 _file = click.Path(dir_okay=False, path_type=Path)
-_SELDOM = {"outside", "quarantined", "held", "held_by", "edited", "dead_letters", "retry", "next_try"}
+_SELDOM = {"outside", "objects_quarantined", "held", "holder", "edited", "rows_dead_lettered", "retry", "next_try"}
 FEW = 5  # folders and partitions that a table names
 
 
@@ -139,24 +138,19 @@ def report_(
     if html is not None:
         _write_page(html, streams, states)
     else:
-        from lake_assets.cli.documents import ReportPartition, ReportUnmatched
-        from lake_assets.upkeep.report.state import Summary, summarize
+        from lake_assets.upkeep.report.state import PartitionState, Summary, summarize
 
         form = output_format(form)
         rows: list[Documented]
         if partitions:
-            rows = [ReportPartition.model_validate(partition) for state in states for partition in state.partitions]
+            rows = [partition for state in states for partition in state.partitions]
         else:
             rows = [summary for state in states for summary in summarize(state)]
         if form == "json":
-            unmatched = [
-                ReportUnmatched.model_validate(state)
-                for state in states
-                if not state.left_out.taking(outside=True).is_usual
-            ]
+            unmatched = [state for state in states if not state.left_out.taking(outside=True).is_usual]
             write_documents([*rows, *unmatched, *former])
         else:
-            _print_rows(ReportPartition if partitions else Summary, rows, form)
+            _print_rows(PartitionState if partitions else Summary, rows, form)
             # A CSV has one kind of row.
             _print_ignored(states, err=form == "csv")
             for line in first_lines(list(map(str, former)), FEW, "and {more:,} more; --format json names all"):
@@ -217,7 +211,7 @@ def _outside(state: "PartitionState") -> str:
     return f"{state.partition} ({count(state.objects, 'object')} landed, {rows}): {state.outside}"
 
 
-def _print_rows(kind: "type[Summary | ReportPartition]", rows: "Sequence[Documented]", form: Format) -> None:
+def _print_rows(kind: "type[Summary | PartitionState]", rows: "Sequence[Documented]", form: Format) -> None:
     if form == "csv":
         write_csv_of(kind, rows)
         return
@@ -229,7 +223,7 @@ def _print_rows(kind: "type[Summary | ReportPartition]", rows: "Sequence[Documen
             columns, values = columns[:at] + columns[at + 1 :], [row[:at] + row[at + 1 :] for row in values]
     texts = [[_text(value) for value in row] for row in values]
     numbers = {name for at, name in enumerate(columns) if any(isinstance(row[at], int) for row in values)}
-    least = ("bytes", "objects", "snapshot", "held", "outside", "newest_commit", "committed_at")
+    least = ("bytes", "size", "objects", "snapshot", "held", "outside", "newest_commit", "committed_at")
     print_table(table_of(columns, texts, right=numbers), least)
 
 

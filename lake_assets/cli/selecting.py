@@ -14,9 +14,9 @@ from lake_assets.base.machine import user_name
 from lake_assets.base.texts import count
 from lake_assets.cli.common import outside_option, the_only_partition, usage_error, usage_errors
 from lake_assets.cli.output import echo, info
-from lake_assets.ingest.outcome import IngestOptions
 
 if TYPE_CHECKING:
+    from lake_assets.ingest.outcome import IngestOptions
     from lake_assets.streams.select import Selection, Wanted
     from lake_assets.streams.stream import OpenStream
 
@@ -56,7 +56,9 @@ def run_options(*names: Literal["force", "outside"]) -> Callable[[Command], Comm
     return _as_one("options", _run_options, {name: known[name] for name in names})
 
 
-def _run_options(*, outside: bool, force: bool = False) -> IngestOptions:
+def _run_options(*, outside: bool, force: bool = False) -> "IngestOptions":
+    from lake_assets.ingest.outcome import IngestOptions
+
     return IngestOptions(force=force, outside=outside, requested_by=user_name())
 
 

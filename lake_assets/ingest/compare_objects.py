@@ -5,7 +5,9 @@ from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from typing import Annotated
 
+from lake_assets.base.documented import AsFailure, AsText, Documented, NotInJson, in_json
 from lake_assets.base.errors import ObjectRefusedError, SourceChangedError, SourceError
 from lake_assets.config.layout.partition import Partition
 from lake_assets.lake.commit.change import Expected
@@ -68,21 +70,27 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True)
-class ChangedObject:
+class ChangedObject(Documented):
     """A registered object that has been replaced, so that its rows are not in the lake."""
 
-    before: KnownObject
+    stream: Annotated[str, NotInJson]
+    partition: Annotated[Partition, AsText]
+    """As a path, such as `region=NW/date=2026-02-11`."""
+    before: Annotated[KnownObject, NotInJson]
     now: LandedObject
-    partition: Partition
-    is_live: bool  # it is a file of the table; otherwise it had no rows, has ended, or was read by mode replace
+    """The object that is there now."""
+    is_live: bool
+    """Whether it is a file of the table, which `--repair` updates; otherwise it had no rows, was removed from
+    the table, or was read by mode replace."""
 
-    def error(self, stream: str) -> SourceError:
-        """Return the error for the object; `stream` is the stream's name, for the command to run."""
+    @in_json
+    def error(self) -> Annotated[SourceError, AsFailure]:
+        """What is wrong, and the fix."""
         if self.is_live:
             return SourceError(
                 f"the object {self.now.uri} has changed since it was registered, and readers of the lake fail on it or "
                 "miss its rows:",
-                f"run `lake-assets index {stream} --repair`, or restore the registered object with its time.",
+                f"run `lake-assets index {self.stream} --repair`, or restore the registered object with its time.",
             )
         if self.before.has_ended:
             # If it were registered again, DuckLake would delete it when no snapshot needs the entry that has ended.
@@ -206,7 +214,13 @@ def _has_content(stream: OpenStream, landed: LandedObject, known: KnownObject) -
         return False
 
 
-def changed_objects(partition: Partition, compared: Comparison, live: AbstractSet[str]) -> list[ChangedObject]:
+def changed_objects(
+    stream: OpenStream, partition: Partition, compared: Comparison, live: AbstractSet[str]
+) -> list[ChangedObject]:
     """Return the landed objects of a partition that have changed since the lake registered or read them."""
     befores = [(obj, compared.known_as(obj)) for obj in compared.changed]
-    return [ChangedObject(before, obj, partition, obj.uri in live) for obj, before in befores if before is not None]
+    return [
+        ChangedObject(stream.name, partition, before, obj, obj.uri in live)
+        for obj, before in befores
+        if before is not None
+    ]

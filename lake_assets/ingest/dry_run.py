@@ -5,7 +5,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 from lake_assets.base.machine import usable_cores
 from lake_assets.base.progress import counted
@@ -16,9 +16,10 @@ from lake_assets.ingest.index.index_run import plan_index
 from lake_assets.ingest.landed_footers import Columns, Footers
 from lake_assets.ingest.outcome import IngestOptions
 from lake_assets.ingest.plan import (
-    Action,
     Decision,
+    Job,
     PartitionPlan,
+    Plan,
     Planner,
     edited_text,
     held_back,
@@ -31,129 +32,42 @@ from lake_assets.lake.catalog.past import LIVE, past_table
 from lake_assets.lake.commit.exporter import refuse_earlier_exports
 from lake_assets.lake.commit.extension import Statement, add_files_statement, delete_statement
 from lake_assets.lake.commit.insert import insert_statement
-from lake_assets.lake.commit.strategy import StrategyName, foreseen_strategies
-from lake_assets.lake.ledger.read import Pace, last_commits, pace
+from lake_assets.lake.commit.strategy import foreseen_strategies
+from lake_assets.lake.ledger.read import last_commits, pace
 from lake_assets.lake.ledger.tables import DELTAS, LedgerRow
 from lake_assets.lake.session import LakeSession
 from lake_assets.spark.task.job import LetterFile, shares
 from lake_assets.storage.formats.landed import NOTHING
-from lake_assets.storage.manifest import LandedObject, Manifest
+from lake_assets.storage.manifest import Manifest
 from lake_assets.streams.landing_zone import list_landed_in
 from lake_assets.streams.stream import OpenStream
 
-Job = Literal["copy", "encode", "copy and encode", "transform", "register"]
-"""What makes the data files: copies of objects, encoding of their rows, a transform, or nothing (in place)."""
 
-ADDING: frozenset[Action] = frozenset({"replace", "append", "register"})
-IDLE: frozenset[Action] = frozenset({"skip", "leave_out"})
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What an ingest of a partition would do now."""
-
-    stream: str
-    partition: Partition
-    decision: Decision
-    source_glob: str
-    manifest: Manifest
-    reads: Manifest  # the objects that it would read: all, or the new ones
-    fingerprint: str
-    destination: str  # URI of the folder of new files; in mode index, of the partition's objects
-    table: str
-    table_exists: bool
-    rows_before: int
-    new: tuple[LandedObject, ...] = ()  # that no commit has read
-    changed: tuple[LandedObject, ...] = ()  # since a commit read them
-    vanished: tuple[str, ...] = ()  # URIs of objects that the lake has rows of, and that are gone
-    job: Job | None = None  # None: nothing is read
-    strategy: StrategyName | None = None  # the commit's; None: there is none
-    columns: tuple[str, ...] = ()  # what the table would get, or why objects do not fit, each in one clause
-    files_written: int = 0  # an estimate from the objects' bytes and the cores of this machine
-    files_copied: int = 0  # of them, the copies of objects, if their footers allow it
-    statements: tuple[Statement, ...] = ()  # the commit's, in the INSERT or the extension strategy
-    rows_after: int | str | None = None  # a text says why the footers do not tell it; None: the rows stay as they are
-    letters: str | None = None  # URI of the folder of rows that do not fit; None: they fail the partition
-    letters_now: int = 0  # rows of the partition that are there now
-    deltas: str | None = None  # where the commit exports its changes; None: nowhere
-
-    @property
-    def action(self) -> str:
-        """The decision and its reason, in one sentence."""
-        return str(self.decision)
-
-    @property
-    def adds_rows(self) -> bool:
-        """Whether the ingest reads or registers objects."""
-        return self.decision.action in ADDING
-
-    @property
-    def commits(self) -> bool:
-        """Whether the ingest makes a commit."""
-        return self.adds_rows or self.decision.action == "clear"
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether an ingest would change nothing."""
-        return self.decision.action in IDLE
-
-
-@dataclass(frozen=True, slots=True)
-class StreamPlan:
-    """What an ingest of several partitions would do now."""
-
-    stream: str
-    table: str
-    partitions: tuple[Plan, ...]
-    force: bool = False  # whether unchanged partitions would be read too
-    pace: Pace | None = None  # of the stream's last runs; None if there is none
-
-    @property
-    def work(self) -> list[Plan]:
-        """The partitions of which an ingest would change something."""
-        return [planned for planned in self.partitions if not planned.is_idle]
-
-    @property
-    def fingerprints(self) -> dict[str, str]:
-        """Of the landed objects of each partition of `work`, by its path, for `IngestOptions`."""
-        return {planned.partition.path: planned.fingerprint for planned in self.work}
-
-    @property
-    def seconds(self) -> float | None:
-        """How long the run would take, by the stream's last runs; None if there is none, or nothing to do."""
-        reads = [planned for planned in self.work if planned.adds_rows]
-        if self.pace is None or not reads:
-            return None
-        return self.pace.seconds(len(reads), sum(planned.reads.size for planned in reads))
-
-
-def plan_stream(
-    stream: OpenStream, partitions: Iterable[Partition], *, force: bool = False, landed_only: bool = False
-) -> StreamPlan:
+def plan_stream(stream: OpenStream, partitions: Iterable[Partition], options: IngestOptions | None = None) -> Plan:
     """Return what an ingest of partitions would do now. Nothing is written, and no Spark session is started.
 
-    The options are those of `IngestOptions`. What would be refused as a whole is refused here too.
+    What would be refused as a whole is refused here too.
     """
     wanted, is_index = list(partitions), stream.config.mode == "index"
-    options = IngestOptions(force=force, landed_only=landed_only)
-    made = list(plan_index(stream, wanted, options).partitions) if is_index else []
+    options = options or IngestOptions()
+    indexed = plan_index(stream, wanted, options).partitions if is_index else ()
     landed = {} if is_index else list_landed_in(stream, wanted)
     with stream.lake.open_if_exists() as lake:
         planner = Planner(stream, options)
-        made = made or _plan_landed(stream, lake, landed, planner)
-        there = _InLake.of(lake, stream, made)
-        parts = counted(made, f"plan {stream.name}", "partitions", len(made))
-        plans = [plan_in(stream, part, there) for part in parts]
+        decided = list(indexed) if is_index else _plan_landed(stream, lake, landed, planner)
+        there = _InLake.of(lake, stream, decided)
+        shown = counted(decided, f"plan {stream.name}", "partitions", len(decided))
+        plans = [plan_in(stream, plan, there) for plan in shown]
         table = stream.table_columns(lake)
         known = NOTHING if table is None else table
         footers = Footers(stream, [plan.reads for plan in plans if plan.adds_rows], known)
         new = [(obj, plan.partition) for plan in plans if plan.adds_rows for obj in plan.reads.objects]
         columns = Columns.of(lake, stream, footers, new, table)
-        for index, (part, plan) in enumerate(zip(made, plans, strict=True)):
+        for index, plan in enumerate(plans):
             if plan.adds_rows:
-                read, refusals = _as_read(stream, part, plan, footers, columns)
-                if read is not part:  # as a run decides again when it has read the objects
-                    decision = planner.decide(read, lake) if read.rows == 0 else read.decision
+                read, refusals = _as_read(stream, plan, footers, columns)
+                if read is not plan:  # as a run decides again when it has read the objects
+                    decision = planner.decide(read, lake) if read.rows == 0 else decided[index].decision
                     plans[index] = plan_in(stream, replace(read, decision=decision), there)
                 plans[index] = _with_footers(stream, plans[index], footers, columns, refusals)
         adds = {plan.partition: is_index or plan.decision.action == "append" for plan in plans if plan.commits}
@@ -162,19 +76,18 @@ def plan_stream(
         if begins and lake is not None and stream.export is not None and lake.exists(DELTAS.name(lake.config)):
             refuse_earlier_exports(lake, stream.names, stream.table)
         plans = [replace(plan, strategy=strategies.get(plan.partition)) for plan in plans]
-        found = None if lake is None else pace(lake, stream.table, stream.config.mode)
-    plans = _held_back(stream, plans, force=force)
-    return StreamPlan(stream.name, str(stream.table), tuple(plans), force, found)
+        last_pace = None if lake is None else pace(lake, stream.table, stream.config.mode)
+    return Plan.of(stream, options, _held_back(stream, plans, force=options.force), pace=last_pace)
 
 
-def _held_back(stream: OpenStream, plans: list[Plan], *, force: bool) -> list[Plan]:
+def _held_back(stream: OpenStream, plans: list[PartitionPlan], *, force: bool) -> list[PartitionPlan]:
     """Return the plans, of which those wait or fail that another stream of the release group holds back."""
     for companion in stream.companions:
         columns = companion.config.columns
         moments = {index: Partition(columns, plan.partition.values) for index, plan in enumerate(plans) if plan.commits}
         asked = {index: partition for index, partition in moments.items() if takes_part(companion, partition)}
         options = options_of_companion(companion, IngestOptions(force=force))
-        theirs = plan_stream(companion, asked.values(), force=force, landed_only=options.landed_only).partitions
+        theirs = plan_stream(companion, asked.values(), options).partitions
         for index, other in zip(asked, theirs, strict=True):
             if other.decision.fails:
                 error = held_back(other.partition, companion.name, other.decision.fails)
@@ -229,7 +142,7 @@ class _InLake:
         return cls(has_table=True, last=last, rows=past.live_rows(partitions), letters=letters)
 
 
-def plan_in(stream: OpenStream, plan: PartitionPlan, there: _InLake) -> Plan:
+def plan_in(stream: OpenStream, plan: PartitionPlan, there: _InLake) -> PartitionPlan:
     """Return what an ingest would do with a partition, as far as it is known without the footers of its objects."""
     partition, manifest, decision, compared = plan.partition, plan.landed, plan.decision, plan.compared
     mode, is_index = stream.config.mode, stream.config.mode == "index"
@@ -260,21 +173,15 @@ def plan_in(stream: OpenStream, plan: PartitionPlan, there: _InLake) -> Plan:
             is_append = decision.action == "append"
             statements = (load,) if is_append else (delete_statement(stream.table, partition), load)
     files_change = decision.action in ("replace", "append", "clear")
-    return Plan(
-        stream.name,
-        partition,
-        decision,
-        stream.source_glob(partition),
-        manifest,
-        reads,
-        stream.fingerprint(manifest),
-        stream.source.uri(stream.prefix(partition)) if is_index else stream.destination_uri(partition),
-        str(stream.table),
-        there.has_table,
-        rows_before,
-        plan.new,
-        plan.changed,
-        tuple(sorted(obj.uri for obj in compared.vanished)),
+    return replace(
+        plan,
+        decision=decision,
+        source_glob=stream.source_glob(partition),
+        reads=reads,
+        fingerprint=stream.fingerprint(manifest),
+        destination=stream.source.uri(stream.prefix(partition)) if is_index else stream.destination_uri(partition),
+        table_exists=there.has_table,
+        rows_before=rows_before,
         files_written=files_written,
         files_copied=files_copied,
         statements=statements,
@@ -286,20 +193,20 @@ def plan_in(stream: OpenStream, plan: PartitionPlan, there: _InLake) -> Plan:
 
 
 def _as_read(
-    stream: OpenStream, part: PartitionPlan, plan: Plan, footers: Footers, columns: Columns
+    stream: OpenStream, plan: PartitionPlan, footers: Footers, columns: Columns
 ) -> tuple[PartitionPlan, tuple[str, ...]]:
     """Return a partition's plan without the objects that its run quarantines, and why its run refuses objects."""
     refusals = columns.refusals(plan.partition, plan.reads)
     if refusals or plan.decision.action == "register":
-        return part, refusals
+        return plan, refusals
     bad = columns.misfits(plan.partition, plan.reads)
     others = _without(plan.reads, bad)
-    if bad and not others.read and needs_rows(stream, part.compared if plan.decision.action == "append" else None):
-        return part, tuple(bad.values())
+    if bad and not others.read and needs_rows(stream, plan.compared if plan.decision.action == "append" else None):
+        return plan, tuple(bad.values())
     if bad:
-        compared = replace(part.compared, new=_without(part.compared.new, bad))
-        part = replace(part, landed=_without(part.landed, bad), compared=compared)
-    return (replace(part, rows=0) if footers.rows(others) == 0 else part), ()
+        compared = replace(plan.compared, new=_without(plan.compared.new, bad))
+        plan = replace(plan, landed=_without(plan.landed, bad), compared=compared)
+    return (replace(plan, rows=0) if footers.rows(others) == 0 else plan), ()
 
 
 def _without(manifest: Manifest, bad: Mapping[str, str]) -> Manifest:
@@ -307,8 +214,8 @@ def _without(manifest: Manifest, bad: Mapping[str, str]) -> Manifest:
 
 
 def _with_footers(
-    stream: OpenStream, plan: Plan, footers: Footers, columns: Columns, refusals: tuple[str, ...]
-) -> Plan:
+    stream: OpenStream, plan: PartitionPlan, footers: Footers, columns: Columns, refusals: tuple[str, ...]
+) -> PartitionPlan:
     """Return the plan with the rows and columns after the ingest; it fails if the ingest would refuse objects."""
     if not plan.adds_rows:
         return plan
@@ -327,7 +234,7 @@ def _with_footers(
     return replace(plan, job=_job(stream, plan), columns=columns.changes(plan.reads))
 
 
-def _job(stream: OpenStream, plan: Plan) -> Job:
+def _job(stream: OpenStream, plan: PartitionPlan) -> Job:
     if plan.decision.action == "register":
         return "register"
     if stream.config.transform is not None:

@@ -8,10 +8,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 import pyarrow as pa
 
+from lake_assets.base.documented import AsFailure, AsText, Documented, NotInJson, in_json
 from lake_assets.base.errors import LakeAssetsError, is_interrupt
 from lake_assets.base.events import Event, about, failure, listening, pass_on, report
 from lake_assets.base.texts import visible
@@ -22,6 +23,7 @@ from lake_assets.lake.evolve import ColumnChange
 from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets.spark.task.job import LetterFile
 from lake_assets.storage.manifest import Manifest
+from lake_assets.streams.left_out import LeftOut, NotRegistered
 from lake_assets.streams.stream import OpenStream
 
 
@@ -46,29 +48,39 @@ class IngestOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class Outcome(Documented):
     """What became of one partition of a run: its ledger row, its error, and what the ledger does not hold.
 
     A partition that was left out, because nothing of it has landed, has neither a result nor an error. In mode index,
     some objects of a failed partition may be registered; it has both.
     """
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = {"arbitrary_types_allowed": True}
-
-    partition: Partition
+    partition: Annotated[Partition, AsText]
+    """As a path, such as `region=NW/date=2026-02-11`."""
     row: LedgerRow
-    error: Exception | None = None
-    manifest: Manifest = field(default_factory=lambda: Manifest(()))
-    has_listing: bool = True  # the manifest has the objects; a driver does not send those of a large run
-    destination: str = ""
-    schema: pa.Schema | None = None  # the table's, without its partition columns; None when Spark was not needed
-    seconds: Mapping[str, float] = field(default_factory=dict)  # by step: list, check, job, verify, evolve, commit
-    changes: tuple[ColumnChange, ...] = ()  # that this partition made to the table's columns
-    note: str = ""  # of an unknown partition: the values that exist; of a held one: how to release it; why it waits
-    not_copied: Mapping[str, str] = field(default_factory=dict)  # why objects of a fitting size were encoded, by key
-    letters: tuple[LetterFile, ...] = ()  # of rows that were left out
-    deltas: Sequence[DeltaFile] | None = None  # the exported changes of the commit; None: the stream exports none
-    view: PartitionView | None = None  # the partition after the run, for people; None: not read
+    """The row of the ledger; of a partition that failed, what is known of it."""
+    error: Annotated[Exception, AsFailure] | None = None
+    """Why it failed. It keeps its rows; `index` may have registered some objects."""
+    manifest: Annotated[Manifest, NotInJson] = field(default_factory=lambda: Manifest(()))
+    # Whether the manifest has the objects; a driver does not send those of a large run
+    has_listing: Annotated[bool, NotInJson] = True
+    destination: Annotated[str, NotInJson] = ""
+    # The table's, without its partition columns; None when Spark was not needed
+    schema: Annotated[pa.Schema | None, NotInJson] = None
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    """By step: `list`, `check`, `job`, `verify`, `evolve`, `commit`. What partitions share counts for each in full."""
+    changes: tuple[Annotated[ColumnChange, AsText], ...] = ()
+    """What the partition changed in the table's columns, each in one clause."""
+    note: str = ""
+    """Of an unknown partition: the values that exist; of a held one: how to release it; or why it waits."""
+    not_copied: Mapping[str, str] = field(default_factory=dict)
+    """Why objects of a fitting size were encoded, by their paths below the source."""
+    letters: tuple[LetterFile, ...] = ()
+    """Files of landed rows that are not in the lake."""
+    deltas: Sequence[DeltaFile] | None = None
+    """The exported changes of the commit; null if the stream exports none."""
+    # The partition after the run, for people; None: not read
+    view: Annotated[PartitionView | None, NotInJson] = None
 
     @property
     def result(self) -> "Outcome | None":
@@ -80,12 +92,73 @@ class Outcome:
         """Whether the partition was left out because it waits for another stream of its release group."""
         return self.status == "left_out" and bool(self.note)
 
-    @property
+    @in_json
+    def left_out(self) -> Mapping[str, str]:
+        """Why landed objects were not read, by their paths below the source; with `on_bad_object: quarantine`."""
+        return self.manifest.left_out
+
+    @in_json
+    def why_skipped(self) -> str:
+        """Why the partition was skipped; empty if it was not."""
+        if self.row.status != "skipped":
+            return ""
+        unchanged = "nothing new" if self.row.mode == "append" else "unchanged"
+        why = f"no source rows, on_empty: {self.row.on_empty}" if self.row.on_empty else ""
+        return "; ".join(filter(None, [why or ("" if self.row.hold else unchanged), self.note]))
+
+    @in_json
     def status(self) -> Literal["committed", "skipped", "failed", "cancelled", "left_out"]:
-        """The end of the partition in one word."""
+        """The end of the partition in one word; `left_out`: nothing of it has landed, or it waits, as `note` says."""
         if self.row.status in ("committed", "skipped"):
             return "failed" if self.error is not None else self.row.status
         return "left_out" if self.error is None else self.row.status
+
+
+@dataclass(kw_only=True)
+class Refreshed(Documented):
+    """What a run did so far; also after an interrupt, with the partitions that have ended by then."""
+
+    stream: str
+    """The stream's name."""
+    table: str
+    """With its schema, such as `main.sales`."""
+    run: str
+    """The run's id, as in the ledger."""
+    selected: int
+    """The number of partitions that were selected."""
+    partitions: list[Outcome] = field(default_factory=list)
+    """In the order in which they ended."""
+    left_out: LeftOut = field(default_factory=LeftOut)
+    """The landed objects that no refresh reads; none if only the folders of the selection were listed."""
+    not_registered: Sequence[NotRegistered] = ()
+    """Partitions outside the config, which `index` leaves alone unless `--outside` is given."""
+    error: Annotated[BaseException, AsFailure] | None = None
+    """What ended the run before all partitions had ended."""
+
+    @in_json
+    def committed(self) -> int:
+        """The number of partitions with a commit."""
+        return sum(bool(outcome.result) and outcome.row.snapshot_id is not None for outcome in self.partitions)
+
+    @in_json
+    def skipped(self) -> int:
+        """The number of skipped partitions."""
+        return sum(outcome.status == "skipped" for outcome in self.partitions)
+
+    @in_json
+    def failed(self) -> int:
+        """The number of failed partitions."""
+        return sum(outcome.status in ("failed", "cancelled") for outcome in self.partitions)
+
+    @in_json
+    def files(self) -> int:
+        """Data files that the commits added."""
+        return sum(outcome.row.files_written or 0 for outcome in self.partitions if outcome.result)
+
+    @in_json
+    def rows(self) -> int:
+        """Rows that the commits wrote; in the modes append and index, those that they added."""
+        return sum(outcome.row.row_count or 0 for outcome in self.partitions if outcome.result)
 
 
 def blank_row(stream: OpenStream, partition: Partition, options: IngestOptions) -> LedgerRow:

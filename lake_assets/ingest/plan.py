@@ -9,9 +9,10 @@ stream's `on_empty` says what that means.
 
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, Literal, Self
 
+from lake_assets.base.documented import AsText, Documented, NotInJson, in_json
 from lake_assets.base.duckdb_engine import identifier
 from lake_assets.base.errors import (
     CatalogError,
@@ -24,17 +25,20 @@ from lake_assets.base.errors import (
 )
 from lake_assets.base.texts import count, several
 from lake_assets.config.layout.partition import Partition
-from lake_assets.config.modes import OnEmpty
+from lake_assets.config.modes import Mode, OnEmpty, SchemaPolicy
 from lake_assets.ingest.compare_objects import Comparison, changed_objects, compare, needs_rows
 from lake_assets.ingest.outcome import IngestOptions
 from lake_assets.lake.catalog.past import where
 from lake_assets.lake.catalog.table import renamed
 from lake_assets.lake.commit.change import Planned
-from lake_assets.lake.ledger.read import commits, last_commits, last_runs, partitions_in_ledger
+from lake_assets.lake.commit.extension import Statement
+from lake_assets.lake.commit.strategy import StrategyName
+from lake_assets.lake.ledger.read import Pace, commits, last_commits, last_runs, partitions_in_ledger
 from lake_assets.lake.ledger.tables import LedgerRow, release_command
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.storage.manifest import LandedObject, Manifest
 from lake_assets.streams.calendar import Calendar
+from lake_assets.streams.left_out import LeftOut, NotRegistered
 from lake_assets.streams.select import UnknownPartitions
 from lake_assets.streams.stream import OpenStream
 
@@ -55,22 +59,35 @@ _WORDS: dict[Action, str] = {
 }
 
 
+Job = Literal["copy", "encode", "copy and encode", "transform", "register"]
+"""What makes the data files: copies of objects, encoding of their rows, a transform, or nothing (in place)."""
+
+ADDING: frozenset[Action] = frozenset({"replace", "append", "register"})
+IDLE: frozenset[Action] = frozenset({"skip", "leave_out"})
+
+
 @dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(Documented):
     """What to do with a partition, and why."""
 
     action: Action
-    why: str = ""  # a clause; empty if the action needs no reason
-    is_recorded: bool = True  # in the ledger; an unknown partition without objects is probably a typo
-    note: str = ""  # for such a partition: the values that exist
-    on_empty: OnEmpty | None = None  # the policy that decided, if the partition has no rows
-    is_hold: bool = False  # a restore keeps refreshes off the partition
-    failure: str = ""  # why the partition fails after new objects were registered, a clause
-    errors: tuple[LakeAssetsError, ...] = ()  # of a partition that fails
+    """What to do: read its objects (`replace`, `append`, `register`), empty it (`clear`), or nothing."""
+    why: str = ""
+    """The reason, a clause; empty if the action needs none."""
+    is_recorded: Annotated[bool, NotInJson] = True  # in the ledger; an unknown one without objects is probably a typo
+    note: str = ""
+    """For a partition of which nothing has landed: the values that exist; for one with a changed object that fails it:
+    how to fix it; otherwise empty."""
+    on_empty: OnEmpty | None = None
+    """The policy that decided, if the partition has no rows."""
+    is_hold: bool = False
+    """Whether a restore keeps refreshes off the partition."""
+    failure: Annotated[str, NotInJson] = ""  # why the partition fails after new objects were registered, a clause
+    errors: Annotated[tuple[LakeAssetsError, ...], NotInJson] = ()  # of a partition that fails
 
-    @property
+    @in_json
     def fails(self) -> str:
-        """Why the partition fails; empty if it does not."""
+        """Why the partition fails; empty if it does not. With `register`, new objects are registered before."""
         return self.why if self.action == "fail" else self.failure
 
     def __str__(self) -> str:
@@ -81,30 +98,101 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionPlan:
-    """What becomes of one partition, and what the decision is based on."""
+class PartitionPlan(Documented):
+    """What becomes of one partition.
 
-    partition: Partition
-    landed: Manifest = Manifest(())  # noqa: RUF009 - it is frozen
+    `index --dry-run` shows only the decision and the objects. The rest, from `source_glob` on, is empty, 0 or null.
+    """
+
+    partition: Annotated[Partition, AsText]
+    """As a path, such as `region=NW/date=2026-02-11`."""
+    landed: Annotated[Manifest, NotInJson] = Manifest(())  # noqa: RUF009 - it is frozen
     decision: Decision = Decision("fail")
-    last: LedgerRow | None = None  # its last commit; None if it has none, or if the decision needs none
-    # Its objects compared with the known ones; of nothing in mode replace
-    compared: Comparison = Comparison()  # noqa: RUF009 - it is frozen
-    live: AbstractSet[str] = frozenset()  # the URIs of changed objects that are files of the table, in mode index
-    table_exists: bool = False  # whether the lake has the table, if the decision needs that
-    snapshot: int = 0  # the lake's newest one before it was looked into
-    is_unchanged: bool = False
-    rows: int | None = None  # that were read; None before the Spark job
+    """What to do, and why."""
+    # Its last commit; None if it has none, or if the decision needs none
+    last: Annotated[LedgerRow | None, NotInJson] = None
+    # Its objects compared with the known ones; of nothing in a run of mode replace
+    compared: Annotated[Comparison, NotInJson] = Comparison()  # noqa: RUF009 - it is frozen
+    # The URIs of changed objects that are files of the table, in mode index
+    live: Annotated[AbstractSet[str], NotInJson] = frozenset()
+    table_exists: bool = False
+    """Whether the lake has the table; false if the decision does not need that."""
+    snapshot: Annotated[int, NotInJson] = 0  # the lake's newest one before it was looked into
+    is_unchanged: Annotated[bool, NotInJson] = False
+    rows: Annotated[int | None, NotInJson] = None  # that were read; None before the Spark job
+    source_glob: str = ""
+    """Path or URI of the landed objects, with wildcards."""
+    fingerprint: str = ""
+    """Of its landed objects, in hexadecimal digits."""
+    reads: Annotated[Manifest, NotInJson] = Manifest(())  # noqa: RUF009 - it is frozen; all objects, or the new ones
+    rows_before: int = 0
+    """The partition's rows in the lake now."""
+    rows_after: int | str | None = None
+    """Its rows after the ingest; null if they stay as they are; a text says why the footers do not tell them."""
+    job: Job | None = None
+    """What makes the data files; null if nothing is read."""
+    strategy: StrategyName | None = None
+    """The strategy of the commit; null if there is none."""
+    columns: tuple[str, ...] = ()
+    """What the table's columns would become, or why objects do not fit, each in one clause."""
+    files_written: int = 0
+    """The number of data files, estimated from the objects' bytes and the cores of this machine."""
+    files_copied: int = 0
+    """Of them, those that are copies of objects, at most."""
+    destination: str = ""
+    """Path or URI of the folder of the data files; in mode index, of the objects."""
+    statements: Annotated[tuple[Statement, ...], NotInJson] = ()  # the commit's, in the other strategies than direct
+    letters: str | None = None
+    """Path or URI of the folder of rows that do not fit; null if they fail the partition."""
+    letters_now: int = 0
+    """Rows of the partition that are there now."""
+    deltas: str | None = None
+    """Path or URI of the folder that the commit's changes are exported to; null if they are not."""
 
-    @property
+    @in_json
     def new(self) -> tuple[LandedObject, ...]:
-        """The objects that are not known."""
+        """Objects that no commit has read."""
         return self.compared.new.objects
 
-    @property
+    @in_json
     def changed(self) -> tuple[LandedObject, ...]:
-        """The objects that are known under another ETag or size."""
+        """Objects that have changed since a commit read them."""
         return self.compared.changed
+
+    @in_json
+    def vanished(self) -> tuple[str, ...]:
+        """URIs of objects that the lake has rows of, and that are gone."""
+        return tuple(sorted(obj.uri for obj in self.compared.vanished))
+
+    @in_json
+    def objects(self) -> int:
+        """The number of objects that would be read."""
+        return len(self.reads.objects)
+
+    @in_json
+    def bytes(self) -> int:
+        """Their size in bytes."""
+        return self.reads.size
+
+    @property
+    def action(self) -> str:
+        """The decision and its reason, in one sentence."""
+        return str(self.decision)
+
+    @property
+    def adds_rows(self) -> bool:
+        """Whether the ingest reads or registers objects."""
+        return self.decision.action in ADDING
+
+    @property
+    def commits(self) -> bool:
+        """Whether the ingest makes a commit."""
+        return self.adds_rows or self.decision.action == "clear"
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether an ingest would change nothing."""
+        return self.decision.action in IDLE
 
     @property
     def is_held(self) -> bool:
@@ -120,6 +208,74 @@ class PartitionPlan:
     def is_registered(self) -> bool:
         """Whether objects have landed, and all of them are known as they are."""
         return bool(self.landed.objects) and not self.new and not self.changed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan(Documented):
+    """What a run over partitions of a stream would do now."""
+
+    stream: str
+    """The stream's name."""
+    lake: str
+    """The name of its lake in the config."""
+    table: str
+    """With its schema, such as `main.sales`."""
+    mode: Mode
+    """Of the stream."""
+    on_empty: OnEmpty
+    """Of the stream."""
+    schema_policy: SchemaPolicy
+    """Of the stream."""
+    force: bool = False
+    """Whether unchanged partitions would be read too."""
+    outside: bool = False
+    """Whether partitions outside the config are accepted."""
+    partitions: tuple[PartitionPlan, ...] = ()
+    """In the order of the selection."""
+    not_registered: tuple[NotRegistered, ...] = ()
+    """Partitions outside the config, which `index` leaves alone unless `--outside` is given."""
+    left_out: LeftOut = field(default_factory=LeftOut)
+    """The landed objects that no refresh reads; none if only the folders of the selection were listed."""
+    pace: Annotated[Pace | None, NotInJson] = None  # of the stream's last runs; None if there is none
+
+    @classmethod
+    def of(cls, stream: OpenStream, options: IngestOptions, partitions: Iterable[PartitionPlan], **others: Any) -> Self:  # noqa: ANN401 - other fields
+        """Return the plan of a stream's partitions."""
+        return cls(
+            stream=stream.name,
+            lake=stream.lake_name,
+            table=str(stream.table),
+            mode=stream.config.mode,
+            on_empty=stream.config.on_empty,
+            schema_policy=stream.config.schema_policy,
+            force=options.force,
+            outside=options.outside,
+            partitions=tuple(partitions),
+            **others,
+        )
+
+    @in_json
+    def seconds(self) -> float | None:
+        """The estimated time in seconds; null without earlier runs, or if nothing is read."""
+        reads = [planned for planned in self.work if planned.adds_rows]
+        if self.pace is None or not reads:
+            return None
+        return self.pace.seconds(len(reads), sum(planned.reads.size for planned in reads))
+
+    @property
+    def work(self) -> list[PartitionPlan]:
+        """The partitions of which an ingest would change something."""
+        return [planned for planned in self.partitions if not planned.is_idle]
+
+    @property
+    def fingerprints(self) -> dict[str, str]:
+        """Of the landed objects of each partition of `work`, by its path, for `IngestOptions`."""
+        return {planned.partition.path: planned.fingerprint for planned in self.work}
+
+    @property
+    def new(self) -> tuple[LandedObject, ...]:
+        """All objects that no commit has read."""
+        return tuple(obj for part in self.partitions for obj in part.new)
 
 
 def _objects(number: int, kind: str) -> str:
@@ -263,8 +419,8 @@ class Planner:
     def _of_index(self, plan: PartitionPlan) -> Decision | None:
         check = f"see `lake-assets index {self._stream.name} --check`"
         failure = f"{_objects(len(plan.changed), 'changed')}, {check}" if plan.changed else ""
-        changed = changed_objects(plan.partition, plan.compared, plan.live)
-        errors = tuple(obj.error(self._stream.name) for obj in changed)
+        changed = changed_objects(self._stream, plan.partition, plan.compared, plan.live)
+        errors = tuple(obj.error for obj in changed)
         if plan.new:
             return Decision("register", f"{_objects(len(plan.new), 'new')} in place", failure=failure, errors=errors)
         if plan.changed:

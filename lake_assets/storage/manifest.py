@@ -4,8 +4,9 @@ import datetime as dt
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
+from lake_assets.base.documented import Documented, NotInJson
 from lake_assets.base.errors import SourceError
 from lake_assets.base.texts import visible_name
 
@@ -18,15 +19,21 @@ TIME = "time-"  # before what is in the place of an ETag
 
 
 @dataclass(frozen=True, slots=True)
-class LandedObject:
+class LandedObject(Documented):
     """An object of a landing zone as in one listing."""
 
     uri: str
-    key: str  # below the storage's root
-    etag: str  # see `etag_of`; of a local file: inode, time and size
-    size: int  # bytes
-    last_modified: dt.datetime  # with time zone
-    digest: str = field(default="", compare=False)  # of its content, if that is known; see `Store.digest`
+    """Its path or URI."""
+    key: str
+    """Its path below the storage's root."""
+    etag: str
+    """Of its storage; of a local file: inode, time and size."""
+    size: int
+    """Its size in bytes."""
+    last_modified: dt.datetime
+    """When it landed, with a time zone."""
+    # Of its content, if that is known; see `Store.digest`
+    digest: Annotated[str, NotInJson] = field(default="", compare=False)
 
     @property
     def version(self) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
-from lake_assets.base.documented import AsText, Documented
+from lake_assets.base.documented import AsText, Documented, NotInJson, in_json
 from lake_assets.base.errors import (
     HiddenError,
     LakeAssetsError,
@@ -17,6 +17,7 @@ from lake_assets.base.errors import (
 )
 from lake_assets.base.texts import count, storable, visible_name
 from lake_assets.config.layout.hive import table_of
+from lake_assets.config.layout.partition import Partition
 from lake_assets.storage.manifest import LandedObject
 
 LeftOutClass = Literal["unmatched", "spelling", "outside", "odd", "not_data", "hidden"]
@@ -67,23 +68,24 @@ def left_out_text(classes: Iterable[LeftOutClass]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class LeftOutObject:
-    """An object below a source that no refresh reads, and the reason."""
+class LeftOutObject(Documented):
+    """An object below a source that no refresh reads."""
 
-    landed: LandedObject
-    why: LakeAssetsError
+    landed: Annotated[LandedObject, NotInJson]
+    why: Annotated[LakeAssetsError, AsText]
+    """The reason, and the fix."""
 
-    @property
+    @in_json
     def key(self) -> str:
         """Its path below the source."""
         return storable(self.landed.key)
 
-    @property
+    @in_json
     def uri(self) -> str:
-        """Its URI."""
+        """Its path or URI."""
         return storable(self.landed.uri)
 
-    @property
+    @in_json
     def kind(self) -> LeftOutClass:
         """Its class."""
         return class_of(self.why)
@@ -106,28 +108,35 @@ class UnmatchedFolder(Documented):
 
 
 @dataclass(frozen=True, slots=True)
-class LeftOut:
+class LeftOut(Documented):
     """What one listing of a whole source found that no refresh reads: each object once, in one class."""
 
-    objects: tuple[LeftOutObject, ...] = ()
-    listed: int = 0  # the number of all objects; the others are in partitions of the config
+    objects: Annotated[tuple[LeftOutObject, ...], NotInJson] = ()
+    listed: int = 0
+    """The number of all objects; those that are not counted here are in partitions of the config."""
 
     @property
     def unmatched(self) -> tuple[LeftOutObject, ...]:
         """Those whose path is not of a partition, as a folder in another spelling and an odd name are not."""
         return tuple(item for item in self.objects if item.kind in ("unmatched", "spelling", "odd"))
 
-    @property
+    @in_json
     def unmatched_folders(self) -> list[UnmatchedFolder]:
-        """The unmatched objects, counted by folder and reason, sorted."""
+        """Where the objects are that are in no partition: `unmatched`, `spelling` and `odd`."""
         unmatched = self.unmatched
         counts = Counter((item.key.rpartition("/")[0], str(item.why)) for item in unmatched)
         reasons = {str(item.why): item.why for item in unmatched}
         return [UnmatchedFolder(path, number, reasons[text]) for (path, text), number in sorted(counts.items())]
 
-    @property
+    @in_json
     def counts(self) -> dict[LeftOutClass, int]:
-        """The number of objects of each class, for every class."""
+        """The number of objects of each class, for every class.
+
+        `unmatched` are in no partition: the path does not fit the layout, or a value its column's type. `spelling` are
+        in a folder with the values of a partition in a spelling that no writer has, and `outside` in a partition that
+        the config does not have. `odd` have odd names, `not_data` are no data files by `files`, and `hidden` are hidden
+        by the name, or by that of a folder.
+        """
         return counts_of(item.kind for item in self.objects)
 
     @property
@@ -142,3 +151,18 @@ class LeftOut:
 
     def __str__(self) -> str:
         return left_out_text(item.kind for item in self.objects)
+
+
+@dataclass(frozen=True, slots=True)
+class NotRegistered(Documented):
+    """A partition outside the config with new objects, which are not registered."""
+
+    partition: Annotated[Partition, AsText]
+    """As a path, such as `region=NW/date=2026-02-11`."""
+    new: int
+    """The number of its new objects."""
+    why: Annotated[OutsidePartitionError, AsText]
+    """Why the config does not have it."""
+
+    def __str__(self) -> str:
+        return f"{self.partition} ({count(self.new, 'new object')}): {self.why}"

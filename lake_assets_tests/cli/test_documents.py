@@ -112,7 +112,7 @@ def test_the_json_of_each_command_fits_its_schema(
     assert shown["query", (ODD,)] == [{"a": None, "b": [None, 1.0], "NaN": 'NaN \\" NaN', "e": 1.5}]
     assert shown["report", ("--failed",)] == []
     last = shown["report", ()][-1]
-    assert (last["partitions"], last["objects_in_no_partition"]) == (None, 1)
+    assert last["left_out"]["counts"]["unmatched"] == 1
     changed = {"kind": "update", "values": {"id": "0", "total": "2.0"}, "before": {"total": "1.0"}}
     assert changed in shown["diff", ("id",)]["sample"]
 
@@ -131,18 +131,18 @@ def test_an_ingest_is_a_document_with_its_failures(local_world: World, run: Run)
     ]
     assert {row.run_id for row in local_world.ledger()} == {document["run"]}
     (row,) = (row for row in local_world.ledger() if row.status == "committed")
-    assert (good["status"], good["rows"], good["rows_before"], good["rows_after"]) == ("committed", 2, 0, 2)
-    assert (good["snapshot"], good["bytes"], good["error"]) == (row.snapshot_id, row.bytes_written, None)
-    assert {"list", "job", "commit"} <= good["steps"].keys()
-    assert (bad["partition"], bad["status"], bad["snapshot"]) == ("region=SW/date=2026-02-11", "failed", None)
+    assert (good["status"], good["row"]["row_count"], good["row"]["rows_before"]) == ("committed", 2, 0)
+    assert (good["row"]["snapshot_id"], good["row"]["bytes_written"]) == (row.snapshot_id, row.bytes_written)
+    assert good["error"] is None
+    assert {"list", "job", "commit"} <= good["seconds"].keys()
+    assert (bad["partition"], bad["status"], bad["row"]["snapshot_id"]) == ("region=SW/date=2026-02-11", "failed", None)
     assert "cannot be read as Parquet" in bad["error"]["message"]
     assert bad["error"]["kind"].endswith("Error")
     assert f"Error: {bad['error']['message']}\nsales: 1 of 2 partitions committed, " in result.stderr
     again = run("ingest", "--partition", NW, "--format", "json")
     assert again.exit_code == 0
-    assert [(p["status"], p["note"]) for p in fitting("ingest", again.stdout)["partitions"]] == [
-        ("skipped", "unchanged")
-    ]
+    (skipped,) = fitting("ingest", again.stdout)["partitions"]
+    assert (skipped["status"], skipped["why_skipped"]) == ("skipped", "unchanged")
 
 
 @pytest.mark.more
@@ -151,7 +151,8 @@ def test_a_selection_of_no_partition_is_a_document_without_partitions(local_worl
 
     for command in ("ingest", "check", "plan"):
         result = run(command, "--waiting", "--format", "json")
-        assert (result.exit_code, fitting(command, result.stdout)["partitions"]) == (0, []), command
+        document = fitting(command, result.stdout)
+        assert (result.exit_code, document if command == "check" else document["partitions"]) == (0, []), command
 
 
 @pytest.mark.parametrize("error", [ZeroDivisionError("of a test"), KeyboardInterrupt()], ids=["error", "interrupt"])
@@ -188,13 +189,10 @@ def test_checks_are_a_document_with_those_that_fail(
     result = run("check", "--format", "json")
     selected = run("check", "--partition", NW, "--only", "row_counts", "--format", "json")
 
-    document = fitting("check", result.stdout)
-    status = {check["name"]: check["status"] for check in document["checks"]}
+    status = {check["name"]: check["status"] for check in fitting("check", result.stdout)}
     assert result.exit_code == selected.exit_code == 1
     assert (status["row_counts"], status["landing_zone"], status["schema"]) == ("failed", "warning", "passed")
-    assert (document["partitions"], document["warnings"]) == (None, 1)
-    assert document["failed"] == list(status.values()).count("failed")
-    (check,) = fitting("check", selected.stdout)["checks"]
+    (check,) = fitting("check", selected.stdout)
     assert check["named"][0].startswith("region=NW/date=2026-02-11")
 
     def fail(*_: object) -> None:
@@ -203,9 +201,9 @@ def test_checks_are_a_document_with_those_that_fail(
     monkeypatch.setattr("lake_assets.upkeep.checks.check_run.CheckRun.result", fail)
     result = run("check", "--only", "row_counts", "--format", "json")
 
-    document = fitting("check", result.stdout)
-    assert (result.exit_code, document["failed"]) == (1, 1)
-    assert document["checks"][0]["error"] == {"kind": "StorageError", "message": "the landing zone is away: wake it."}
+    (check,) = fitting("check", result.stdout)
+    assert (result.exit_code, check["status"]) == (1, "failed")
+    assert check["error"] == {"kind": "StorageError", "message": "the landing zone is away: wake it."}
     assert result.stderr.splitlines() == ["failed     row_counts", "Error: the landing zone is away: wake it."]
 
 
@@ -229,14 +227,16 @@ def test_each_way_of_an_index_is_a_document(local_world: World, run: Run) -> Non
     nothing = index(0, "--failed", "--partition", NW)
 
     assert [len(partition["new"]) for partition in dry["partitions"]] == [2, 1]
-    assert dry["ignored"]["objects_in_no_partition"] == done["ignored"]["objects_in_no_partition"] == 1
-    assert [done[key] for key in ("action", "committed", "failed", "files", "rows")] == ["index", 1, 1, 2, 2]
+    assert dry["left_out"]["counts"]["unmatched"] == done["left_out"]["counts"]["unmatched"] == 1
+    assert [done[key] for key in ("committed", "failed", "files", "rows")] == [1, 1, 2, 2]
     (failed,) = (partition for partition in done["partitions"] if partition["status"] == "failed")
     assert bad in failed["error"]["message"]
-    assert checked["vanished"] == [{"partition": "region=NW/date=2026-02-11", "uri": gone}]
-    assert [(obj["uri"], obj["repairable"]) for obj in checked["changed"]] == [(changed, True)]
-    assert (repaired["files_removed"], repaired["files_updated"], repaired["errors"]) == (1, 1, [])
-    assert [(p["rows_before"], p["rows_updated"]) for p in repaired["partitions"]] == [(2, 2)]
+    path = "region=NW/date=2026-02-11"
+    assert [(obj["load_partition"], obj["uri"]) for obj in checked["vanished"]] == [(path, gone)]
+    assert [(obj["now"]["uri"], obj["is_live"]) for obj in checked["changed"]] == [(changed, True)]
+    assert changed in checked["changed"][0]["error"]["message"]
+    assert (repaired["ended"], repaired["renewed"], repaired["errors"]) == (1, 1, [])
+    assert ([row["rows_before"] for row in repaired["rows"]], repaired["updated"]) == ([2], {path: 2})
     assert (sound["vanished"], sound["changed"], sound["registered"]) == ([], [], 1)
     assert nothing["partitions"] == []
 
@@ -251,12 +251,13 @@ def test_a_restore_is_a_document_with_its_failures(local_world: World, run: Run)
 
     bad, good = fitting("restore", done.stdout)
     assert done.exit_code == 1
-    assert (bad["partition"], bad["commit"], bad["rows"]) == ("region=SW/date=2026-02-11", None, None)
+    assert bad["partition"] == "region=SW/date=2026-02-11"
     assert f"Error: {bad['error']['message']}\n" in done.stderr
-    assert (good["rows_before"], good["rows"], good["held"], good["error"]) == (1, 1, True, None)
-    assert good["commit"] == next(row.snapshot_id for row in local_world.ledger() if row.mode == "restore")
+    assert (good["rows_before"], good["rows"], good["is_held"]) == (1, 1, True)
+    assert good["row"]["snapshot_id"] == next(row.snapshot_id for row in local_world.ledger() if row.mode == "restore")
     (entry,) = fitting("restore", released.stdout)
-    assert (entry["released"], entry["snapshot"], entry["commit"]) == (True, None, good["commit"] + 1)
+    assert (entry["mode"], entry["hold"]) == ("release", "released")
+    assert entry["snapshot_id"] == good["row"]["snapshot_id"] + 1
 
 
 @pytest.mark.parametrize("command", COMMANDS)

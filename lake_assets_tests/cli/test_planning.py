@@ -124,11 +124,11 @@ def test_json_has_what_the_table_has(local_world: World, run: Run) -> None:
 
     assert (document["stream"], document["table"], len(document["partitions"])) == ("sales", "main.sales", 2)
     assert document["seconds"] > 0
-    assert (first["partition"], first["action"], first["rows_before"], first["rows_after"]) == (
+    assert (first["partition"], first["decision"]["action"], first["rows_before"], first["rows_after"]) == (
         "region=NW/date=2026-02-11",
         "replace",
         2,
         1,
     )
     assert ([obj["uri"].endswith("batch_2.parquet") for obj in first["new"]], len(first["vanished"])) == ([True], 1)
-    assert (second["job"], second["commit"], second["bytes"]) == ("encode", "direct", second["new"][0]["bytes"])
+    assert (second["job"], second["strategy"], second["bytes"]) == ("encode", "direct", second["new"][0]["size"])

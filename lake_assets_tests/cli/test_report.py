@@ -75,12 +75,12 @@ def test_what_is_left_out_is_named_by_ingest_and_report(
     if kind == "dead letter":
         local_world.options |= {"on_bad_row": "dead_letter"}
         local_world.land(NW, sales(1).append_column("region", pa.array(["<b>"])), "<bad>.parquet")
-        column, first = "dead_letters", "dead letters 1 row, in 1 file, the first is "
+        column, first = "rows_dead_lettered", "dead letters 1 row, in 1 file, the first is "
         reason = "region is <b>, so the row belongs"
     else:
         local_world.options |= {"on_bad_object": "quarantine"}
         local_world.land(NW, b"no Parquet", "<bad>.parquet")
-        column, first = "quarantined", "left out 1 object, the first: the object "
+        column, first = "objects_quarantined", "left out 1 object, the first: the object "
         reason = "<bad>.parquet cannot be read as Parquet"
     page = tmp_path / "report.html"
 

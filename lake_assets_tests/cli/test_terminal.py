@@ -111,11 +111,11 @@ def test_a_real_terminal_has_colours(config: Path) -> None:
 
 
 def test_no_command_prints_by_click_itself() -> None:
-    """`terminal.py` escapes the control characters of names and foreign texts."""
+    """`output.py` escapes the control characters of names and foreign texts."""
     found = [
         f"{file.name}:{node.lineno}: click.{node.attr}"
         for file in Path(lake_assets.cli.__file__).parent.glob("*.py")
-        if file.name != "terminal.py"
+        if file.name != "output.py"
         for node in ast.walk(ast.parse(file.read_text()))
         if isinstance(node, ast.Attribute) and node.attr in {"echo", "secho", "style"}
         if isinstance(node.value, ast.Name) and node.value.id == "click"

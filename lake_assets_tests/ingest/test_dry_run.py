@@ -8,9 +8,10 @@ import pyarrow as pa
 import pytest
 
 from lake_assets.base.errors import LakeAssetsError
-from lake_assets.ingest.dry_run import Plan, plan_stream
+from lake_assets.ingest.dry_run import plan_stream
 from lake_assets.ingest.ingest_all import ingest_all
 from lake_assets.ingest.outcome import IngestOptions
+from lake_assets.ingest.plan import PartitionPlan
 from lake_assets.lake.catalog.database import CatalogDatabase, Row
 from lake_assets.lake.ledger.read import Pace
 from lake_assets.storage.arrow import ArrowStore
@@ -46,7 +47,7 @@ def test_a_plan_is_what_ingest_then_does_and_writes_nothing(
     result = local_world.ingest(NW)
 
     assert before.rows_after == ("the stream has a transform" if job == "transform" else result.row.row_count)
-    assert result.manifest == before.manifest
+    assert result.manifest == before.landed
     if job != "register":
         assert result.row.source_fingerprint == before.fingerprint
         assert result.row.files_written == before.files_written
@@ -66,7 +67,7 @@ def test_a_plan_estimates_the_files_for_all_cores(local_world: World, monkeypatc
         assert plan(local_world.stream, local_world.partition(NW)).files_written == files
 
 
-def planned(world: World, *texts: str) -> list[Plan]:
+def planned(world: World, *texts: str) -> list[PartitionPlan]:
     return list(plan_stream(world.stream, [world.partition(text) for text in texts]).partitions)
 
 

@@ -114,7 +114,7 @@ def test_a_column_in_the_path_limits_the_objects_that_are_read(local_world: Worl
 
     assert local_world.totals() == [8]
     assert row.source_files == 1
-    (first, _) = plan(local_world.stream, local_world.partition(NW)).manifest.objects
+    (first, _) = plan(local_world.stream, local_world.partition(NW)).landed.objects
     assert first.uri == north
     put(local_world, "region=NW/b.parquet", rows(("SW", "2026-02-12", 64)))
     with pytest.raises(SchemaError, match="region='SW', and belongs to region=NW/date=2026-02-12"):

@@ -11,9 +11,8 @@ import pyarrow as pa
 import pytest
 
 from lake_assets.base.errors import LakeAssetsError
-from lake_assets.ingest.dry_run import Plan
 from lake_assets.ingest.index.verify import repair_indexed
-from lake_assets.ingest.plan import Action
+from lake_assets.ingest.plan import Action, PartitionPlan
 from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets.streams.pending import scan_landing
 from lake_assets.upkeep.history.restore import release, restore
@@ -428,7 +427,7 @@ def _run(world: World, happens: str, outcome: str) -> str:
     return text + (PENDING if is_pending else "")
 
 
-def _check_planned(planned: Plan, row: LedgerRow) -> None:
+def _check_planned(planned: PartitionPlan, row: LedgerRow) -> None:
     """Check that a run committed if its plan says so, and the rows and the mode of its plan."""
     is_done = row.status == "committed"
     action = planned.decision.action

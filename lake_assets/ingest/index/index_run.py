@@ -6,70 +6,31 @@ Dagster both call these functions.
 
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Annotated
+from dataclasses import replace
 
-from pydantic import Field
-
-from lake_assets.base.documented import AsText, Documented
-from lake_assets.base.errors import LakeAssetsError, OutsidePartitionError
-from lake_assets.base.texts import count
+from lake_assets.base.errors import LakeAssetsError
 from lake_assets.config.layout.partition import Partition
 from lake_assets.ingest.compare_objects import Comparison, compared
 from lake_assets.ingest.index.register import Registrar
 from lake_assets.ingest.outcome import IngestOptions, Outcome, reported_run
 from lake_assets.ingest.partition_run import PartitionRun
-from lake_assets.ingest.plan import PartitionPlan, Planner
+from lake_assets.ingest.plan import Plan, Planner
 from lake_assets.ingest.run import Run, chunks, fail_all, settle, shared, skip, still_open
 from lake_assets.lake.commit.extension import list_files_statement
 from lake_assets.lake.ledger.object_history import KnownObject, known_objects
 from lake_assets.lake.ledger.tables import MANIFEST, create_ledger
 from lake_assets.lake.session import LakeSession
-from lake_assets.storage.manifest import LandedObject, Manifest
+from lake_assets.storage.manifest import Manifest
 from lake_assets.streams.calendar import Calendar
 from lake_assets.streams.landing_zone import list_scope
-from lake_assets.streams.left_out import LeftOut
+from lake_assets.streams.left_out import LeftOut, NotRegistered
 from lake_assets.streams.select import refuse_outside
 from lake_assets.streams.stream import OpenStream
 
 
-@dataclass(frozen=True, slots=True)
-class NotRegistered(Documented):
-    """A partition outside the config with new objects, which are not registered."""
-
-    partition: Annotated[Partition, AsText, Field(title="Partition")]
-    """As a path, such as `region=NW/date=2026-02-11`."""
-    new: int
-    """The number of its new objects."""
-    why: Annotated[OutsidePartitionError, AsText]
-    """Why the config does not have it."""
-
-    def __str__(self) -> str:
-        return f"{self.partition} ({count(self.new, 'new object')}): {self.why}"
-
-
-@dataclass(frozen=True, slots=True)
-class IndexPlan:
-    """What an index would do now."""
-
-    partitions: tuple[PartitionPlan, ...]
-    outside: tuple[NotRegistered, ...] = ()  # partitions with new objects that the config does not have
-    left_out: LeftOut = field(default_factory=LeftOut)  # what a whole listing left out
-
-    @property
-    def new(self) -> tuple[LandedObject, ...]:
-        """All objects to be registered."""
-        return tuple(obj for part in self.partitions for obj in part.new)
-
-    @property
-    def changed(self) -> tuple[LandedObject, ...]:
-        """All objects that have changed since they were registered."""
-        return tuple(obj for part in self.partitions for obj in part.changed)
-
-
 def plan_index(
     stream: OpenStream, partitions: Iterable[Partition] | None = None, options: IngestOptions | None = None
-) -> IndexPlan:
+) -> Plan:
     """Return what `index_all` would register now, of all partitions that have landed when None. Nothing is written.
 
     With `outside`, of all that have landed those are taken too that the config does not have.
@@ -86,12 +47,13 @@ def plan_index(
             if new and not takes_all and (why := calendar.outside(partition)) is not None:
                 outside.append(NotRegistered(partition, new, why))
                 comparisons[partition] = replace(comparison, new=Manifest(()))
-        ignored = {one.partition for one in outside}
+        ignored = {left.partition for left in outside}
         taken = {p: manifest for p, manifest in landed.items() if p not in ignored or comparisons[p].changed}
         # The table's files may be many.
         live = table_files(lake, stream) if any(comparisons[p].changed for p in taken) else set()
         plans = Planner(stream, options).plan(lake, taken, comparisons, live)
-    return IndexPlan(tuple(plans), tuple(outside), (left_out or LeftOut()).taking(outside=options.outside))
+    left_out = (left_out or LeftOut()).taking(outside=options.outside)
+    return Plan.of(stream, options, plans, not_registered=tuple(outside), left_out=left_out)
 
 
 def compare_registered(
@@ -129,7 +91,7 @@ FILES = 5_000  # of one transaction, about: a partition's new files stay togethe
 def index_all(
     stream: OpenStream,
     partitions: Iterable[Partition] | None = None,
-    plan: IndexPlan | None = None,
+    plan: Plan | None = None,
     options: IngestOptions | None = None,
     checkpoint: Callable[[], None] = lambda: None,
 ) -> Iterator[Outcome]:
@@ -163,14 +125,14 @@ class IndexRun(Run):
         stream: OpenStream,
         options: IngestOptions,
         checkpoint: Callable[[], None],
-        made: IndexPlan | None = None,
+        made: Plan | None = None,
     ) -> None:
         super().__init__(stream, options, checkpoint)
         self._made = made
-        self._plan: IndexPlan | None = None
+        self._plan: Plan | None = None
         self._listing = 0.0  # seconds, of one partition
 
-    def listed(self, partitions: Iterable[Partition] | None) -> IndexPlan:
+    def listed(self, partitions: Iterable[Partition] | None) -> Plan:
         """List the objects of some partitions, or of all, and plan their registration, once."""
         if self._plan is None:
             start = time.perf_counter()

@@ -9,7 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Annotated
 
+from lake_assets.base.documented import AsFailure, Documented, NotInJson, in_json
 from lake_assets.base.errors import LakeAssetsError, SourceError
 from lake_assets.config.layout.partition import Partition, PartitionColumn
 from lake_assets.ingest.compare_objects import ChangedObject, changed_objects
@@ -28,15 +30,18 @@ from lake_assets.streams.stream import OpenStream
 
 
 @dataclass(frozen=True, slots=True)
-class IndexedState:
+class IndexedState(Documented):
     """The registered objects of a stream, compared with the landing zone."""
 
-    live: tuple[KnownObject, ...] = ()  # files of the table
+    live: Annotated[tuple[KnownObject, ...], NotInJson] = ()  # files of the table
     vanished: tuple[KnownObject, ...] = ()
+    """Those that have vanished."""
     changed: tuple[ChangedObject, ...] = ()
-    unchanged: Mapping[Partition, tuple[LandedObject, ...]] = field(default_factory=dict)  # as the lake recorded them
+    """Those that were replaced by other ones of the same name."""
+    # As the lake recorded them
+    unchanged: Annotated[Mapping[Partition, tuple[LandedObject, ...]], NotInJson] = field(default_factory=dict)
 
-    @property
+    @in_json
     def registered(self) -> int:
         """How many objects are files of the table."""
         return len(self.live)
@@ -63,14 +68,19 @@ class IndexedState:
 
 
 @dataclass(frozen=True, slots=True)
-class Repaired:
+class Repaired(Documented):
     """The result of a repair."""
 
-    rows: tuple[LedgerRow, ...] = ()  # of its commits
-    ended: int = 0  # files removed from the table: they vanished, or have no rows now
-    renewed: int = 0  # changed files that were described again
-    errors: tuple[LakeAssetsError, ...] = ()  # why objects could not be repaired
-    updated: Mapping[str, int] = field(default_factory=dict)  # the rows of the changed files now, by partition's path
+    rows: tuple[LedgerRow, ...] = ()
+    """The rows of the ledger of its commits, one for each partition that was updated."""
+    ended: int = 0
+    """Files that were removed from the table: they vanished, or have no rows now."""
+    renewed: int = 0
+    """Changed files that were described again."""
+    errors: tuple[Annotated[LakeAssetsError, AsFailure], ...] = ()
+    """Why objects could not be repaired."""
+    updated: Mapping[str, int] = field(default_factory=dict)
+    """The rows of the changed files now, by the partition's path."""
 
 
 def check_indexed(stream: OpenStream, partitions: Iterable[Partition] | None = None) -> IndexedState:
@@ -98,7 +108,9 @@ def compare_indexed(
     # One below another path of the source is there if that leads to it too.
     vanished = (obj for obj in registered if obj.uri not in listed and not _is_elsewhere(stream, obj))
     compared = compare_registered(stream, known, landed)
-    changed = [obj for partition, of_one in compared.items() for obj in changed_objects(partition, of_one, live)]
+    changed: list[ChangedObject] = []
+    for partition, comparison in compared.items():
+        changed += changed_objects(stream, partition, comparison, live)
     return IndexedState(
         tuple(registered),
         tuple(vanished),
@@ -141,7 +153,7 @@ def _repair(lake: LakeSession, stream: OpenStream, state: IndexedState) -> Repai
     errors = (
         *inspection.errors.values(),
         *(_indescribable(file) for file in inspection.files if file not in files),
-        *(obj.error(stream.name) for obj in state.changed if not obj.is_live),
+        *(obj.error for obj in state.changed if not obj.is_live),
     )
     vanished = {obj.uri: Partition.at(stream.config.columns, obj.load_partition) for obj in state.vanished}
     partitions = {*vanished.values(), *(file.partition for file in files)}

@@ -5,8 +5,9 @@ Every function raises CatalogError if the manifest or the ledger cannot be read.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Annotated, Any
 
+from lake_assets.base.documented import Documented, NotInJson
 from lake_assets.lake.catalog.database import CatalogDatabase
 from lake_assets.lake.catalog.table import named_since
 from lake_assets.lake.ledger.ledger_relation import ADDED, Relation, Wanted, query, relation, wanted_rows
@@ -23,19 +24,27 @@ from lake_assets.storage.manifest import LandedObject, Manifest, version_of
 
 
 @dataclass(frozen=True, slots=True)
-class KnownObject:
+class KnownObject(Documented):
     """An object at the last run that noted it."""
 
     uri: str
-    load_partition: str  # as the path has it
+    """Its path or URI."""
+    load_partition: str
+    """Its partition as a path, such as `region=NW/date=2026-02-11`."""
     etag: str
-    size: int  # bytes
-    reason: str | None = None  # why it was left out; None: it was read, or registered
-    run_id: str = ""  # of that run
-    rows: int | None = None  # that it read; None: unknown
-    key: str = ""  # below the source; its URI if only an older version has noted it
-    digest: str | None = None  # of its content; None: unknown
-    after_load: str | None = None  # what takes it out of the landing zone; None: nothing
+    """That it had."""
+    size: int
+    """Its size in bytes."""
+    reason: str | None = None
+    """Why it was left out; null if it was read or registered."""
+    run_id: str = ""
+    """The run that noted it."""
+    rows: int | None = None
+    """Its rows; null if they are unknown."""
+    key: str = ""
+    """Its path below the source; its URI if only an older version has noted it."""
+    digest: Annotated[str | None, NotInJson] = None  # of its content; None: unknown
+    after_load: Annotated[str | None, NotInJson] = None  # what takes it out of the landing zone; None: nothing
 
     @property
     def has_ended(self) -> bool:

@@ -11,7 +11,9 @@ import posixpath
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Annotated
 
+from lake_assets.base.documented import AsText, Documented
 from lake_assets.base.errors import CatalogError, LakeAssetsError, PartitionError, SourceChangedError, StorageError
 from lake_assets.base.events import step
 from lake_assets.base.progress import counted
@@ -115,21 +117,31 @@ _COPIES = 8  # at a time: most of the time is network latency
 
 
 @dataclass(frozen=True, slots=True)
-class Restored:
+class Restored(Documented):
     """The result of a restore, or of its dry run."""
 
-    partition: Partition
+    partition: Annotated[Partition, AsText]
+    """As a path, such as `region=NW/date=2026-02-11`."""
     snapshot: int
+    """The number of the snapshot whose rows are restored."""
     rows: int
+    """That snapshot's rows of the partition."""
     rows_before: int
-    files: int | None  # that are copied; None if DuckLake reads and writes the rows instead
-    differences: Sequence[str]  # of the table's columns since the snapshot, for people
-    row: LedgerRow | None  # the ledger row; None in a dry run, or if the partition has these rows already
-    is_unchanged: bool  # the partition has these rows already and is not held, so nothing was done
-    is_held: bool  # refreshes skip the partition from now on
+    """The number of rows that they replace."""
+    files: int | None
+    """Copied data files; null if DuckLake reads and writes the rows instead."""
+    differences: Sequence[str]
+    """How the table's columns differ from those of the snapshot, each in one clause."""
+    row: LedgerRow | None
+    """The row of the ledger; null after a dry run, or if the partition has these rows already."""
+    is_unchanged: bool
+    """Whether the partition has these rows already and is not held, so that nothing was done."""
+    is_held: bool
+    """Whether refreshes skip the partition from now on."""
     next: str
-    # The exported changes of the commit; None if the stream exports none, or nothing was committed
+    """What the next refresh does with the partition."""
     deltas: Sequence[DeltaFile] | None = None
+    """The exported changes of the commit; null if the stream exports none, or nothing was committed."""
 
 
 @dataclass(frozen=True, slots=True)

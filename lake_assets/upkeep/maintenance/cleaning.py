@@ -16,9 +16,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
-from lake_assets.base.documented import Documented
+from lake_assets.base.documented import Documented, NotInJson, in_json
 from lake_assets.base.progress import counting
 from lake_assets.config.storages import AnyStorage, LocalStorage
 from lake_assets.lake.catalog.files import ScheduledFile, forget_scheduled, needed_files, scheduled_files, table_folders
@@ -35,11 +35,13 @@ from lake_assets.streams.stream import OpenStream
 
 
 @dataclass(frozen=True, slots=True)
-class DeletedDelta:
+class DeletedDelta(Documented):
     """An exported file that was deleted."""
 
     uri: str
-    size: int  # bytes
+    """Its path or URI."""
+    size: int
+    """Its size in bytes."""
 
 
 def clean_deltas(
@@ -179,17 +181,21 @@ class KeptObject(Documented):
 
 
 @dataclass(frozen=True, slots=True)
-class Cleaned:
+class Cleaned(Documented):
     """The results for files that were scheduled for deletion. URIs."""
 
     deleted: tuple[str, ...] = ()
-    kept: tuple[str, ...] = ()  # in a landing zone, or named by a snapshot again; no longer scheduled
-    unreachable: tuple[str, ...] = ()  # in no storage of the config; they remain scheduled
-    others: tuple[KeptObject, ...] = ()  # in a landing zone, not those that were registered; no longer scheduled
+    """URIs of data files that no snapshot needs."""
+    # In a landing zone, or named by a snapshot again; no longer scheduled
+    kept: Annotated[tuple[str, ...], NotInJson] = ()
+    unreachable: tuple[str, ...] = ()
+    """URIs of files in no storage of the config, which were not deleted and remain scheduled."""
+    # In a landing zone, not those that were registered; no longer scheduled
+    others: Annotated[tuple[KeptObject, ...], NotInJson] = ()
 
-    @property
+    @in_json
     def all_kept(self) -> list[KeptObject]:
-        """All files that are not deleted, each with the reason."""
+        """Files that could have been deleted, and were not, each with the reason."""
         return [*(KeptObject(uri, "in a landing zone, or in use again") for uri in self.kept), *self.others]
 
     def __add__(self, more: "Cleaned") -> "Cleaned":

@@ -5,7 +5,9 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Annotated
 
+from lake_assets.base.documented import Documented, NotInJson, in_json
 from lake_assets.base.errors import CatalogError, SpecificationError
 from lake_assets.base.events import about, step
 from lake_assets.base.progress import counting
@@ -39,26 +41,38 @@ _LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Maintained:
+class Maintained(Documented):
     """The results of a maintenance run; of a dry run, those that a run would have."""
 
     lake: str
+    """Its name."""
     dry_run: bool
-    expired: tuple[int, ...]  # snapshots
+    """Whether nothing was changed, and the rest is what would be done."""
+    expired: tuple[int, ...]
+    """Numbers of expired snapshots."""
     cleaned: Cleaned
-    orphans: tuple[LandedObject, ...]  # with staged files of killed runs
+    """What became of the files that were scheduled for deletion."""
+    orphans: tuple[LandedObject, ...]
+    """Deleted files that the catalog did not have, also staged ones of killed runs."""
     compacted: tuple[CompactedPartition, ...]
-    flushed: int  # rows of ledger and manifest that were moved from the catalog into files
-    forgotten: int  # rows of the ledger that were deleted because of their age
-    sizes: Mapping[str, int]  # bytes of the lake's files before the run, by URI
-    deltas: tuple[DeletedDelta, ...] = ()  # exported files
-    letters: tuple[LandedObject, ...] = ()  # files of dead letters that no commit made visible
-    loaded: tuple[LoadedObject, ...] = ()  # landed objects that a killed run has left, by `after_load`
-    corrected: tuple[str, ...] = ()  # columns with their tables, whose least and greatest values were wrong
+    """The partitions with many small files."""
+    flushed: int
+    """Rows of ledger and manifest that were moved from the catalog into files."""
+    forgotten: int
+    """Rows of the ledger that were old enough to delete."""
+    sizes: Annotated[Mapping[str, int], NotInJson]  # bytes of the lake's files before the run, by URI
+    deltas: tuple[DeletedDelta, ...] = ()
+    """Deleted files of exported changes."""
+    letters: tuple[LandedObject, ...] = ()
+    """Deleted files of dead letters, which no commit made visible."""
+    loaded: tuple[LoadedObject, ...] = ()
+    """Landed objects whose rows are in the lake, and that a killed run has left, by the stream's `after_load`."""
+    corrected: tuple[str, ...] = ()
+    """Columns with their tables, whose least and greatest values in the catalog were not those of the files."""
 
-    @property
+    @in_json
     def bytes_deleted(self) -> int:
-        """Bytes of the deleted files, without those in landing zones, whose sizes are unknown."""
+        """The size of the deleted files in bytes, without those in landing zones, whose sizes are unknown."""
         deleted = sum(self.sizes.get(uri, 0) for uri in self.cleaned.deleted)
         return deleted + sum(orphan.size for orphan in self.orphans)
 

@@ -15,9 +15,9 @@ import datetime as dt
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, get_args
+from typing import Annotated, Literal, get_args
 
-from lake_assets.base.documented import Documented
+from lake_assets.base.documented import AsText, Documented, NotInJson, in_json
 from lake_assets.base.errors import OutsidePartitionError
 from lake_assets.config.layout.partition import Partition, PartitionColumn
 from lake_assets.config.layout.times import TIME_TYPES
@@ -44,29 +44,56 @@ Retry = Literal["later", "changed"]
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionState:
+class PartitionState(Documented):
     """One partition: its state, its newest commit and its newest run."""
 
     stream: str
-    partition: Partition
+    """Its stream."""
+    partition: Annotated[Partition, AsText]
+    """As a path, such as `region=NW/date=2026-02-11`."""
     state: State
-    objects: int = 0  # landed
-    size: int = 0  # bytes of them
-    rows: int | None = None  # in the lake; None if it never had a commit
-    committed_at: dt.datetime | None = None
+    """As `lake-assets report --help` explains."""
+    objects: int = 0
+    """The number of its landed objects."""
+    size: int = 0
+    """Their size in bytes."""
+    rows: int | None = None
+    """In the lake; null if it never had a commit."""
     snapshot: int | None = None
-    finished_at: dt.datetime | None = None  # the end of the newest run, with any result
-    error: str | None = None  # why the newest run failed, if it did
-    is_of_objects: bool = False  # it failed by the objects that are there now, so that another one would, too
-    retry: Retry | None = None  # if it did, and a sensor or schedule tries again
-    next_try: dt.datetime | None = None  # of a retry that is due later
-    is_pending: bool = False  # a refresh would change it
-    outside: OutsidePartitionError | None = None  # the reason why the config does not have it
-    quarantined: Mapping[str, str] = field(default_factory=dict)  # why its newest commit left objects out, by URI
-    holder: str | None = None  # the run that keeps refreshes off it, and who requested it
-    edited: str | None = None  # how another client changed the number of its rows since the newest commit
-    is_left_out: bool = False  # outside, and the landed objects are not those in the lake
-    dead_letters: Sequence[LetterFile] = ()  # files of landed rows that are not in the lake
+    """The number of the newest commit's snapshot."""
+    committed_at: dt.datetime | None = None
+    """Its time, with a time zone."""
+    finished_at: Annotated[dt.datetime | None, NotInJson] = None  # the end of the newest run, with any result
+    error: str | None = None
+    """Of the newest run, if it failed."""
+    # It failed by the objects that are there now, so that another run would, too
+    is_of_objects: Annotated[bool, NotInJson] = False
+    retry: Retry | None = None
+    """Of a failed partition, by sensor or schedule: `later`, or when its objects have `changed`; null if by nobody."""
+    next_try: dt.datetime | None = None
+    """From when on it is tried again, if `retry` is `later`."""
+    is_pending: Annotated[bool, NotInJson] = False  # a refresh would change it
+    outside: Annotated[OutsidePartitionError, AsText] | None = None
+    """Why the config does not have the partition."""
+    # Why its newest commit left objects out, by URI
+    quarantined: Annotated[Mapping[str, str], NotInJson] = field(default_factory=dict)
+    holder: str | None = None
+    """The run that keeps refreshes off it, who requested it, and since when."""
+    edited: str | None = None
+    """How another client changed the number of its rows since the newest commit, and how to undo it."""
+    is_left_out: Annotated[bool, NotInJson] = False  # outside, and the landed objects are not those in the lake
+    # Files of landed rows that are not in the lake
+    dead_letters: Annotated[Sequence[LetterFile], NotInJson] = ()
+
+    @in_json
+    def objects_quarantined(self) -> int:
+        """The number of objects that the newest commit left out."""
+        return len(self.quarantined)
+
+    @in_json
+    def rows_dead_lettered(self) -> int:
+        """The number of landed rows that are not in the lake."""
+        return sum(letter.rows for letter in self.dead_letters)
 
     @property
     def is_waiting(self) -> bool:
@@ -87,15 +114,22 @@ class PartitionState:
 
 
 @dataclass(frozen=True, slots=True)
-class StreamState:
-    """All partitions of a stream at one moment, in the order of the config's values; then the others, sorted."""
+class StreamState(Documented):
+    """A stream: its partitions at one moment, in the order of the config's values, then the others, sorted.
+
+    `report --format json` has its partitions, or their counts, as items of their own, and of a stream with objects that
+    no refresh reads this one, unless these are all hidden, or outside the config.
+    """
 
     stream: str
+    """Its name."""
     table: str
-    columns: tuple[PartitionColumn, ...]
-    read_at: dt.datetime
-    partitions: tuple[PartitionState, ...]
-    left_out: LeftOut = field(default_factory=LeftOut)  # the objects that no refresh reads
+    """With its schema, such as `main.sales`."""
+    columns: Annotated[tuple[PartitionColumn, ...], NotInJson]
+    read_at: Annotated[dt.datetime, NotInJson]
+    partitions: Annotated[tuple[PartitionState, ...], NotInJson]
+    left_out: LeftOut = field(default_factory=LeftOut)
+    """The objects that no refresh reads."""
 
     @property
     def counts(self) -> dict[State, int]:

@@ -5,7 +5,7 @@ import datetime as dt
 import json
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Self
 
 import pyarrow as pa
@@ -25,7 +25,8 @@ from lake_assets.version import VERSION
 OBJECTS = 100_000  # in the listings of a run that are sent; the checks of a larger run list again
 
 Message = dict[str, Any]
-_EVENT, _OUTCOME = TypeAdapter(Event), TypeAdapter(Outcome)
+_EVENT, _OUTCOME, _ANY = TypeAdapter(Event), TypeAdapter(Outcome), TypeAdapter[Any](Any)
+_SENT = tuple(field.name for field in fields(Outcome))
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,21 +48,22 @@ def message_of(report: Outcome | End | Event) -> Message:
     if isinstance(report, Event):
         return {"kind": "event", "fields": _plain(_EVENT.dump_python(report, exclude_none=True))}
     schema = None if report.schema is None else base64.b64encode(report.schema.serialize()).decode()
-    fields = {"partition": report.partition.path, "schema": schema, "error": _of_error(report.error)}
-    return {"kind": "outcome", "fields": _plain(_OUTCOME.dump_python(report, exclude=set(fields))) | fields}
+    own = {"partition": report.partition.path, "schema": schema, "error": _of_error(report.error)}
+    others = {name: getattr(report, name) for name in _SENT if name not in own}  # also what JSON of commands lacks
+    return {"kind": "outcome", "fields": _plain(_ANY.dump_python(others)) | own}
 
 
 def report_of(message: Message, partitions: Mapping[str, Partition]) -> Outcome | End | Event:
     """Return the report of a message."""
-    fields = message["fields"]
+    sent = message["fields"]
     if message["kind"] == "event":
-        return _EVENT.validate_python(fields)
-    error = _error(fields["error"])
+        return _EVENT.validate_python(sent)
+    error = _error(sent["error"])
     if message["kind"] == "end":
-        return End(error, fields["is_cancelled"])
-    schema = fields["schema"] and pa.ipc.read_schema(pa.py_buffer(base64.b64decode(fields["schema"])))
-    others = {"partition": partitions[fields["partition"]], "schema": schema, "error": error}
-    return _OUTCOME.validate_python(fields | others)
+        return End(error, sent["is_cancelled"])
+    schema = sent["schema"] and pa.ipc.read_schema(pa.py_buffer(base64.b64decode(sent["schema"])))
+    others = {"partition": partitions[sent["partition"]], "schema": schema, "error": error}
+    return _OUTCOME.validate_python(sent | others)
 
 
 def _plain(values: object) -> Message:

@@ -3,6 +3,7 @@
 import datetime as dt
 from collections.abc import Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,7 +18,7 @@ from lake_assets.base.errors import (
     StorageError,
 )
 from lake_assets.base.events import listening
-from lake_assets.ingest.index.index_run import IndexPlan, IndexRun, index_all, plan_index
+from lake_assets.ingest.index.index_run import IndexRun, index_all, plan_index
 from lake_assets.ingest.index.verify import check_indexed, repair_indexed
 from lake_assets.ingest.ingest_all import ingest_all
 from lake_assets.ingest.partition_run import PartitionRun
@@ -213,7 +214,7 @@ def test_committed_partitions_do_not_fail_when_others_cannot_be_recorded(
         raise failure
 
     monkeypatch.setattr("lake_assets.ingest.index.index_run.skip", fails_once)
-    outcomes = index_all(indexed_world.stream, plan=IndexPlan((*stale.partitions, new)))
+    outcomes = index_all(indexed_world.stream, plan=replace(stale, partitions=(*stale.partitions, new)))
 
     is_error = isinstance(failure, CatalogError)
     with nullcontext() if is_error else pytest.raises(KeyboardInterrupt):
@@ -407,7 +408,7 @@ def test_a_vanished_object_that_lands_again_is_refused_with_a_hint(registered: W
 
     (outcome,) = index_all(registered.stream)
     assert f"the object {path} has landed again" in str(outcome.error)
-    assert [obj.uri for obj in plan_index(registered.stream).changed] == [str(path)]
+    assert [obj.uri for part in plan_index(registered.stream).partitions for obj in part.changed] == [str(path)]
     assert "fail: nothing new; 1 changed" in plan(registered.stream, registered.partition(NW)).action
     assert [(item.now.uri, item.is_live) for item in check_indexed(registered.stream).changed] == [(str(path), False)]
     (error,) = repair_indexed(registered.stream).errors

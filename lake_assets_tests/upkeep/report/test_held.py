@@ -132,7 +132,7 @@ def test_the_report_names_it_everywhere(held: World, tmp_path: Path) -> None:
     assert "held" in table.split("\n")[0].split()
     assert "sales: 1 held partition:\n  region=NW/date=2026-02-11 is held by ann (run 01234567) since " in table
     assert "`lake-assets restore sales --partition region=NW,date=2026-02-11 --release` ends the hold" in table
-    rows = {row["partition"]: (row["state"], row["held_by"]) for row in json.loads(documents)}
+    rows = {row["partition"]: (row["state"], row["holder"]) for row in json.loads(documents)}
     assert rows["region=NW/date=2026-02-11"][0] == "held"
     assert rows["region=NW/date=2026-02-11"][1].startswith("ann (run 01234567) since ")
     assert rows["region=SW/date=2026-02-11"][1] is None
