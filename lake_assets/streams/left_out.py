@@ -109,7 +109,13 @@ class UnmatchedFolder(Documented):
 
 @dataclass(frozen=True, slots=True)
 class LeftOut(Documented):
-    """What one listing of a whole source found that no refresh reads: each object once, in one class."""
+    """What one listing of a whole source found that no refresh reads: each object once, in one class.
+
+    `unmatched` are in no partition: the path does not fit the layout, or a value its column's type. `spelling` are in a
+    folder with the values of a partition in a spelling that no writer has, and `outside` in a partition that the config
+    does not have. `odd` have odd names, `not_data` are no data files by `files`, and `hidden` are hidden by the name,
+    or by that of a folder.
+    """
 
     objects: Annotated[tuple[LeftOutObject, ...], NotInJson] = ()
     listed: int = 0
@@ -130,13 +136,7 @@ class LeftOut(Documented):
 
     @in_json
     def counts(self) -> dict[LeftOutClass, int]:
-        """The number of objects of each class, for every class.
-
-        `unmatched` are in no partition: the path does not fit the layout, or a value its column's type. `spelling` are
-        in a folder with the values of a partition in a spelling that no writer has, and `outside` in a partition that
-        the config does not have. `odd` have odd names, `not_data` are no data files by `files`, and `hidden` are hidden
-        by the name, or by that of a folder.
-        """
+        """The number of objects of each class, for every class."""
         return counts_of(item.kind for item in self.objects)
 
     @property

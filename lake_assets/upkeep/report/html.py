@@ -103,7 +103,7 @@ def page(sections: Sequence[Section], title: str, made: dt.datetime) -> str:
     policy forbids it.
     """
     environment = Environment(
-        loader=PackageLoader("lake_assets", "report"),
+        loader=PackageLoader("lake_assets", "upkeep/report"),
         autoescape=True,
         finalize=lambda value: visible(value) if type(value) is str else value,
         undefined=StrictUndefined,
