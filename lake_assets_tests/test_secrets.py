@@ -31,7 +31,7 @@ from lake_assets.lake.failures import translated
 from lake_assets.lake.ledger.read import read_ledger
 from lake_assets.spark.task.job import Job
 from lake_assets.spark.task.write import write_files
-from lake_assets.storage import clients
+from lake_assets.storage import patience
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.formats.landed import Landed
 from lake_assets.storage.formats.parquet_files import read_schema
@@ -85,8 +85,8 @@ LAKES = {
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody is waited for. MotherDuck's extension asks its maker's server when it is loaded, so it is left out."""
     monkeypatch.setenv("MOTHERDUCK_TOKEN", plant("motherduck"))
-    monkeypatch.setattr(clients, "_retry_config", lambda _: {"max_retries": 0})
-    monkeypatch.setattr("lake_assets.storage.retry_window.retries", lambda _: Limit(retries=0))
+    monkeypatch.setattr(patience, "of_obstore", lambda _: {"max_retries": 0})
+    monkeypatch.setattr("lake_assets.storage.patience.retries", lambda _: Limit(retries=0))
     monkeypatch.setattr("lake_assets.lake.ducklake.http_limits", lambda _: HttpLimits(0))
     monkeypatch.setattr(ducklake, "extensions", lambda c: tuple(n for n in extensions(c) if n != "motherduck"))
     monkeypatch.setattr("lake_assets.upkeep.doctor.extensions", lambda _: ())

@@ -89,8 +89,8 @@ def either_lake(request: pytest.FixtureRequest, local_world: World) -> World:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """The clients of storages try once, where a test is not about their own retries with a server that is away."""
-    monkeypatch.setattr("lake_assets.storage.clients._retry_config", lambda _: {"max_retries": 0})
-    monkeypatch.setattr("lake_assets.storage.retry_window.retries", lambda _: Limit(retries=0))
+    monkeypatch.setattr("lake_assets.storage.patience.of_obstore", lambda _: {"max_retries": 0})
+    monkeypatch.setattr("lake_assets.storage.patience.retries", lambda _: Limit(retries=0))
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from pydantic import Field, SecretStr
 
 from lake_assets.base.texts import meant
 from lake_assets.config.fields import FolderPath, Identifier, Model, check_identifier
-from lake_assets.config.storages import AnyStorage, LocalStorage, has_role
+from lake_assets.config.storages import AnyStorage
 
 SslMode = Literal["disable", "allow", "prefer", "require", "verify-ca", "verify-full"]
 
@@ -138,7 +138,7 @@ class MotherDuckCatalog(CatalogModel):
 
     def misfit(self, storage: AnyStorage | None, options: Mapping[str, OptionValue]) -> str | None:
         """Return why it cannot have a lake with this storage and these options of ATTACH; None if it can."""
-        if isinstance(storage, LocalStorage):
+        if storage is not None and storage.is_local:
             return "MotherDuck cannot read a folder of this machine: give the lake's storage a bucket"
         if options.get("encrypted") is True:
             return "MotherDuck does not document encrypted lakes: leave attach_options: encrypted out"
@@ -146,7 +146,7 @@ class MotherDuckCatalog(CatalogModel):
             return "attach_options are for lakes that DuckLake's extension attaches: leave them out, or give storage"
         if storage is None and self.store_secret:
             return "store_secret stores the keys of storage, and there is none: leave it out"
-        if storage is not None and self.store_secret and has_role(storage):
+        if storage is not None and self.store_secret and storage.has_role:
             return "MotherDuck would store keys of role_arn, which expire: leave store_secret out"
         return super().misfit(storage, options)
 

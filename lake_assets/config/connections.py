@@ -184,7 +184,36 @@ class Reached(Model):
         return ""
 
 
-class RequestedStorage(Reached):
+class StorageModel(Model):
+    """What others ask of a storage in place of its type."""
+
+    is_local: ClassVar[bool] = False  # a folder: there are no requests, and files can be renamed and linked
+    is_listable: ClassVar[bool] = True
+    has_tags: ClassVar[bool] = False  # of objects
+    notifies_sqs: ClassVar[bool] = False  # of objects that land
+
+    @property
+    def server(self) -> str | None:
+        """URL or name of the server; None if the root names it."""
+        return None
+
+    @property
+    def read_only(self) -> str | None:
+        """Why nothing can be written; None if it can."""
+        return None
+
+    @property
+    def has_role(self) -> bool:
+        """Whether each client assumes a role, whose keys expire."""
+        return False
+
+    @property
+    def lacks_hmac_key(self) -> bool:
+        """Whether DuckDB cannot access it without an HMAC key, and there is none in the config or environment."""
+        return False
+
+
+class RequestedStorage(Reached, StorageModel):
     """A storage that is accessed by requests over a network."""
 
     requests: Requests = Field(Requests(), description="Retries, pauses, time-outs, and uploads in parts.")

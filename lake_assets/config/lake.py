@@ -9,7 +9,7 @@ from lake_assets.base.machine import cache_folder
 from lake_assets.config.automation import Cron, TimeZone
 from lake_assets.config.catalogs import METADATA_SCHEMA, Catalog, OptionValue, check_attach_options
 from lake_assets.config.fields import Identifier, Model
-from lake_assets.config.storages import AnyStorage, GcsStorage, LocalStorage, S3Storage, Storage
+from lake_assets.config.storages import AnyStorage, LocalStorage, Storage
 
 
 class Maintenance(Model):
@@ -189,9 +189,9 @@ class Lake(Model):
         if (misfit := self.catalog.misfit(self.storage, self.attach_options)) is not None:
             raise ValueError(misfit)
         for key, storage in (("storage", self.storage), ("staging", self.staging)):
-            if isinstance(storage, S3Storage) and storage.anonymous:
+            if storage is not None and storage.read_only:
                 raise ValueError(f"the lake's {key} is written to: remove anonymous, and use keys or a role")
-            if isinstance(storage, GcsStorage) and not storage.has_hmac_keys:
+            if storage is not None and storage.lacks_hmac_key:
                 raise ValueError(
                     f"DuckDB accesses Google Cloud Storage with an HMAC key: give the lake's {key} key_id and secret, "
                     "or provider: credential_chain to find them in the environment (AWS_ACCESS_KEY_ID, "

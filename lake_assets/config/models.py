@@ -19,7 +19,6 @@ from lake_assets.config.lake import Lake
 from lake_assets.config.secrets import secret_in
 from lake_assets.config.sections import Move
 from lake_assets.config.spark import CONFIG_MISSING, EmrServerless, InProcess, Runs, Spark, refusal
-from lake_assets.config.storages import GcsStorage, LocalStorage
 from lake_assets.config.streams import Stream
 
 _Contradiction = tuple[str, str, str]  # of a stream: its name, the key, and what is wrong with it
@@ -233,7 +232,7 @@ class LakeConfig(Model):
             if lake.is_encrypted and letters is not None and not letters.plaintext:
                 text = f"stream {name} would write plain rows for the encrypted lake {lake_name}: write"
                 text += " plaintext: true below dead_letters to permit it, or remove dead_letters"
-                if stream.read_only is None:
+                if stream.source.read_only is None:
                     text += ", so that they are in the landing zone, which has these rows in plain files already"
                 else:
                     text += " and on_bad_row"
@@ -284,11 +283,11 @@ class LakeConfig(Model):
         for name, stream, _, lake in self._placed():
             if stream.mode != "index":
                 continue
-            if isinstance(stream.source, GcsStorage) and not stream.source.has_hmac_keys:
+            if stream.source.lacks_hmac_key:
                 text = f"stream {name} has mode: index, so DuckDB reads its source, and accesses Google Cloud Storage"
                 text += " with an HMAC key: give the source key_id and secret, or provider: credential_chain"
                 yield name, "source", text
-            if lake.catalog.is_service and isinstance(stream.source, LocalStorage):
+            if lake.catalog.is_service and stream.source.is_local:
                 text = f"stream {name} has mode: index, and MotherDuck cannot read a folder of this machine: give a"
                 yield name, "source", f"{text} bucket"
 

@@ -16,7 +16,7 @@ from lake_assets.config.fields import FolderPath, Identifier, Model, short_for
 from lake_assets.config.layout.hive import fits
 from lake_assets.config.layout.template import Compat, Template
 from lake_assets.config.modes import Compression
-from lake_assets.config.storages import Endpoint, S3Storage, Storage, TemporaryKeys
+from lake_assets.config.storages import Endpoint, Storage, TemporaryKeys
 
 
 class LayoutOptions(Model):
@@ -168,7 +168,7 @@ class _Written(Model):
 
     @model_validator(mode="after")
     def _is_written(self) -> Self:
-        if isinstance(self.to, S3Storage) and self.to.anonymous:
+        if self.to.read_only:
             raise ValueError(f"{self.key}.to is written to: remove anonymous, and use keys or a role")
         return self
 

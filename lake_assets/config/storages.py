@@ -5,10 +5,11 @@ servers with its protocol (also R2), `gs://`, and `az://`.
 """
 
 import re
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal, Self, TypeGuard
+from typing import Annotated, ClassVar, Literal, Self
 from urllib.parse import SplitResult, urlsplit
 
 from pydantic import (
@@ -22,7 +23,14 @@ from pydantic import (
 )
 
 from lake_assets.base.errors import ConfigError
-from lake_assets.config.connections import AzureAccess, RequestedStorage, check_key, check_sas, parse_connection_string
+from lake_assets.config.connections import (
+    AzureAccess,
+    RequestedStorage,
+    StorageModel,
+    check_key,
+    check_sas,
+    parse_connection_string,
+)
 from lake_assets.config.fields import FolderPath, Model, below, is_true
 
 _AWS = "https://s3.amazonaws.com"
@@ -65,8 +73,11 @@ def _uri(scheme: str, bucket: str, prefix: str) -> str:
     return f"{scheme}://{bucket}/{prefix}".rstrip("/")
 
 
-class LocalStorage(Model):
+class LocalStorage(StorageModel):
     """A folder of this machine, or one that every Spark worker mounts at the same path."""
+
+    is_local: ClassVar[bool] = True
+    requests: ClassVar[None] = None
 
     type: Literal["local"] = "local"
     path: FolderPath = Field(description="Folder; relative to the config file.")
@@ -131,6 +142,17 @@ class S3Access:
     key_id: str | None
     secret: str | None = field(repr=False)
     token: str | None = field(repr=False)
+    role: "Role | None" = None
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """A role that is assumed by the keys, or by the credential chain."""
+
+    arn: str
+    external_id: str | None
+    session_name: str
+    sts: str | None  # URL of the server that gives its keys; None for AWS's
 
 
 class S3ProtocolStorage(KeyedStorage, TemporaryKeys):
@@ -144,6 +166,16 @@ class S3ProtocolStorage(KeyedStorage, TemporaryKeys):
     )
 
     @property
+    @abstractmethod
+    def access(self) -> S3Access:
+        """Server and keys; it has secrets."""
+
+    @property
+    def server(self) -> str:
+        """The server's URL, or `AWS`."""
+        return self.access.endpoint or "AWS"
+
+    @property
     def root(self) -> str:
         """`s3://bucket/prefix`."""
         return _uri("s3", self.bucket, self.prefix)
@@ -154,6 +186,9 @@ class S3Storage(S3ProtocolStorage):
 
     Region and endpoint are completed from the environment here, once, and no client looks there again.
     """
+
+    has_tags: ClassVar[bool] = True
+    notifies_sqs: ClassVar[bool] = True
 
     type: Literal["s3"] = "s3"
     region: str = Field("us-east-1", description="The bucket's region; that of `AWS_REGION` when absent.")
@@ -226,18 +261,22 @@ class S3Storage(S3ProtocolStorage):
         """Server and keys; it has secrets."""
         is_of_aws = self.endpoint is None and "." not in self.bucket  # whose certificate is of names without dots
         is_virtual = is_of_aws if self.addressing is None else self.addressing == "virtual"
-        return S3Access(self.endpoint, self.region, self.anonymous, is_virtual, self.requester_pays, *self.keys)
+        role = None
+        if self.role_arn is not None:
+            is_at_aws = _OF_AWS.search(urlsplit(self.endpoint or _AWS).hostname or "")
+            sts = self.sts_endpoint or (None if is_at_aws else self.endpoint)
+            role = Role(self.role_arn, self.external_id, self.session_name, sts)
+        return S3Access(self.endpoint, self.region, self.anonymous, is_virtual, self.requester_pays, *self.keys, role)
 
     @property
-    def sts(self) -> str | None:
-        """URL of the server that gives the keys of the role; None for AWS's."""
-        is_of_aws = _OF_AWS.search(urlsplit(self.endpoint or _AWS).hostname or "")
-        return self.sts_endpoint or (None if is_of_aws else self.endpoint)
+    def has_role(self) -> bool:
+        """Whether each client assumes a role, whose keys expire."""
+        return self.role_arn is not None
 
-
-def has_role(storage: object) -> TypeGuard[S3Storage]:
-    """Return whether the clients of a storage assume a role, whose keys expire."""
-    return isinstance(storage, S3Storage) and storage.role_arn is not None
+    @property
+    def read_only(self) -> str | None:
+        """Why nothing can be written; None if it can."""
+        return "is anonymous" if self.anonymous else None
 
 
 class R2Storage(S3ProtocolStorage):
@@ -286,9 +325,14 @@ class GcsStorage(KeyedStorage):
         return self
 
     @property
-    def has_hmac_keys(self) -> bool:
-        """Whether DuckDB can access it: by an HMAC key of the config or of the environment."""
-        return bool(self.key_id or self.provider)
+    def lacks_hmac_key(self) -> bool:
+        """Whether DuckDB cannot access it without an HMAC key, and there is none in the config or environment."""
+        return not (self.key_id or self.provider)
+
+    @property
+    def server(self) -> str:
+        """The vendor."""
+        return "Google"
 
     @property
     def root(self) -> str:
@@ -360,6 +404,11 @@ class AzureStorage(RequestedStorage):
         )
 
     @property
+    def server(self) -> str:
+        """The Blob service's URL."""
+        return self.access.url
+
+    @property
     def root(self) -> str:
         """`az://container/prefix`."""
         return _uri("az", self.container, self.prefix)
@@ -379,12 +428,19 @@ def _plain_url(url: str) -> str:
 class WebStorage(RequestedStorage):
     """A folder of public files on a web server, as a landing zone. A web server cannot be listed."""
 
+    is_listable: ClassVar[bool] = False
+
     type: Literal["web"] = "web"
     url: Annotated[str, AfterValidator(_plain_url)] = Field(description="`https://host/path`, without a query.")
 
     @classmethod
     def _server(cls, data: Mapping[str, object]) -> str:
         return str(data.get("url"))
+
+    @property
+    def read_only(self) -> str:
+        """Why nothing can be written."""
+        return "is a web server"
 
     @property
     def root(self) -> str:

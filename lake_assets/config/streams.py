@@ -57,7 +57,7 @@ from lake_assets.config.sections import (
     ending_of,
     unread,
 )
-from lake_assets.config.storages import S3Storage, Source, WebStorage
+from lake_assets.config.storages import Source
 from lake_assets.config.uris import folder_globs, has_query, is_glob, split_glob
 
 Value = TypeVar("Value")
@@ -477,15 +477,15 @@ class Stream(Model):
     def _problems_of_after_load(self) -> Iterator[str]:
         if self.mode == "index":
             yield "mode: index makes landed objects the files of the table, so after_load must be keep"
-        elif self.read_only is not None:
-            yield f"the source {self.read_only} and so is read-only, so after_load must be keep"
+        elif self.source.read_only is not None:
+            yield f"the source {self.source.read_only} and so is read-only, so after_load must be keep"
         elif self.selects_rows:
             yield "an object may have rows of several partitions (in: rows), so after_load must be keep"
-        elif self.after_load == "tag" and not isinstance(self.source, S3Storage):
+        elif self.after_load == "tag" and not self.source.has_tags:
             way = "use delete or move" if self.mode == "append" else "remove it"
             yield f"after_load: tag is for objects in S3, and source is another storage: {way}"
         elif self.empties_source and self.mode == "replace":
-            tag = ", or after_load: tag" if isinstance(self.source, S3Storage) else ""
+            tag = ", or after_load: tag" if self.source.has_tags else ""
             yield (
                 "mode: replace makes a partition of all objects that are there, so after_load cannot take them away: "
                 f"use mode: append{tag}"
@@ -574,18 +574,18 @@ class Stream(Model):
                 self.template, self.path_typed, schema
             ):
                 raise ValueError(f"landing.columns: {' '.join(problem).rstrip('.')}")
-        for text in self._problems_of_web_source() if isinstance(self.source, WebStorage) else ():
+        for text in () if self.source.is_listable else self._problems_of_web_source():
             raise ValueError(text)
-        if isinstance(self.sensor, SqsSensor) and not isinstance(self.source, S3Storage):
-            raise ValueError("sensor type sqs reads the notifications of an S3 bucket: use type objects here")  # noqa: TRY004 - pydantic takes ValueError
+        if isinstance(self.sensor, SqsSensor) and not self.source.notifies_sqs:
+            raise ValueError("sensor type sqs reads the notifications of an S3 bucket: use type objects here")
         if self.landing is not None and not isinstance(self.format, ParquetFormat):
             raise ValueError(f"landing writes Parquet files, and format is {self.format.type}: remove one of them")
         if self.landing is not None and ending_of(self.files) is None:
             raise ValueError(f"{unread(self.files)}: {READABLE}")
-        if self.on_bad_row == "dead_letter" and self.dead_letters is None and self.read_only is not None:
+        if self.on_bad_row == "dead_letter" and self.dead_letters is None and self.source.read_only is not None:
             raise ValueError(
-                f"on_bad_row: dead_letter writes below the source, which {self.read_only} and so is read-only: name "
-                "another storage in dead_letters.to"
+                f"on_bad_row: dead_letter writes below the source, which {self.source.read_only} and so is read-only: "
+                "name another storage in dead_letters.to"
             )
         return self
 
@@ -639,13 +639,6 @@ class Stream(Model):
         """All columns whose values are in the path: those of partitions, and `path_columns`."""
         others = (PartitionColumn(name, column.type, exact=True) for name, column in self.path_columns.items())
         return (*(column for column in self.columns if not column.in_rows), *others)
-
-    @property
-    def read_only(self) -> str | None:
-        """Why nothing can be written to the source; None if it can."""
-        if isinstance(self.source, WebStorage):
-            return "is a web server"
-        return "is anonymous" if isinstance(self.source, S3Storage) and self.source.anonymous else None
 
     @property
     def empties_source(self) -> bool:

@@ -16,7 +16,7 @@ from lake_assets.base.documented import Documented
 from lake_assets.base.errors import SourceChangedError, StorageError
 from lake_assets.base.texts import count
 from lake_assets.config.sections import AfterLoad, Move
-from lake_assets.config.storages import AnyStorage, LocalStorage
+from lake_assets.config.storages import AnyStorage
 from lake_assets.ingest.compare_objects import compared, read_noted
 from lake_assets.lake.ledger.read import last_runs
 from lake_assets.storage.manifest import LandedObject, Original
@@ -81,8 +81,8 @@ def _act(source: Store, landed: LandedObject, policy: AfterLoad) -> bool:
 
 def _copy(source: Store, landed: LandedObject, archive: AnyStorage) -> None:
     """Copy an object to its key in the archive, unless a run has that was killed before it deleted the object."""
-    if isinstance(archive, LocalStorage):
-        Path(archive.path, landed.key).parent.mkdir(parents=True, exist_ok=True)
+    if archive.is_local:
+        Path(archive.root, landed.key).parent.mkdir(parents=True, exist_ok=True)
     target = Store(archive)
     found = target.find(landed.key)
     if found is None:

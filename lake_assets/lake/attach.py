@@ -24,19 +24,9 @@ from lake_assets.config.catalogs import (
 from lake_assets.config.connections import way_of
 from lake_assets.config.lake import Lake
 from lake_assets.config.secrets import MOTHERDUCK_TOKEN
-from lake_assets.config.storages import (
-    AnyStorage,
-    AzureStorage,
-    GcsStorage,
-    KeyedStorage,
-    LocalStorage,
-    R2Storage,
-    S3Storage,
-    has_role,
-)
 from lake_assets.lake.catalog import spec
 from lake_assets.lake.postgres import client_options
-from lake_assets.storage.clients import as_duckdb_secret
+from lake_assets.storage.backends import backend_of
 
 ALIAS = "lake"
 
@@ -45,11 +35,6 @@ _EXTENSIONS: dict[type, tuple[str, ...]] = {
     DuckdbCatalog: (),
     PostgresCatalog: ("postgres_scanner",),
     MotherDuckCatalog: ("motherduck",),
-    LocalStorage: (),
-    S3Storage: ("httpfs",),
-    R2Storage: ("httpfs",),
-    GcsStorage: ("httpfs",),
-    AzureStorage: ("azure",),
 }
 
 
@@ -62,7 +47,7 @@ def alias(lake: Lake) -> str:
 
 def extensions(lake: Lake) -> tuple[str, ...]:
     """Return the DuckDB extensions that this lake needs."""
-    needed = [name for storage in lake.storages for name in _EXTENSIONS[type(storage)]]
+    needed = [name for storage in lake.storages if (name := backend_of(storage).extension)]
     if lake.inserts_only:
         needed.append("httpfs")  # contains DuckDB's cryptography
     chain = ["aws"] if chained(lake) else []
@@ -71,12 +56,12 @@ def extensions(lake: Lake) -> tuple[str, ...]:
 
 def chained(lake: Lake) -> tuple[str, ...]:
     """Return the roots of the storages for which DuckDB uses AWS's credential chain."""
-    return tuple(dict.fromkeys(storage.root for storage in lake.storages if _uses_chain(storage)))
+    return tuple(dict.fromkeys(storage.root for storage in lake.storages if backend_of(storage).is_chained))
 
 
 def http_limits(lake: Lake) -> HttpLimits:
     """Return how DuckDB reaches this lake's storages; it has one setting for all of them, and the config one way."""
-    asked = [storage.requests for storage in lake.storages if not isinstance(storage, LocalStorage)]
+    asked = [storage.requests for storage in lake.storages if storage.requests is not None]
     if not asked:
         return HttpLimits()
     certificates, proxy = way_of(lake.storages)
@@ -97,18 +82,18 @@ def secret_statements(lake: Lake) -> tuple[str, ...]:
         statements.append(_create_secret("lake_catalog", _postgres(lake.catalog)))
     if isinstance(lake.catalog, MotherDuckCatalog):
         statements.append(f"SET motherduck_token = {literal(motherduck_token())}")
-    if lake.storage is not None and not isinstance(lake.storage, LocalStorage):
-        statements.append(_create_secret("lake_storage", as_duckdb_secret(lake.storage)))
+    if lake.storage is not None and not lake.storage.is_local:
+        statements.append(_create_secret("lake_storage", backend_of(lake.storage).as_duckdb_secret()))
     sources = ((f"source_{number}", source) for number, source in enumerate(lake.indexed))
     for name, storage in (("lake_staging", lake.staging), *sources):
-        if storage is None or isinstance(storage, LocalStorage):
+        if storage is None or storage.is_local:
             continue
         # If the lake lies below a source, the lake's secret is used for both: the source's key may be read-only.
         if storage is not lake.staging and lake.data_path.startswith(f"{storage.root}/"):
             continue
         # DuckDB uses the secret with the longest scope, so this one is used for the storage only.
         scope = {"SCOPE": literal(f"{storage.root}/")}
-        statements.append(_create_secret(name, as_duckdb_secret(storage) | scope))
+        statements.append(_create_secret(name, backend_of(storage).as_duckdb_secret() | scope))
     return tuple(statements)
 
 
@@ -122,7 +107,7 @@ def create_statements(lake: Lake) -> tuple[str, ...]:
     path = literal(lake.data_path)
     statements = ["ATTACH IF NOT EXISTS 'md:'"]
     if lake.catalog.store_secret:
-        options = as_duckdb_secret(lake.own_storage)
+        options = backend_of(lake.own_storage).as_duckdb_secret()
         statements.append(_create_secret(f"{lake.catalog.database}_storage", options, where=" IN MOTHERDUCK"))
     statements.append(f"CREATE DATABASE IF NOT EXISTS {database} (TYPE DUCKLAKE, DATA_PATH {path})")
     return tuple(statements)
@@ -214,12 +199,6 @@ def _postgres(catalog: PostgresCatalog) -> dict[str, str]:
     if catalog.password is not None:
         options["PASSWORD"] = literal(catalog.password.get_secret_value())
     return options
-
-
-def _uses_chain(storage: AnyStorage) -> bool:
-    """Return whether DuckDB uses AWS's credential chain for the storage's keys."""
-    has_others = has_role(storage) or (isinstance(storage, S3Storage) and storage.anonymous)
-    return isinstance(storage, KeyedStorage) and storage.key_id is None and not has_others
 
 
 def _create_secret(name: str, options: dict[str, str], where: str = "") -> str:

@@ -17,7 +17,6 @@ from lake_assets.base.duckdb_engine import identifier, literal, measure
 from lake_assets.base.errors import ConfigError
 from lake_assets.config.catalogs import MotherDuckCatalog
 from lake_assets.config.lake import Lake
-from lake_assets.config.storages import LocalStorage
 from lake_assets.lake.attach import alias
 from lake_assets.lake.catalog.files import folders_outside, table_folders
 from lake_assets.lake.ducklake import DuckLake
@@ -166,7 +165,7 @@ def _refused(why: str, what: str, hint: str) -> RefusedQueryError:
 
 
 def _is_remote(lake: Lake) -> bool:
-    return any(not isinstance(storage, LocalStorage) for storage in lake.storages)
+    return any(not storage.is_local for storage in lake.storages)
 
 
 def _functions(sql: str) -> Iterator[str]:

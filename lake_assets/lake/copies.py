@@ -32,7 +32,7 @@ from lake_assets.lake.attach import ALIAS
 from lake_assets.lake.catalog import spec
 from lake_assets.lake.failures import BUSY, WHO_LOCKS, catalog_error
 from lake_assets.lake.locks import exclusive_access
-from lake_assets.storage.server_copies import fill
+from lake_assets.storage.folder import fill
 
 _LOG = logging.getLogger(__name__)
 

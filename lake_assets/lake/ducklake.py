@@ -26,7 +26,6 @@ from lake_assets.config.catalogs import (
     SqliteCatalog,
 )
 from lake_assets.config.lake import Lake
-from lake_assets.config.storages import LocalStorage
 from lake_assets.lake.attach import (
     ALIAS,
     attach_statement,
@@ -290,8 +289,8 @@ class DuckLake:
             return
         if isinstance(self.config.catalog, FileCatalog):
             _make_folder(Path(self.config.catalog.path).parent, "catalog")
-        if isinstance(self.config.storage, LocalStorage):
-            _make_folder(Path(self.config.storage.path), "storage")
+        if self.config.storage is not None and self.config.storage.is_local:
+            _make_folder(Path(self.config.storage.root), "storage")
         if isinstance(self.config.catalog, DuckdbCatalog):
             self._execute_attach(engine, statement)
             return

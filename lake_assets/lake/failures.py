@@ -19,7 +19,7 @@ from lake_assets.base.errors import (
 from lake_assets.config.catalogs import FileCatalog, PostgresCatalog
 from lake_assets.config.lake import Lake
 from lake_assets.config.secrets import mask_error
-from lake_assets.config.storages import AnyStorage, LocalStorage
+from lake_assets.config.storages import AnyStorage
 from lake_assets.lake import postgres
 from lake_assets.lake.attach import chained
 from lake_assets.lake.database_errors import Meaning, matches, texts
@@ -84,7 +84,7 @@ def _asked(text: str, storages: Iterable[AnyStorage]) -> tuple[AnyStorage | None
     for storage in sorted(storages, key=lambda storage: len(storage.root), reverse=True):
         before, root, key = f"{path}/".partition(f"{storage.root.partition('://')[2]}/")
         is_above = f"{storage.root}/".partition("://")[2].startswith(before)  # a listing is of the bucket
-        if not isinstance(storage, LocalStorage) and (root or (before and is_above)):
+        if not storage.is_local and (root or (before and is_above)):
             return storage, "" if "*" in key else key.rstrip("/")
     return None, ""
 

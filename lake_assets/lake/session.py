@@ -14,7 +14,6 @@ from lake_assets.base.duckdb_engine import identifier
 from lake_assets.base.errors import CatalogUnreachableError, SpecificationError
 from lake_assets.config.catalogs import DuckdbCatalog, MotherDuckCatalog, PostgresCatalog
 from lake_assets.config.lake import Lake
-from lake_assets.config.storages import has_role
 from lake_assets.lake.attach import ALIAS, alias, attach_statement, secret_statements
 from lake_assets.lake.catalog import spec
 from lake_assets.lake.catalog_driver import Driver, driver_errors
@@ -75,7 +74,8 @@ class LakeSession:
         self._attach = self._attach_again = attach
         self._renew = renew  # gives another engine
         self._committed: int | None = None  # the last snapshot of an engine that was replaced
-        self._renewal = 0.0 if any(map(has_role, config.storages)) else math.inf  # when the engine gets keys again
+        has_role = any(storage.has_role for storage in config.storages)
+        self._renewal = 0.0 if has_role else math.inf  # when the engine gets keys again
 
     @property
     def is_attached(self) -> bool:

@@ -18,7 +18,6 @@ from lake_assets.base.retrying import Limit, pause_between, poll
 from lake_assets.config.storages import AnyStorage
 from lake_assets.spark.task.attempt import discard
 from lake_assets.spark.task.job import Job, JobResult
-from lake_assets.storage.s3 import abort_uploads
 from lake_assets.storage.store import Store
 
 _LISTINGS = 16  # in parallel: most of the time is network latency
@@ -66,7 +65,7 @@ def _discard_folders(job: Job, storage: AnyStorage, folders: Sequence[str]) -> N
     def discard_folder(folder: str) -> None:
         prefix = f"{folder}{job.file_prefix}"
         discard(storage, [obj.uri for obj in store.list(folder) if obj.key.startswith(prefix)])
-        abort_uploads(storage, prefix)
+        store.abort_uploads(prefix)
 
     with suppress(StorageError), ThreadPoolExecutor(_LISTINGS) as pool:
         list(pool.map(discard_folder, dict.fromkeys(folders)))

@@ -4,7 +4,7 @@ import io
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any
 
 import obstore
 import pyarrow as pa
@@ -12,8 +12,8 @@ from pyarrow import fs
 
 from lake_assets.base.errors import StorageError
 from lake_assets.config.secrets import masking
-from lake_assets.config.storages import AnyStorage, LakeStorage, LocalStorage, S3Storage, WebStorage, has_role
-from lake_assets.storage.clients import as_arrow, as_obstore
+from lake_assets.config.storages import AnyStorage
+from lake_assets.storage.backends import backend_of
 from lake_assets.storage.storage_errors import location
 from lake_assets.storage.store import Store
 
@@ -31,7 +31,8 @@ class ArrowStore:
         # pyarrow's paths begin with the bucket, where there is one.
         self._folder = storage.root.split("://", 1)[-1]
         with masking(self.storage):
-            self._client = as_arrow(storage) if _is_arrows(storage) else as_obstore(storage)
+            backend = backend_of(storage)
+            self._client = backend.as_arrow() or backend.as_obstore()
 
     def uri(self, key: str) -> str:
         """Return the key as a URI, as `Store.uri`."""
@@ -61,8 +62,7 @@ class ArrowStore:
 
         Arrow's own errors are OSError; to close a small object may raise StorageError too.
         """
-        assert not isinstance(self.storage, WebStorage), "nothing is written to a web server"  # noqa: S101 - the config refuses it
-        if isinstance(self.storage, LocalStorage):
+        if self.storage.requests is None:
             Path(self._folder, key).parent.mkdir(parents=True, exist_ok=True)
             return self.stream(key)
         threshold = self.storage.requests.multipart_threshold
@@ -76,12 +76,6 @@ class ArrowStore:
             if not isinstance(self._client, fs.FileSystem):
                 return obstore.open_writer(self._client, key)
             return self._client.open_output_stream(f"{self._folder}/{key}", compression=None)
-
-
-def _is_arrows(storage: AnyStorage) -> TypeGuard[LakeStorage]:
-    """Return whether Arrow has a client for a storage; none says that the requester pays, or renews a role's keys."""
-    is_others = isinstance(storage, WebStorage) or has_role(storage)
-    return not is_others and not (isinstance(storage, S3Storage) and storage.requester_pays)
 
 
 @contextmanager

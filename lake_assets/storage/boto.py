@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from lake_assets.config.connections import Reached
 from lake_assets.config.storages import R2Storage, S3Storage
-from lake_assets.storage.retry_window import quick
+from lake_assets.storage import patience
 
 if TYPE_CHECKING:
     from botocore.config import Config
@@ -36,16 +36,15 @@ def s3_client(storage: S3Storage | R2Storage, session: Any, seconds: float = 0) 
     from botocore.config import Config  # noqa: PLC0415
 
     access = storage.access
-    config = Config(
-        s3={"addressing_style": "virtual" if access.is_virtual else "path"},
-        request_checksum_calculation=storage.checksums,
-        response_checksum_validation=storage.checksums,
-        connect_timeout=storage.requests.connect_timeout,
-        read_timeout=max(seconds, storage.requests.timeout),
-        retries={"total_max_attempts": 1, "mode": "standard"},
-        max_pool_connections=_CONNECTIONS,
-        ignore_configured_endpoint_urls=True,  # those of the environment
-        **({"signature_version": UNSIGNED} if access.is_anonymous else {}),
+    config = patience.of_boto(storage.requests, seconds=seconds).merge(
+        Config(
+            s3={"addressing_style": "virtual" if access.is_virtual else "path"},
+            request_checksum_calculation=storage.checksums,
+            response_checksum_validation=storage.checksums,
+            max_pool_connections=_CONNECTIONS,
+            ignore_configured_endpoint_urls=True,  # those of the environment
+            **({"signature_version": UNSIGNED} if access.is_anonymous else {}),
+        )
     )
     client = boto_client("s3", storage, config, session, endpoint_url=access.endpoint, region_name=access.region)
     if storage.checksums == "when_required":
@@ -79,8 +78,7 @@ def _stranger(storage: S3Storage) -> Any:  # noqa: ANN401 - as above
     """Make the client of a bucket without keys; that takes longer than its request."""
     from boto3.session import Session  # noqa: PLC0415 - boto3 takes its time
 
-    stranger = quick(storage.model_copy(update={"anonymous": True}), _REGION_SECONDS)
-    assert isinstance(stranger, S3Storage)  # noqa: S101 - a copy of one
+    stranger: Any = patience.quick(storage.model_copy(update={"anonymous": True}), _REGION_SECONDS)
     return s3_client(stranger, Session())
 
 

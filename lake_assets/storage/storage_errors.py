@@ -3,9 +3,11 @@
 import errno
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Literal
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Literal
 
 from obstore.exceptions import InvalidPathError
 
@@ -19,46 +21,71 @@ from lake_assets.base.errors import (
     StorageUnreachableError,
     WholeStorageError,
 )
+from lake_assets.base.machine import user_name
 from lake_assets.base.texts import visible_name
 from lake_assets.config.secrets import mask_error
-from lake_assets.config.storages import (
-    AnyStorage,
-    AzureStorage,
-    GcsStorage,
-    LocalStorage,
-    R2Storage,
-    S3Storage,
-    WebStorage,
-)
-from lake_assets.storage import local
+from lake_assets.config.storages import AnyStorage
 from lake_assets.storage.boto import region_of
-from lake_assets.storage.server_answers import Meaning, answer_of, find, meaning_of
+from lake_assets.storage.server_answers import Meaning, answer_of, file_and_number, find, meaning_of
 
 Operation = Literal["list", "read", "write", "delete"]
 
 _DONE: dict[Operation, str] = {"list": "listed", "read": "read", "write": "written", "delete": "deleted"}
-_RIGHTS: dict[str, dict[Operation, str]] = {
-    "s3": {"list": "s3:ListBucket", "read": "s3:GetObject", "write": "s3:PutObject", "delete": "s3:DeleteObject"},
-    "gcs": {
-        "list": "storage.objects.list",
-        "read": "storage.objects.get",
-        "write": "storage.objects.create",
-        "delete": "storage.objects.delete",
-    },
-    "azure": {
-        "list": "the role Storage Blob Data Reader (of a sas: list)",
-        "read": "the role Storage Blob Data Reader (of a sas: read)",
-        "write": "the role Storage Blob Data Contributor (of a sas: create and write)",
-        "delete": "the role Storage Blob Data Contributor (of a sas: delete)",
-    },
-    "r2": {
-        "list": "Object Read",
-        "read": "Object Read",
-        "write": "Object Read & Write",
-        "delete": "Object Read & Write",
-    },
-}
-"""The right that an operation needs, by its name in the vendor's console."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Words:
+    """What errors of a kind of storage say."""
+
+    rights: Mapping[Operation, str]  # that an operation needs, by its name in the vendor's console
+    key: str = "key_id and secret"  # the fields of the config that have it
+    server: str = "endpoint"  # the field that names it
+    bucket: str = "bucket"  # the field and the word
+    has_checksums: bool = False
+    region: Callable[[Any], str | None] = lambda _: None  # of a bucket, by a request
+
+
+_WORDS: Mapping[str, _Words] = MappingProxyType(
+    {
+        "s3": _Words(
+            {"list": "s3:ListBucket", "read": "s3:GetObject", "write": "s3:PutObject", "delete": "s3:DeleteObject"},
+            has_checksums=True,
+            region=region_of,
+        ),
+        "r2": _Words(
+            {
+                "list": "Object Read",
+                "read": "Object Read",
+                "write": "Object Read & Write",
+                "delete": "Object Read & Write",
+            },
+            has_checksums=True,
+        ),
+        "gcs": _Words(
+            {
+                "list": "storage.objects.list",
+                "read": "storage.objects.get",
+                "write": "storage.objects.create",
+                "delete": "storage.objects.delete",
+            },
+            key="service_account",
+            server="proxy",
+        ),
+        "azure": _Words(
+            {
+                "list": "the role Storage Blob Data Reader (of a sas: list)",
+                "read": "the role Storage Blob Data Reader (of a sas: read)",
+                "write": "the role Storage Blob Data Contributor (of a sas: create and write)",
+                "delete": "the role Storage Blob Data Contributor (of a sas: delete)",
+            },
+            key="account_key, connection_string or sas",
+            server="account",
+            bucket="container",
+        ),
+        "web": _Words({}, server="url"),
+        "local": _Words({}),
+    }
+)
 
 # Of an error without an answer of the server: the request, which differs for each object.
 _PREAMBLE = re.compile(
@@ -113,7 +140,7 @@ def storage_error(
     It is a SourceError or an ObjectRefusedError if only this object is the cause, a WholeStorageError if every object
     would have it, and a StorageUnreachableError if a retry may succeed.
     """
-    if isinstance(storage, LocalStorage) and (refusal := local.refusal(error, uri)):
+    if storage.is_local and (refusal := folder_refusal(error, uri)):
         return refusal
     means, place, named = meaning_of(error), location(storage), visible_name(uri) if uri else ""
     undone = f"{named} was not {_DONE[operation]}" if uri else None
@@ -137,10 +164,10 @@ def storage_error(
             return StorageError(f"{storage.root} was removed while it was read:", "run it again.")
         case Meaning.TRANSIENT:
             return no_answer(error, storage, undone)
-        case None if refusing is not None or not isinstance(storage, LocalStorage):  # `Store` tries a folder again
+        case None if refusing is not None or not storage.is_local:  # `Store` tries a folder again
             return no_answer(error, storage, undone)
     problem = f"{named or storage.root} was not {_DONE[operation]} by {place}: {reason(error)}:"
-    if isinstance(storage, S3Storage | R2Storage) and _OF_CHECKSUMS.search(problem):
+    if _WORDS[storage.type].has_checksums and _OF_CHECKSUMS.search(problem):
         return StorageError(problem, "set `checksums: when_required` of the storage, and run it again.")
     return StorageError(problem, "correct the cause, and run it again.")
 
@@ -153,7 +180,7 @@ def _whole(
     match means:
         case Meaning.OTHER_REGION:
             named = _REGION.search(f"{error} {getattr(error, 'body', '')}")
-            region = named[1] if named else region_of(storage) if isinstance(storage, S3Storage) else None
+            region = named[1] if named else _WORDS[storage.type].region(storage)
             return WholeStorageError(
                 f"the bucket of {storage.root} is in another region{f': {region}' if region else ''}{own}:",
                 "set `region` of the storage to that of its bucket.",
@@ -178,9 +205,9 @@ def _whole(
             refusal = f"{place if more else storage.root} refuses access{more}{own}:"
             return WholeStorageError(refusal, access_fix(storage))
         case Meaning.ABSENT:
-            kind = "container" if isinstance(storage, AzureStorage) else "bucket"
+            kind = _WORDS[storage.type].bucket
             return AbsentStorageError(
-                f"the {kind} {storage.root.split('/')[2]!r} does not exist at {server_of(storage)}{own}:",
+                f"the {kind} {storage.root.split('/')[2]!r} does not exist at {storage.server}{own}:",
                 f"create it, or correct `{kind}` in the config.",
             )
     return None
@@ -237,18 +264,18 @@ def no_credentials(*roots: str) -> StorageError:
     )
 
 
-def no_role(error: Exception, storage: S3Storage) -> LakeAssetsError:
+def no_role(error: Exception, storage: AnyStorage, role: str) -> LakeAssetsError:
     """Return the error for a role that the clients of a storage cannot assume."""
     match means := meaning_of(error):
         case Meaning.UNTRUSTED | Meaning.WRONG_CLOCK:
             return _whole(means, error, storage, None) or no_answer(error, storage)
         case Meaning.TRANSIENT | None:
             return StorageUnreachableError(
-                f"no server gives the keys of the role {storage.role_arn}, of {storage.root}: {reason(error)}:",
+                f"no server gives the keys of the role {role}, of {storage.root}: {reason(error)}:",
                 "correct `sts_endpoint` or `proxy` of the storage, or run it again when it answers.",
             )
     return WholeStorageError(
-        f"the role {storage.role_arn} of {storage.root} cannot be assumed: {reason(error)}:",
+        f"the role {role} of {storage.root} cannot be assumed: {reason(error)}:",
         "let the role trust the user of the storage's keys, grant this user sts:AssumeRole, or correct role_arn and "
         "external_id.",
     )
@@ -268,41 +295,55 @@ def reason(error: Exception) -> str:
 
 def location(storage: AnyStorage) -> str:
     """Return a storage by its root and its server, for errors."""
-    if isinstance(storage, LocalStorage):
+    if storage.is_local:
         return f"the folder {storage.root}"
-    server = server_of(storage)
-    return storage.root if server is None else f"{storage.root} at {server}"
-
-
-def server_of(storage: AnyStorage) -> str | None:
-    """Return the server of a storage's bucket; None for a folder and for a web server, whose root names it."""
-    if isinstance(storage, S3Storage | R2Storage):
-        return storage.access.endpoint or "AWS"
-    if isinstance(storage, AzureStorage):
-        return storage.access.url
-    return "Google" if isinstance(storage, GcsStorage) else None
+    return storage.root if storage.server is None else f"{storage.root} at {storage.server}"
 
 
 def access_fix(storage: AnyStorage, operation: Operation | None = None) -> str:
     """Return how to fix a storage that refuses an operation, or, if that is None, the key itself."""
-    if isinstance(storage, WebStorage):
+    words = _WORDS[storage.type]
+    if not storage.is_listable:
         return "read public files over https://, and others from the bucket behind it."
-    ways = {"gcs": "service_account", "azure": "account_key, connection_string or sas"}
-    correct = f"correct {ways.get(storage.type, 'key_id and secret')}, or the role of the credential chain."
+    correct = f"correct {words.key}, or the role of the credential chain."
     if operation is None:
         return correct
     where = "the bucket" if operation == "list" else "it, or on the whole bucket"
-    return f"grant {_RIGHTS[storage.type][operation]} on {where}; if it is granted already, {correct}{_payer(storage)}"
+    payer = " Where the requester pays, set `requester_pays: true`." if _may_pay(storage) else ""
+    return f"grant {words.rights[operation]} on {where}; if it is granted already, {correct}{payer}"
 
 
-def _payer(storage: AnyStorage) -> str:
-    may_pay = isinstance(storage, S3Storage) and not (storage.requester_pays or storage.anonymous)
-    return " Where the requester pays, set `requester_pays: true`." if may_pay else ""
+def _may_pay(storage: AnyStorage) -> bool:
+    return storage.read_only is None and getattr(storage, "requester_pays", True) is False
 
 
 def reach_fix(storage: AnyStorage) -> str:
     """Return how to fix a storage that does not answer."""
-    if isinstance(storage, LocalStorage):
+    if storage.is_local:
         return "repair the disk or network share, and run it again."
-    place = {"gcs": "proxy", "azure": "account", "web": "url"}.get(storage.type, "endpoint")
-    return f"correct {place} of the storage, or run it again when it answers."
+    return f"correct {_WORDS[storage.type].server} of the storage, or run it again when it answers."
+
+
+def folder_refusal(error: Exception, uri: str | None) -> StorageError | None:
+    """Return the error of ours for one of a folder, with the path and the fix; None if the cause is not known.
+
+    The path is that of `uri` if the error has none.
+    """
+    if loop := find(error, Meaning.LINK_LOOP):
+        return _loop(loop[1])
+    path, number = file_and_number(error)
+    if isinstance(error, OSError) and error.errno is not None:
+        path, number = uri if error.filename is None else os.fsdecode(error.filename), error.errno
+    if path is None or number is None:
+        return None
+    if number in (errno.EACCES, errno.EPERM):
+        return StorageError(
+            f"{path} refuses access: {os.strerror(number)}:",
+            f"give the user {user_name() or os.geteuid()} rights to it (chmod, chown): to read a file, to read and "
+            "enter a folder, to write where it writes.",
+        )
+    return _loop(path) if number == errno.ELOOP else None
+
+
+def _loop(path: str) -> StorageError:
+    return StorageError(f"{path} is a symbolic link that leads back to itself:", "remove the link, or correct it.")

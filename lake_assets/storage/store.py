@@ -1,8 +1,7 @@
 """The driver's access to one object store: listing with ETags, reading, writing, deleting; for folders and buckets."""
 
 import hashlib
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import cached_property
@@ -13,10 +12,9 @@ import obstore
 import pyarrow as pa
 from obstore.exceptions import AlreadyExistsError, NotFoundError, NotSupportedError, PreconditionError
 from obstore.exceptions import BaseError as ObstoreError
-from obstore.store import HTTPStore
 
 from lake_assets.base.errors import (
-    AbsentStorageError,
+    KeyOrderError,
     LakeAssetsError,
     SourceChangedError,
     SourceError,
@@ -26,20 +24,18 @@ from lake_assets.base.errors import (
 from lake_assets.base.retrying import Result
 from lake_assets.config.layout.hive import is_data
 from lake_assets.config.secrets import mask_error
-from lake_assets.config.storages import AnyStorage, LocalStorage, R2Storage, S3Storage, WebStorage
-from lake_assets.storage import local, s3, walk, web
-from lake_assets.storage.clients import Client, as_obstore
+from lake_assets.config.storages import AnyStorage
+from lake_assets.storage import web
+from lake_assets.storage.backend import Client, Hides
+from lake_assets.storage.backends import backend_of
 from lake_assets.storage.manifest import TIME, LandedObject, etag_of, landed_object
-from lake_assets.storage.retry_window import once, retried
 from lake_assets.storage.server_answers import Meaning, is_absent, may_pass, meaning_of
 from lake_assets.storage.storage_errors import (
     Operation,
-    access_fix,
     changed_object,
     location,
     no_answer,
     odd_name,
-    reason,
     storage_error,
 )
 
@@ -59,7 +55,7 @@ class Store:
 
     def __init__(self, storage: AnyStorage) -> None:
         self.storage = storage
-        self._client: Client | None = None  # sends each request once
+        self.backend = backend_of(storage)
 
     @cached_property
     def root(self) -> str:
@@ -78,7 +74,7 @@ class Store:
     @property
     def is_listable(self) -> bool:
         """Whether objects can be listed; a web server has no listing."""
-        return not isinstance(self.storage, WebStorage)
+        return self.storage.is_listable
 
     def list(
         self, prefix: str = "", files: str = "*", listed: Callable[[int], object] = lambda _: None
@@ -92,7 +88,7 @@ class Store:
         folder: `*` is within a name, and `**` is any number of folders. For a store that is not listable, it is the
         name of one object.
         """
-        if isinstance(self.storage, WebStorage):
+        if not self.is_listable:
             found = self.find(f"{prefix}{files.lstrip('/')}")
             return () if found is None else (found,)
         with self._errors("list", folder=prefix):
@@ -102,50 +98,56 @@ class Store:
         return tuple(sorted(objects, key=lambda landed: landed.key))
 
     def all(
-        self, prefix: str = "", listed: Callable[[int], object] = lambda _: None, *, hides: walk.Hides
+        self, prefix: str = "", listed: Callable[[int], object] = lambda _: None, *, hides: Hides
     ) -> tuple[LandedObject, ...]:
         """Return the objects below a folder, sorted by key, also hidden ones; nothing outside the folder is listed.
 
-        `prefix` is a folder or the beginning of names; see `walk.pages`. A local folder that `hides` knows may refuse
-        to be read.
+        `prefix` is a folder or the beginning of names; see `Backend.pages`. A local folder that `hides` knows may
+        refuse to be read.
         """
         with self._errors("list", folder=prefix):
             metas = list(self._metas(prefix, listed, hides))
         return tuple(sorted((landed_object(self.root, meta) for meta in metas), key=lambda landed: landed.key))
 
     def _metas(
-        self, prefix: str, listed: Callable[[int], object], hides: walk.Hides | None = None
+        self, prefix: str, listed: Callable[[int], object], hides: Hides | None = None
     ) -> "Iterator[ObjectMeta]":
-        client = self._open()
         if hides is not None and prefix and not prefix.endswith("/"):
-            pages = walk.named_pages(client, self.storage, prefix, hides)
+            pages = self._named_pages(prefix, hides)
         else:
-            pages = walk.unordered_pages(client, self.storage, prefix, hides)
+            pages = self.backend.unordered_pages(prefix, hides)
         for page in pages:
             listed(len(page))
             yield from page
+
+    def _named_pages(self, prefix: str, hides: Hides) -> "Iterator[Sequence[ObjectMeta]]":
+        """Yield the objects whose keys begin with a text, by a listing that begins and ends with them if possible."""
+        try:
+            yield from list(self.backend.pages(prefix, "", tree=False))
+        except KeyOrderError:
+            for page in self.backend.unordered_pages(prefix.rpartition("/")[0], hides):
+                yield [meta for meta in page if meta["path"].startswith(prefix)]
 
     def pages(self, prefix: str = "", after: str = "", *, tree: bool = False) -> Iterator[tuple[LandedObject, ...]]:
         """Yield all objects below a folder in the order of their keys, hidden ones too, up to 1,000 at a time.
 
         In stores that can begin a listing after a key (S3, R2 and GCS), objects before it cost nothing. `prefix` is a
-        folder or the beginning of names; see `walk.pages`. Raises KeyOrderError if the store lists folder by folder and
-        `tree` is False, and StorageError if it lists keys in no order.
+        folder or the beginning of names; see `Backend.pages`, which has the errors.
         """
         with self._errors("list", folder=prefix):
-            pages = walk.pages(self._open(), self.storage, prefix, after, tree=tree)
+            pages = self.backend.pages(prefix, after, tree=tree)
             yield from (tuple(landed_object(self.root, meta) for meta in page) for page in pages)
 
     def folders(self, prefix: str = "") -> tuple[str, ...]:
         """Return the folders right below a folder, sorted, each from the root on and without a slash at its end."""
         with self._errors("list", folder=prefix):
-            return walk.folders(self._open(), self.storage, prefix)
+            return tuple(sorted(self.backend.folders(prefix.rstrip("/"))))
 
     def answers(self) -> bool:
         """Return whether the store answers, also by a refusal; True for folders, without a request."""
         with suppress(StorageError):
             try:
-                if not isinstance(self.storage, LocalStorage):
+                if not self.storage.is_local:
                     self.probe() if self.is_listable else self.find("")
             except StorageUnreachableError:
                 return False
@@ -166,13 +168,13 @@ class Store:
         """Get an object under its ETag, which is compared afterwards where it is a time, or weak as a web server's."""
         options: GetOptions = {} if span is None else {"range": span}
         is_time = etag.startswith(TIME)
-        if not (is_time or isinstance(client, HTTPStore)):
+        if self.backend.has_conditions and not is_time:
             options["if_match"] = f'"{etag}"'
         answer = obstore.get(client, key, options=options)
-        if is_time and etag_of(answer.meta, is_time=True) != etag:
-            raise self.changed(key)
-        if isinstance(client, HTTPStore) and web.etag(client, answer.meta) != etag:
-            raise self.changed(key)
+        if "if_match" not in options:
+            now = etag_of(answer.meta, is_time=True) if is_time else self.backend.etag(answer.meta)
+            if now != etag:
+                raise self.changed(key)
         return answer
 
     def open(self, key: str) -> pa.NativeFile:
@@ -200,7 +202,7 @@ class Store:
         """
 
         def digested(client: Client) -> str:
-            if isinstance(self.storage, LocalStorage):  # the client reads a file in small pieces
+            if self.storage.is_local:  # the client reads a file in small pieces
                 with Path(self.root, key).open("rb") as file:
                     return hashlib.file_digest(file, "sha256").hexdigest()
             digest = hashlib.sha256()
@@ -209,27 +211,25 @@ class Store:
             return digest.hexdigest()
 
         digest = self._asked("read", digested, key)
-        if isinstance(self.storage, LocalStorage) and ((found := self.find(key)) is None or found.etag != etag):
+        if self.storage.is_local and ((landed := self.find(key)) is None or landed.etag != etag):
             raise self.changed(key)
         return digest
 
     def checksum(self, key: str, etag: str) -> str:
-        """Return what S3 or R2 keeps of an object's content, which is not read; see `s3.checksum`. Others keep none."""
-        return s3.checksum(self.storage, key, etag) if isinstance(self.storage, S3Storage | R2Storage) else ""
+        """Return what S3 or R2 keeps of an object's content, which is not read. Others keep none."""
+        return self.backend.checksum(key, etag)
 
     def refusal(self, key: str) -> LakeAssetsError | None:
         """Return why a store does not give an object, which no HEAD or error of Arrow says; None if it does by both."""
-        if isinstance(self.storage, LocalStorage):
+        if self.storage.is_local:
             return None
         try:
             with self._errors("read", key), suppress(NotSupportedError):
-                obstore.get(self._open(), key, options={"range": (0, 1)}).bytes()
+                obstore.get(self.backend.client, key, options={"range": (0, 1)}).bytes()
         except LakeAssetsError as error:
             return None if isinstance(error, SourceChangedError) else error
-        if not isinstance(self.storage, S3Storage | R2Storage):
-            return None
         try:
-            obstore.head(self._open(), key)
+            obstore.head(self.backend.client, key)
         except ObstoreError as error:
             if meaning_of(error) in (Meaning.REFUSED, Meaning.WRONG_REQUEST):
                 return StorageError(
@@ -253,18 +253,15 @@ class Store:
         Returns False if an object of this key and size was there; one of another size is a StorageError.
         """
 
-        def created(client: Client) -> bool:
-            if isinstance(self.storage, LocalStorage):
-                return local.create(Path(self.root, key), body)
+        def created(_: Client) -> bool:
             try:
-                obstore.put(client, key, body, mode="create", use_multipart=False)
+                return self.backend.create(key, body)
             except AlreadyExistsError as error:
                 if self._size(key) is None:  # a refusal while another request is at work on the key, which may pass
                     raise no_answer(error, self.storage, f"{self.uri(key)} was not written") from error
                 return False
-            return True
 
-        requests = None if isinstance(self.storage, LocalStorage) else self.storage.requests
+        requests = self.storage.requests
         part = multipart_above or (requests and requests.multipart_threshold) or _PART
         if requests is None or len(body) <= part:
             is_new = self._asked("write", created, key)
@@ -284,7 +281,7 @@ class Store:
         In a bucket it has the content type by which browsers show it. A local folder is made.
         """
         kind: Attributes | None = {"Content-Type": "text/html; charset=utf-8"}
-        if isinstance(self.storage, LocalStorage):
+        if self.storage.is_local:
             kind = None
             with self._errors("write", key):
                 Path(self.root).mkdir(parents=True, exist_ok=True)
@@ -310,15 +307,13 @@ class Store:
                 meta = obstore.head(client, key)
             except (NotFoundError, FileNotFoundError):
                 return None
-            if isinstance(client, HTTPStore):
-                meta = {**meta, "e_tag": web.etag(client, meta)}
-            return landed_object(self.root, meta)
+            return landed_object(self.root, {**meta, "e_tag": self.backend.etag(meta)})
 
         return self._asked("read", looked, key)
 
     def is_marker(self, landed: LandedObject) -> bool:
         """Return whether a listed object is the marker of a folder, such as `region=NW/`; an empty one is asked for."""
-        return not landed.size and not isinstance(self.storage, LocalStorage) and self.find(landed.key) is None
+        return not landed.size and not self.storage.is_local and self.find(landed.key) is None
 
     def _size(self, key: str) -> int | None:
         """Return the bytes of an object; None if there is none."""
@@ -366,11 +361,8 @@ class Store:
             return True
         if (landed.etag, landed.size) != (etag, size):
             return False
-        if not isinstance(self.storage, S3Storage | R2Storage):
-            self.delete((key,))
-            return True
         with self._errors("delete", key):
-            is_gone = s3.delete_if_match(self.storage, key, etag)
+            is_gone = self.backend.delete_if_match(key, etag)
         if is_gone is None:
             self.delete((key,))
             return True
@@ -382,13 +374,16 @@ class Store:
 
         Returns whether it is unchanged, and has the tag now.
         """
-        assert isinstance(self.storage, S3Storage)  # noqa: S101 - the config requires it
         landed = self.find(key)
         if landed is None or (landed.etag, landed.size) != (etag, size):
             return False
         with self._errors("write", key):
-            s3.tag(self.storage, key, name, value)
+            self.backend.tag(key, name, value)
         return True
+
+    def abort_uploads(self, prefix: str) -> None:
+        """Abort the uploads to keys with this prefix; see `Backend.abort_uploads`."""
+        self.backend.abort_uploads(prefix)
 
     def _asked(
         self, operation: Operation, work: Callable[[Client], Result], key: str | None = None, folder: str = ""
@@ -400,24 +395,9 @@ class Store:
 
         def attempt() -> Result:
             with self._errors(operation, key, folder):
-                return work(self._open())
+                return work(self.backend.client)
 
-        if isinstance(self.storage, LocalStorage):
-            return attempt()
-        return retried(self.storage, StorageUnreachableError, attempt)
-
-    def _open(self) -> Client:
-        if self._client is None:
-            if isinstance(self.storage, LocalStorage) and not Path(self.storage.path).is_dir():
-                path = Path(self.storage.path)
-                of_link = f", and {path} is a link to it" if path.is_symlink() else ""
-                mount = "mount its disk, " if of_link else ""
-                raise AbsentStorageError(
-                    f"the folder {os.path.realpath(path) if of_link else path} does not exist{of_link}:",
-                    f"{mount}create it, or correct it in the config (`source` of a stream).",
-                )
-            self._client = _made(self.storage)
-        return self._client
+        return self.backend.retried(StorageUnreachableError, attempt)
 
     @contextmanager
     def _errors(self, operation: Operation, key: str | None = None, folder: str = "") -> Iterator[None]:
@@ -446,11 +426,3 @@ class Store:
                 self.probe()
                 return self.uri(folder)
         return self.root
-
-
-def _made(storage: AnyStorage) -> Client:
-    try:
-        return as_obstore(storage if isinstance(storage, LocalStorage) else once(storage))
-    except ObstoreError as error:
-        mask_error(error, storage)
-        raise StorageError(f"{location(storage)} cannot be used: {reason(error)}:", access_fix(storage)) from error

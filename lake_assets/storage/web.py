@@ -1,13 +1,18 @@
 """A web server as a landing zone: objects are requested by name, because web servers have no common listing."""
 
+# ruff: noqa: D102 - `Backend` says what the methods do
+
 import io
 import tempfile
 from collections.abc import Callable
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, ClassVar
 
 from obstore.store import HTTPStore
 
 from lake_assets.base.errors import StorageError
+from lake_assets.config.storages import WebStorage
+from lake_assets.storage.backend import obstore_options
+from lake_assets.storage.bucket import Bucket
 from lake_assets.storage.manifest import etag_of
 
 if TYPE_CHECKING:
@@ -58,20 +63,29 @@ class RangeFile(io.RawIOBase):
         return answer[start - begin : end - begin]
 
 
-def etag(store: HTTPStore, meta: "ObjectMeta") -> str:
-    """Return the ETag of an object, or its Last-Modified if the server has no ETags.
+class WebFolder(Bucket[WebStorage]):
+    """A folder of a web server."""
 
-    Raises StorageError without either.
-    """
-    if meta["e_tag"]:
-        return etag_of(meta)
-    changed = meta["last_modified"].timestamp()
-    if changed <= 0:  # the client's value for a missing header
-        raise StorageError(
-            f"{store.url}/{meta['path']} comes with neither ETag nor Last-Modified, so a change could not be seen:",
-            "let the server send one of them, or land the file in a folder or bucket.",
-        )
-    return f"{changed:.0f}"
+    has_conditions: ClassVar[bool] = False  # its ETags may be weak
+
+    def as_obstore(self) -> HTTPStore:
+        return HTTPStore.from_url(self.storage.url, **obstore_options(self.storage))
+
+    def etag(self, meta: "ObjectMeta") -> str:
+        """Return the ETag of an object, or its Last-Modified if the server has no ETags.
+
+        Raises StorageError without either.
+        """
+        if meta["e_tag"]:
+            return etag_of(meta)
+        changed = meta["last_modified"].timestamp()
+        if changed <= 0:  # the client's value for a missing header
+            raise StorageError(
+                f"{self.storage.url}/{meta['path']} comes with neither ETag nor Last-Modified, so a change could not "
+                "be seen:",
+                "let the server send one of them, or land the file in a folder or bucket.",
+            )
+        return f"{changed:.0f}"
 
 
 def copied(answer: "GetResult") -> IO[bytes]:

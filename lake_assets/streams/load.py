@@ -15,7 +15,7 @@ from lake_assets.config.document import ConfigSyntaxError, Document, Location, P
 from lake_assets.config.fields import LocatedError, below
 from lake_assets.config.models import LakeConfig, Origin
 from lake_assets.config.sentences import advice, sentence
-from lake_assets.config.storages import AnyStorage, LocalStorage, storage_at
+from lake_assets.config.storages import AnyStorage, storage_at
 from lake_assets.config.uris import is_uri
 
 ConfigSource = LakeConfig | str | os.PathLike[str] | None
@@ -127,7 +127,7 @@ def _bucket(folder: str, uri: str, environment: Mapping[str, str]) -> AnyStorage
     except ValidationError as error:
         problem = sentence(error.errors(include_url=False)[0])
         raise ConfigError(f"the config's URI {uri} names no object of a bucket: {problem}.", _PLACES) from error
-    if isinstance(storage, LocalStorage):
+    if storage.is_local:
         raise ConfigError(f"the config's URI {uri} names no object of a bucket.", _PLACES)
     return storage
 

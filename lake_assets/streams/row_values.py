@@ -23,7 +23,6 @@ from lake_assets.config.formats import ParquetFormat
 from lake_assets.config.layout.partition import Partition, PartitionColumn, PartitionValue
 from lake_assets.config.layout.times import TIME_TYPES
 from lake_assets.config.secrets import masking
-from lake_assets.config.storages import WebStorage
 from lake_assets.config.streams import Stream
 from lake_assets.schema.casts import cast
 from lake_assets.schema.column_rules import SOME_COLUMNS
@@ -133,15 +132,13 @@ class Holdings:
         storage = self._store.storage
         with masking(storage), readable_object(storage, landed.uri), self._open(landed) as file:
             boxes = read_spans(file, self._names)
-        if isinstance(storage, WebStorage) and [now.etag for now in self._store.list(files=landed.key)] != [
-            landed.etag
-        ]:
+        if not storage.is_listable and [now.etag for now in self._store.list(files=landed.key)] != [landed.etag]:
             raise self._store.changed(landed.key)
         return self._unknown if boxes is None else {tuple(map(self._as_keys, self._columns, box)) for box in boxes}
 
     def _open(self, landed: LandedObject) -> pa.NativeFile:
         store, key, etag = self._store, landed.key, landed.etag
-        if isinstance(store.storage, WebStorage):
+        if not store.storage.is_listable:
             return ArrowStore(store.storage).open(key)
         # Each request has the condition that the object is that of the listing.
         return pa.PythonFile(RangeFile(landed.size, lambda s, e: store.get_range(key, etag, s, e).to_bytes()), "r")

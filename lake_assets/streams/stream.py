@@ -17,7 +17,6 @@ from lake_assets.config.layout.partition import Partition, PartitionColumn
 from lake_assets.config.layout.template import Template
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.spark import Spark
-from lake_assets.config.storages import LocalStorage, WebStorage
 from lake_assets.config.streams import Stream
 from lake_assets.lake.attach import alias
 from lake_assets.lake.commit.deltas import Export, table_tag
@@ -130,7 +129,7 @@ class OpenStream:
         adapts = self.landed.added or self.landed.declared.adapts
         encodes = config.transform or config.selects_rows or adapts or config.derived
         is_other = not isinstance(config.format, ParquetFormat)
-        is_web = isinstance(config.source, WebStorage)
+        is_web = not config.source.is_listable
         if config.copying == "never" or encodes or is_other or self.lake_config.inserts_only or is_web:
             return None
         is_sized = config.copying != "always"
@@ -254,7 +253,7 @@ class OpenStream:
         # If the layout has more columns than the partition, the prefix holds other partitions too.
         read = tuple(obj for obj, where in found if where == partition.path_part and not self.source.is_marker(obj))
         others = [obj.key for obj, where in found if not isinstance(where, Partition)]
-        if isinstance(self.source.storage, LocalStorage):  # in a bucket it would be more requests
+        if self.source.storage.is_local:  # in a bucket it would be more requests
             others += [obj.key for log in LOGS for obj in self.source.all(log, hides=self.layout.hides)]
         refuse_tables(self.source.root, [obj.key for obj in read], others)
         return Manifest(read)

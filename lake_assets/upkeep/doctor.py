@@ -32,7 +32,7 @@ from lake_assets.config.catalogs import MotherDuckCatalog
 from lake_assets.config.lake import Lake
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.spark import without_parameters
-from lake_assets.config.storages import AnyStorage, LocalStorage
+from lake_assets.config.storages import AnyStorage
 from lake_assets.lake.attach import extensions, motherduck_token
 from lake_assets.lake.catalog import spec
 from lake_assets.lake.catalog.backup import missing_indexes
@@ -46,7 +46,7 @@ from lake_assets.spark.remote import remote_url
 from lake_assets.spark.spark_errors import spark_errors
 from lake_assets.spark.spark_session import own_session, spark_config
 from lake_assets.spark.workers import prepare_workers
-from lake_assets.storage.retry_window import quick
+from lake_assets.storage.patience import quick
 from lake_assets.storage.store import Store
 from lake_assets.streams.calendar import Calendar
 from lake_assets.streams.load import CONFIG_VARIABLE, DEFAULT_FILE, is_of_variables, load_config
@@ -284,8 +284,8 @@ def _lakes_and_streams(config: LakeConfig) -> Iterator[Finding]:
         for key, storage in (("storage", lake.storage), ("staging", lake.staging)):
             if storage is not None:
                 yield _limited(f"{key} of {name}", _storage, storage)
-        if isinstance(lake.storage, LocalStorage):
-            yield _limited(f"disk of {name}", _disk, Path(lake.storage.path))
+        if lake.storage is not None and lake.storage.is_local:
+            yield _limited(f"disk of {name}", _disk, Path(lake.storage.root))
     settings = config.spark.settings
     if remote_url(settings) or not spark_config(settings=settings)["spark.master"].startswith("local"):
         yield _checked("Spark cluster", _cluster, settings)
@@ -351,9 +351,9 @@ def _cluster(settings: Mapping[str, str]) -> str:
 
 def _storage(storage: AnyStorage) -> str:
     store = Store(quick(storage, STORE_PATIENCE))
-    if isinstance(storage, LocalStorage):
-        _refuse_unwritable(Path(storage.path))
-        if not Path(storage.path).exists():
+    if storage.is_local:
+        _refuse_unwritable(Path(storage.root))
+        if not Path(storage.root).exists():
             return f"{store.root}: does not exist yet; the first ingest creates it"
     store.probe()
     probe_writing(store)

@@ -392,7 +392,7 @@ def a_link_that_leads_back_to_itself_is_removed(local_world: World) -> Steps:
     local_world.land(NW, sales(1))
     link = Path(local_world.source["path"]) / "region=NW/date=2026-02-11/b.parquet"
     link.symlink_to(link)
-    yield "local.py: remove the link | local.py: correct it"
+    yield "storage_errors.py: remove the link | storage_errors.py: correct it"
     link.unlink()
     local_world.ingest(NW)
     assert local_world.totals() == [1]

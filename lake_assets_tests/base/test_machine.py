@@ -21,7 +21,7 @@ from lake_assets.config.storages import S3Storage
 from lake_assets.lake.attach import _create_secret
 from lake_assets.spark.spark_session import spark_config
 from lake_assets.storage.arrow import ArrowStore
-from lake_assets.storage.clients import as_duckdb_secret
+from lake_assets.storage.backends import backend_of
 from lake_assets.storage.store import Store
 from lake_assets_tests.world import NW, World, sales
 
@@ -193,6 +193,6 @@ def test_every_client_takes_an_endpoint_that_is_an_ipv6_address() -> None:
         with ArrowStore(storage).open("a") as file:
             assert file.size() == 0
         with open_engine(("httpfs",)) as engine:
-            engine.execute(_create_secret("of_bucket", as_duckdb_secret(storage)))
+            engine.execute(_create_secret("of_bucket", backend_of(storage).as_duckdb_secret()))
             assert engine.execute("SELECT size FROM read_blob('s3://bucket/a')").fetchall() == [(0,)]
         server.shutdown()

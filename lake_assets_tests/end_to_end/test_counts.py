@@ -30,7 +30,8 @@ from lake_assets.ingest.index.index_run import index_all
 from lake_assets.lake.catalog_driver import Driver
 from lake_assets.lake.ledger import flush
 from lake_assets.lake.ledger.tables import LEDGER, LEDGER_COLUMNS
-from lake_assets.storage import walk
+from lake_assets.storage.bucket import Bucket
+from lake_assets.storage.folder import Folder
 from lake_assets.storage.store import Store
 from lake_assets.streams.stream import OpenStream, open_streams
 from lake_assets_tests.cli.conftest import Run, run
@@ -183,15 +184,18 @@ def logged(stream: OpenStream, counted: Counted) -> Iterator[None]:
 @contextmanager
 def listing(counted: Counted) -> Iterator[None]:
     """Count the objects that are listed."""
-    pages = walk.unordered_pages
 
-    def counting(*arguments: Any) -> Iterator[Any]:
-        for page in pages(*arguments):
-            counted.requests["listed", "objects"] += len(page)
-            yield page
+    def counting(pages: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
+        def counted_pages(*arguments: Any) -> Iterator[Any]:
+            for page in pages(*arguments):
+                counted.requests["listed", "objects"] += len(page)
+                yield page
+
+        return counted_pages
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(walk, "unordered_pages", counting)
+        for kind in (Bucket, Folder):
+            patch.setattr(kind, "unordered_pages", counting(kind.unordered_pages))
         yield
 
 

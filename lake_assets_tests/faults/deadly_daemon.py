@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 import psutil
 
 from lake_assets.spark.task import letters
-from lake_assets.storage import s3, server_copies
+from lake_assets.storage import folder, s3
 
 VARIABLE = "LAKE_ASSETS_DEATH"
 PART = 5 * 2**20  # bytes; the least of S3
@@ -51,29 +51,30 @@ def half(file: int, target: int, size: int) -> None:
     os.sendfile(target, file, 0, size // 2)
 
 
-def unfinished(client: Any, *arguments: Any) -> None:
+def unfinished(bucket: s3.S3Bucket, client: Any, *arguments: Any) -> None:
     """Copy all parts of an object without completing the upload."""
     client.complete_multipart_upload = lambda **_: kill_run()
-    copy_parts(client, *arguments)
+    copy_parts(bucket, client, *arguments)
 
 
-copy_parts = s3._copy_parts
+copy_parts = s3.S3Bucket._copy_parts
 
 if __name__ == "__main__":
     from pyspark import daemon
 
-    module: Any = server_copies
+    module: Any = folder
+    bucket: Any = s3.S3Bucket
     match os.environ[VARIABLE]:
         case "bytes":
             module.fill = second(module.fill, half)
         case "link":
             module._links = second(module._links, module._links)
         case "store":
-            module.copy_in_s3 = second(module.copy_in_s3, module.copy_in_s3)
+            bucket.copied_from = second(bucket.copied_from, bucket.copied_from)
         case "letter":
             letter: Any = letters._Letter
             letter.close = second(letter.close, letter.close)
         case "parts":
             s3.WHOLE = s3.PART = PART
-            s3._copy_parts = second(copy_parts, unfinished)
+            bucket._copy_parts = second(copy_parts, unfinished)
     daemon.manager()

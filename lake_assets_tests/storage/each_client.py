@@ -11,9 +11,9 @@ from lake_assets.config.lake import Lake
 from lake_assets.config.storages import AnyStorage, LakeStorage, S3Storage
 from lake_assets.lake.attach import extensions, http_limits, secret_statements
 from lake_assets.lake.failures import translated
-from lake_assets.storage import s3
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.formats.parquet_files import opened
+from lake_assets.storage.s3 import S3Bucket
 from lake_assets.storage.storage_errors import storage_errors
 from lake_assets.storage.store import Store
 
@@ -67,7 +67,7 @@ class Clients:
     def paged(self) -> None:
         assert isinstance(self._storage, S3Storage)
         with self._store._errors("list"):
-            s3.page(self._storage, "", "")
+            S3Bucket(self._storage).page("", "")
 
     @property
     def of_azure(self) -> dict[tuple[Verb, str], Callable[[], object]]:

@@ -16,7 +16,7 @@ from lake_assets.config.lake import Lake
 from lake_assets.config.storages import AzureStorage, GcsStorage, R2Storage, S3Storage
 from lake_assets.lake.attach import extensions, secret_statements
 from lake_assets.storage.arrow import ArrowStore
-from lake_assets.storage.clients import as_arrow, as_boto, as_duckdb_secret, as_obstore
+from lake_assets.storage.backends import backend_of
 from lake_assets.storage.store import Store
 
 __all__ = ["listener"]
@@ -77,7 +77,7 @@ def test_all_three_clients_send_azure_the_signature(listener: Listener) -> None:
 )
 def test_arrows_client_of_azure_has_the_documented_options(given: dict[str, Any], options: dict[str, Any]) -> None:
     """pyarrow's manual: account_name with account_key or sas_token, neither for the default credential."""
-    result = as_arrow(AzureStorage.model_validate({"account": "retail", "container": "lake", **given}))
+    result = backend_of(AzureStorage.model_validate({"account": "retail", "container": "lake", **given})).as_arrow()
 
     assert result == fs.AzureFileSystem("retail", **options)
     assert result != fs.AzureFileSystem("other", **options)
@@ -88,7 +88,7 @@ def test_obstores_client_of_azure_has_the_documented_options() -> None:
         {"account": "retail", "container": "lake", "prefix": "a", "account_key": "a2V5"}
     )
 
-    found: Any = as_obstore(storage)
+    found: Any = backend_of(storage).as_obstore()
 
     assert found.config == {
         "account_name": "retail",
@@ -131,7 +131,7 @@ def test_a_bad_key_file_is_an_error_of_both_clients(key_file: Path) -> None:
 
 
 def test_without_a_key_file_arrow_takes_googles_default_credentials() -> None:
-    client, limit = as_arrow(GcsStorage(bucket="lake")), dt.timedelta(seconds=60)
+    client, limit = backend_of(GcsStorage(bucket="lake")).as_arrow(), dt.timedelta(seconds=60)
 
     assert client == fs.GcsFileSystem(retry_time_limit=limit)
     assert client != fs.GcsFileSystem(retry_time_limit=limit, anonymous=True)
@@ -144,7 +144,7 @@ def test_r2_is_s3_at_the_accounts_endpoint() -> None:
         R2Storage.model_validate({"account_id": "abc", **place}),
         S3Storage.model_validate({"region": "auto", "endpoint": "https://abc.r2.cloudflarestorage.com", **place}),
     ):
-        found: Any = as_obstore(storage)
+        found: Any = backend_of(storage).as_obstore()
         assert found.config == {
             "access_key_id": "id",
             "secret_access_key": "key",
@@ -153,7 +153,7 @@ def test_r2_is_s3_at_the_accounts_endpoint() -> None:
             "endpoint": "https://abc.r2.cloudflarestorage.com",
             "virtual_hosted_style_request": "false",
         }
-        assert as_arrow(storage) == fs.S3FileSystem(
+        assert backend_of(storage).as_arrow() == fs.S3FileSystem(
             region="auto", endpoint_override="abc.r2.cloudflarestorage.com", **ARROWS
         )
 
@@ -162,11 +162,11 @@ def test_a_bucket_with_dots_is_in_the_path_of_its_url() -> None:
     """A certificate of AWS is of one name below its host."""
     storage = S3Storage.model_validate({"bucket": "retail.lake", "region": "eu-west-1", **KEYS})
 
-    obstores: Any = as_obstore(storage)
+    obstores: Any = backend_of(storage).as_obstore()
 
     assert obstores.config["endpoint"] == "https://s3.eu-west-1.amazonaws.com"
-    assert as_arrow(storage) == fs.S3FileSystem(region="eu-west-1", **ARROWS)
-    assert as_boto(storage).meta.config.s3["addressing_style"] == "path"
+    assert backend_of(storage).as_arrow() == fs.S3FileSystem(region="eu-west-1", **ARROWS)
+    assert backend_of(storage).as_boto().meta.config.s3["addressing_style"] == "path"
 
 
 def test_no_client_takes_an_endpoint_from_the_environment_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,8 +176,8 @@ def test_no_client_takes_an_endpoint_from_the_environment_by_itself(monkeypatch:
     for name in ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
 
-    obstores: Any = as_obstore(storage)
+    obstores: Any = backend_of(storage).as_obstore()
     assert obstores.config["endpoint"] == "https://retail.s3.eu-west-1.amazonaws.com"
-    assert as_arrow(storage) == expected
-    assert as_boto(storage).meta.endpoint_url == "https://s3.eu-west-1.amazonaws.com"
-    assert "ENDPOINT" not in as_duckdb_secret(storage)
+    assert backend_of(storage).as_arrow() == expected
+    assert backend_of(storage).as_boto().meta.endpoint_url == "https://s3.eu-west-1.amazonaws.com"
+    assert "ENDPOINT" not in backend_of(storage).as_duckdb_secret()

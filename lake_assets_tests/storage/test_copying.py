@@ -1,7 +1,6 @@
 """Copies have the content of the listing or fail, and the store itself makes them where it can."""
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +10,9 @@ from dev.servers.azurite import AzureServer
 from dev.servers.s3 import S3Server
 from lake_assets.base.errors import SourceChangedError
 from lake_assets.config.storages import AnyStorage, AzureStorage, LocalStorage, R2Storage, S3Storage
+from lake_assets.storage import folder, server_copies
 from lake_assets.storage import s3 as by_boto
-from lake_assets.storage import server_copies
 from lake_assets.storage.arrow import ArrowStore
-from lake_assets.storage.clients import as_boto
 from lake_assets.storage.manifest import Original
 from lake_assets.storage.server_copies import copy_object
 from lake_assets.storage.store import Store
@@ -80,9 +78,9 @@ def places(
         monkeypatch.setattr(by_boto, "PART", 5 * 2**20)
     if request.param == "no right to read":
         key_id, secret = s3.narrow["lister"]
-        real: Callable[..., Any] = as_boto
         narrow = S3Storage.model_validate(buckets[1].model_dump() | {"key_id": key_id, "secret": secret})
-        monkeypatch.setattr(by_boto, "as_boto", lambda _, **options: real(narrow, **options))
+        real = by_boto.S3Bucket(narrow)
+        monkeypatch.setattr(by_boto, "_client", lambda _, seconds=0: real.as_boto(seconds=seconds))
         monkeypatch.setattr(server_copies, "CHUNK", 100_000)  # several, and a rest
     return buckets
 
@@ -165,14 +163,14 @@ def test_a_file_that_changes_while_it_is_copied(
 ) -> None:
     landing, lake = folders
     original = land(landing)
-    fill = server_copies.fill
+    fill = folder.fill
 
     def fill_and_change(file: int, target: int, size: int) -> None:
         fill(file, target, size)
         with Path(landing.path, KEY).open("r+b") as other:
             other.write(b"changed")
 
-    monkeypatch.setattr(server_copies, "fill", fill_and_change)
+    monkeypatch.setattr(folder, "fill", fill_and_change)
 
     with pytest.raises(SourceChangedError):
         copy_object(landing, original, lake, "copy.parquet")

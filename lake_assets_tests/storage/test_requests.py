@@ -17,7 +17,7 @@ from lake_assets.config.storages import AzureStorage, GcsStorage, S3Storage, Web
 from lake_assets.lake.attach import extensions, http_limits
 from lake_assets.spark.task.attempt import discard_unfinished
 from lake_assets.storage.arrow import ArrowStore
-from lake_assets.storage.clients import as_obstore
+from lake_assets.storage.backends import backend_of
 from lake_assets.storage.manifest import Original
 from lake_assets.storage.server_copies import copy_object
 from lake_assets.storage.store import Store
@@ -224,7 +224,7 @@ REQUESTS = {"requests": {"retries": 20, "first_wait": 2}}
     ids=lambda storage: storage.type,
 )
 def test_no_wait_of_a_client_of_any_storage_is_shorter_than_the_first(storage: Any) -> None:
-    client: Any = as_obstore(storage)
+    client: Any = backend_of(storage).as_obstore()
 
     assert client.retry_config == {
         "max_retries": 20,

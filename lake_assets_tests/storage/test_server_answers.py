@@ -31,12 +31,10 @@ from lake_assets.base.vendor_texts import Text
 from lake_assets.config.sections import SqsSensor
 from lake_assets.config.storages import AnyStorage, AzureStorage, LakeStorage, LocalStorage, S3Storage
 from lake_assets.orchestration.sensors.sqs_queue import Queue
-from lake_assets.storage import local
 from lake_assets.storage.arrow import ArrowStore
-from lake_assets.storage.clients import as_arrow, as_boto, as_duckdb_secret, as_obstore
-from lake_assets.storage.s3 import delete_if_match
+from lake_assets.storage.backends import backend_of
 from lake_assets.storage.server_answers import DELETION, NUMBERS, VENDORS, Meaning, find, meaning_of
-from lake_assets.storage.storage_errors import storage_errors
+from lake_assets.storage.storage_errors import folder_refusal, storage_errors
 from lake_assets.storage.store import Store
 from lake_assets_tests.tiers import more
 from lake_assets_tests.world_fixtures import bucket_on
@@ -64,7 +62,7 @@ def arrow(storage: AnyStorage) -> str:
 
 def obstores(storage: AnyStorage) -> str:
     """The text of obstore's client when it lists the objects."""
-    return failing(lambda: obstore.list(as_obstore(storage)).collect())
+    return failing(lambda: obstore.list(backend_of(storage).as_obstore()).collect())
 
 
 def both(storage: AnyStorage) -> str:
@@ -88,7 +86,7 @@ def xml(code: str) -> str:
 
 def s3_at(url: str) -> str:
     bucket: Any = {"bucket": "lake", "region": "auto", "endpoint": url, "key_id": "id", "secret": "key"}
-    client: Any = as_arrow(S3Storage.model_validate(bucket | NO_RETRY))
+    client: Any = backend_of(S3Storage.model_validate(bucket | NO_RETRY)).as_arrow()
     return failing(lambda: client.get_file_info(fs.FileSelector("lake")))
 
 
@@ -137,18 +135,18 @@ def untrusted(request: pytest.FixtureRequest, client: Callable[[S3Storage], str]
 def ignores_ranges(_: pytest.FixtureRequest) -> str:
     with odd_s3() as server:
         server.answers = lambda *_: (200, b"12345")
-        client = as_obstore(S3Storage.model_validate(server.source))
+        client = backend_of(S3Storage.model_validate(server.source)).as_obstore()
         return failing(lambda: obstore.get_range(client, "a", start=0, end=2))
 
 
 def botos(storage: S3Storage) -> str:
-    return failing(lambda: as_boto(storage).list_objects_v2(Bucket=storage.bucket))
+    return failing(lambda: backend_of(storage).as_boto().list_objects_v2(Bucket=storage.bucket))
 
 
 def duckdbs(storage: S3Storage) -> str:
     """The text of DuckDB when it reads an object."""
     with open_engine(("httpfs",), HttpLimits(0)) as engine:
-        options = ", ".join(f"{name} {value}" for name, value in as_duckdb_secret(storage).items())
+        options = ", ".join(f"{name} {value}" for name, value in backend_of(storage).as_duckdb_secret().items())
         engine.execute(f"CREATE SECRET ({options})")
         return failing(lambda: engine.execute(f"FROM read_text('{storage.root}/a')"))
 
@@ -292,14 +290,14 @@ def test_a_deletion_means_what_its_status_says(s3_proxy: S3Proxy, status: int) -
         file.write(b"x")
     s3_proxy.inject(Rule("status", lambda request: request.method == "DELETE", status=status))
 
-    assert delete_if_match(storage, "a", "etag") is DELETION[status]
+    assert backend_of(storage).delete_if_match("a", "etag") is DELETION[status]
     assert Store(storage).find("a") is not None
 
 
 def test_a_number_of_the_system_comes_with_its_path(tmp_path: Path) -> None:
     for number in NUMBERS:
         error = OSError(number, os.strerror(number), str(tmp_path))
-        refusal = local.refusal(error, None)
+        refusal = folder_refusal(error, None)
         assert (refusal is not None) == (NUMBERS[number] is Meaning.LINK_LOOP or number in {1, 13})
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from lake_assets.base.errors import KeyOrderError, StorageError
 from lake_assets.config.storages import AnyStorage, LocalStorage, R2Storage, S3Storage
-from lake_assets.storage import walk
+from lake_assets.storage.bucket import position
 from lake_assets.storage.store import Store
 from lake_assets_tests.storage.test_store import fill
 
@@ -31,7 +31,7 @@ def listed(store: Store, prefix: str = "", after: str = "") -> list[str]:
 
 
 def sorts(store: Store, key: str) -> str:
-    return walk.position(key, tree=not isinstance(store.storage, LocalStorage))
+    return position(key, tree=not isinstance(store.storage, LocalStorage))
 
 
 def test_keys_come_in_their_order_from_any_text_on(storage: AnyStorage) -> None:
@@ -88,7 +88,7 @@ def test_an_object_has_the_same_etag_until_it_is_written_again(storage: AnyStora
 
 def test_a_store_that_lists_in_another_order_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     page: list[object] = [{"path": key, "e_tag": "a", "size": 1, "last_modified": None} for key in ("b", "a")]
-    monkeypatch.setattr("lake_assets.storage.walk.obstore.list", lambda *_, **__: iter([page]))
+    monkeypatch.setattr("lake_assets.storage.bucket.obstore.list", lambda *_, **__: iter([page]))
     store = Store(S3Storage(bucket="bucket", anonymous=True))
 
     with pytest.raises(StorageError, match="general purpose bucket"):

@@ -244,7 +244,7 @@ def test_each_client_assumes_the_role(roles: S3Server) -> None:
 
 
 def test_each_client_renews_the_keys_of_a_role_before_they_expire(odd: OddS3, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lake_assets.storage.clients._FRESH", dt.timedelta(0))
+    monkeypatch.setattr("lake_assets.storage.s3._FRESH", dt.timedelta(0))
     monkeypatch.setattr("lake_assets.lake.session.KEYS_SECONDS", 0)
     numbers, odd.objects["a"] = count(), BODY
     with odd_s3() as sts:
@@ -255,7 +255,7 @@ def test_each_client_renews_the_keys_of_a_role_before_they_expire(odd: OddS3, mo
         arrow, engine = ArrowStore(storage), DuckLake(lake).unattached()
         reads: dict[str, Callable[[], object]] = {
             "obstore": Store(storage).list,
-            "boto3": lambda: by_boto.page(storage, "", ""),
+            "boto3": lambda: by_boto.S3Bucket(storage).page("", ""),
             "Arrow's": lambda: arrow.open("a").read(),
             "DuckDB": lambda: engine.engine_rows(f"FROM read_text('{storage.root}/a')"),
         }

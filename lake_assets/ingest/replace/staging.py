@@ -9,9 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from lake_assets.base.errors import StorageError
-from lake_assets.config.storages import AnyStorage, LocalStorage
+from lake_assets.config.storages import AnyStorage
 from lake_assets.storage.manifest import LandedObject
-from lake_assets.storage.s3 import abort_uploads
 from lake_assets.storage.store import Store
 
 FOLDER = "_staging/"  # below the staging storage's root; readers of data ignore this name
@@ -32,8 +31,8 @@ class Staging:
         store = Store(self.storage)
         with suppress(StorageError):
             store.delete(tuple(obj.key for obj in store.list(self.folder)))
-            abort_uploads(self.storage, self.folder)
-        if isinstance(self.storage, LocalStorage):
+            store.abort_uploads(self.folder)
+        if self.storage.is_local:
             for folder in (Path(store.root, self.folder), Path(store.root, FOLDER)):
                 with suppress(OSError):  # it does not exist, or another run uses it
                     folder.rmdir()
@@ -41,7 +40,7 @@ class Staging:
 
 def leftovers(storage: AnyStorage, before: dt.datetime) -> Sequence[LandedObject]:
     """Return the staged files that are older than `before`: killed runs left them."""
-    if isinstance(storage, LocalStorage) and not Path(storage.path, FOLDER).is_dir():
+    if storage.is_local and not Path(storage.root, FOLDER).is_dir():
         return ()
     listed = Store(storage).list(FOLDER)
     return [obj for obj in listed if obj.last_modified < before and _STAGED.fullmatch(obj.key)]

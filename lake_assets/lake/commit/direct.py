@@ -14,7 +14,6 @@ import duckdb
 
 from lake_assets.base.errors import CatalogError, SchemaChangedError, StorageError
 from lake_assets.config.layout.partition import Partition
-from lake_assets.config.storages import LocalStorage
 from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError, catalog_transaction
 from lake_assets.lake.catalog.described import Description, describe
 from lake_assets.lake.catalog.file_entries import add_copies, ensure_mapping, live_file_ids, registered_before
@@ -298,7 +297,7 @@ def _check_stored(session: LakeSession, files: Sequence[DataFile]) -> None:
                 "and run it again.",
             )
 
-    if len(files) == 1 or isinstance(store.storage, LocalStorage):  # the threads would take longer
+    if len(files) == 1 or store.storage.is_local:  # the threads would take longer
         for file in files:
             check(file)
     else:

@@ -22,7 +22,6 @@ from lake_assets.base.duckdb_engine import glob_literal, identifier
 from lake_assets.base.errors import CatalogError, LakeAssetsError
 from lake_assets.base.events import step
 from lake_assets.config.secrets import masking
-from lake_assets.config.storages import LocalStorage
 from lake_assets.lake.catalog.past import NEVER, where
 from lake_assets.lake.catalog.table import named_since
 from lake_assets.lake.commit.change import Change, EarlierRows, Staged, Written
@@ -165,7 +164,7 @@ class Exporter:
         option = "encryption_config = {footer_key_value: ?}" if staged else "union_by_name = true"
         source = f"read_parquet(?, hive_partitioning = false, {option})"
         parameters: list[object] = [list(map(glob_literal, files)), *([staged.key] if staged else [])]
-        if local and staged and not isinstance(self._session.config.staging_storage, LocalStorage):
+        if local and staged and not self._session.config.staging_storage.is_local:
             source = source.removesuffix(")") + ", MD_RUN = LOCAL)"
         with translated(self._session.config):
             result = self._session.connection.execute(f"SELECT * FROM {source} LIMIT 0", parameters)  # noqa: S608
@@ -286,9 +285,9 @@ def _latest(session: LakeSession, streams: tuple[str, ...]) -> bytes:
 def _put(export: Export, body: bytes) -> None:
     storage = export.deltas.to
     store = ArrowStore(storage)
-    name = f".{LATEST}.{os.getpid()}" if isinstance(storage, LocalStorage) else LATEST
+    name = f".{LATEST}.{os.getpid()}" if storage.is_local else LATEST
     with storage_errors(storage, store.uri(LATEST), "write"):
         with masking(storage), store.create(name) as sink:
             sink.write(body)
-        if isinstance(storage, LocalStorage):
+        if storage.is_local:
             Path(storage.root, name).replace(Path(storage.root, LATEST))

@@ -36,7 +36,7 @@ def insert_statement(
     keys = [identifier(column.name) for column in partition.columns]
     columns = [identifier(name) for name in names]
     # MotherDuck's server would read a bucket itself, without permission.
-    run_here = ", MD_RUN = LOCAL" if lake.is_managed and not isinstance(lake.staging_storage, LocalStorage) else ""
+    run_here = ", MD_RUN = LOCAL" if lake.is_managed and not lake.staging_storage.is_local else ""
     sql = (
         f"INSERT INTO {table.sql} ({', '.join([*columns, *keys])}) "  # noqa: S608 - quoted names
         f"SELECT {', '.join([*columns, *('?' for _ in keys)])} "

@@ -14,7 +14,7 @@ from lake_assets.base.errors import LakeAssetsError
 from lake_assets.base.texts import count, several
 from lake_assets.config.layout.partition import Partition
 from lake_assets.config.sections import SensorBase, SqsSensor
-from lake_assets.config.storages import AnyStorage, LocalStorage, S3Storage
+from lake_assets.config.storages import AnyStorage
 from lake_assets.orchestration.partition_keys import ValueOrder, keys_of, partition_key
 from lake_assets.orchestration.queued_runs import QueuedRuns
 from lake_assets.orchestration.sensors.kept_state import KeptState
@@ -156,13 +156,13 @@ def interval_of(config: SensorBase, source: AnyStorage) -> int:
     """Return the seconds between two ticks: those of the config, or few where nobody pays for a tick's requests."""
     if config.interval is not None:
         return config.interval
-    is_cheap = isinstance(config, SqsSensor) or isinstance(source, LocalStorage) or _is_own_server(source)
+    is_cheap = isinstance(config, SqsSensor) or source.is_local or _is_own_server(source)
     return CHEAP_SECONDS if is_cheap else PRICED_SECONDS
 
 
 def _is_own_server(source: AnyStorage) -> bool:
-    """Return whether a storage is an S3 server of one's own network, by its endpoint."""
-    host = urlsplit(source.endpoint or "").hostname if isinstance(source, S3Storage) else None
+    """Return whether a storage is a server of one's own network."""
+    host = urlsplit(source.server or "").hostname
     if not host:
         return False
     try:

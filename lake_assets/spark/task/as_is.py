@@ -19,7 +19,6 @@ from lake_assets.base.errors import SchemaError
 from lake_assets.base.texts import visible_name
 from lake_assets.config.layout.partition import Partition
 from lake_assets.config.secrets import masking
-from lake_assets.config.storages import LocalStorage
 from lake_assets.schema.annotations import has_map
 from lake_assets.schema.leaves import (
     dictionary_decoded,
@@ -394,7 +393,7 @@ def _footer(file: pa.NativeFile, size: int, length: int) -> bytes | None:
 
 def _opened(store: Store, share: Share) -> pa.NativeFile:
     """Return the object for random access, only while it has the ETag of the listing."""
-    if isinstance(store.storage, LocalStorage):
+    if store.storage.is_local:
         found = store.find(share.key)
         if found is None or found.etag != share.etag:
             raise store.changed(share.key)

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Sequence
 
 from lake_assets.base.errors import StorageError, StorageUnreachableError, release_frames
 from lake_assets.config.storages import AnyStorage
-from lake_assets.storage.s3 import abort_uploads
 from lake_assets.storage.store import Store
 
 
@@ -30,4 +29,4 @@ def discard_unfinished(storage: AnyStorage, uris: Sequence[str], error: BaseExce
         return
     release_frames(error)  # a file that is closed later would write an object which has been removed
     if discard(storage, uris):
-        abort_uploads(storage, uris[-1].removeprefix(f"{storage.root}/"))
+        Store(storage).abort_uploads(uris[-1].removeprefix(f"{storage.root}/"))

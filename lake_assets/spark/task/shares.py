@@ -14,7 +14,6 @@ from lake_assets.base.texts import visible_name
 from lake_assets.config.formats import ParquetFormat
 from lake_assets.config.layout.partition import Partition
 from lake_assets.config.secrets import masking
-from lake_assets.config.storages import LocalStorage
 from lake_assets.schema.bad_rows import BadRows
 from lake_assets.schema.partition_columns import Facts, with_added_columns, with_added_values
 from lake_assets.schema.schema_fit import Fitter
@@ -179,7 +178,7 @@ class ShareReader:
 
 def digest_of_file(job: Job, share: Share) -> dict[str, str]:
     """Return the digest of a local file by its key, once for all of its shares; a second read of it costs little."""
-    if not job.digests or share.part or not isinstance(job.landed.storage, LocalStorage):
+    if not job.digests or share.part or not job.landed.storage.is_local:
         return {}
     return {share.key: Store(job.landed.storage).digest(share.key, share.etag)}
 

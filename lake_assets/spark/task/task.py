@@ -19,7 +19,6 @@ from lake_assets.base.errors import (
     StorageUnreachableError,
 )
 from lake_assets.config.layout.partition import Partition
-from lake_assets.config.storages import LocalStorage
 from lake_assets.spark.task.attempt import discard
 from lake_assets.spark.task.job import DataFile, Job, LetterFile
 from lake_assets.spark.task.letters import DeadLetterWriter
@@ -89,7 +88,7 @@ def encode(job: Job, bins: Iterable[Bin], threads: int = 1) -> Iterator[TaskRepo
     Raises StorageUnreachableError if a storage failed; another try of the task may succeed.
     """
     pa.set_cpu_count(1)
-    is_local = isinstance(job.landed.storage, LocalStorage) and isinstance(job.storage, LocalStorage)
+    is_local = job.landed.storage.is_local and job.storage.is_local
     is_in_turn = is_local or job.key is not None
     readers: SimpleQueue[ShareReader] = SimpleQueue()
     for _ in range(1 if is_in_turn else _AHEAD):

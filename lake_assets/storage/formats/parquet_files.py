@@ -22,7 +22,7 @@ from pyarrow import types as t
 from lake_assets.base.errors import SchemaError, SourceError
 from lake_assets.base.texts import visible_name
 from lake_assets.config.secrets import mask_error, masking
-from lake_assets.config.storages import AnyStorage, LocalStorage
+from lake_assets.config.storages import AnyStorage
 from lake_assets.schema.annotations import is_opaque
 from lake_assets.schema.calendars import WRITE_NEW, OldCalendar
 from lake_assets.schema.casts import cast
@@ -364,7 +364,7 @@ def readable_object(storage: AnyStorage, uri: str, form: str = "parquet") -> Ite
             mask_error(error, storage)
             refusal = Store(storage).refusal(uri.removeprefix(f"{storage.root}/"))
             raise (refusal or storage_error(error, storage, "read", uri)) from error
-        ours = None if isinstance(storage, LocalStorage) else ArrowStore(storage).misled(uri)
+        ours = None if storage.is_local else ArrowStore(storage).misled(uri)
         raise (ours or _damaged(uri, form, error)) from error
 
 

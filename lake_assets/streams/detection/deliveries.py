@@ -17,7 +17,6 @@ from lake_assets.base.errors import FuturePartitionError, NotificationError
 from lake_assets.base.texts import count
 from lake_assets.config.layout.partition import Partition
 from lake_assets.config.sections import SqsSensor
-from lake_assets.config.storages import S3Storage
 from lake_assets.config.streams import Stream
 from lake_assets.streams.calendar import Calendar, deferred
 from lake_assets.streams.cells import Cells
@@ -111,9 +110,8 @@ def classify(
 class _Sorting:
     def __init__(self, stream: Stream, cursor: QueueCursor, most: int, now: dt.datetime) -> None:
         assert isinstance(stream.sensor, SqsSensor)  # noqa: S101 - the caller has one
-        assert isinstance(stream.source, S3Storage)  # noqa: S101 - the config requires it
         self.stream = stream
-        self.source = stream.source
+        self.root = stream.source.root
         self.cursor = cursor
         self.time_prefix = TimePrefix.of(stream, now)
         self.locator = PartitionLocator(stream, Calendar(stream, now))
@@ -157,12 +155,12 @@ class _Sorting:
         except NotificationError as error:
             self.unmatched.append(UnmatchedKey(f"message {message.id}", str(error)))
             return None
-        if all(event.bucket == self.source.bucket and event.key.startswith(self._start) for event in events):
+        if all(f"s3://{event.bucket}/{event.key}".startswith(f"{self.root}/") for event in events):
             return events
         self.unmatched.append(
             UnmatchedKey(
                 f"message {message.id}",
-                f"it names an object outside {self.source.root}: give each stream a queue of its own, with the "
+                f"it names an object outside {self.root}: give each stream a queue of its own, with the "
                 "notifications of its prefix. The message stays in the queue.",
             )
         )
@@ -170,7 +168,8 @@ class _Sorting:
 
     @property
     def _start(self) -> str:
-        return f"{self.source.prefix}/" if self.source.prefix else ""
+        """The beginning of the keys in the bucket, below the source's root."""
+        return f"{self.root}/".split("/", 3)[3]
 
     def _handle(self, event: Event) -> None:
         if event.hash in self.seen:

@@ -11,8 +11,8 @@ from typing import Protocol
 
 from lake_assets.base.texts import storable
 from lake_assets.config.layout.partition import Partition
+from lake_assets.storage.bucket import position
 from lake_assets.storage.manifest import LandedObject
-from lake_assets.storage.walk import position
 from lake_assets.streams.calendar import deferred
 from lake_assets.streams.left_out import LeftOutClass, class_of
 from lake_assets.streams.locator import PartitionLocator

@@ -17,8 +17,8 @@ from lake_assets.base.texts import count
 from lake_assets.config.layout.partition import Partition
 from lake_assets.config.sections import ObjectSensor
 from lake_assets.config.streams import Stream
+from lake_assets.storage.bucket import position
 from lake_assets.storage.manifest import LandedObject, Manifest
-from lake_assets.storage.walk import position
 from lake_assets.streams.calendar import Calendar
 from lake_assets.streams.cells import Cells
 from lake_assets.streams.detection.cursor import Cursor

@@ -20,7 +20,7 @@ from typing import Annotated, TypeVar
 
 from lake_assets.base.documented import Documented, NotInJson, in_json
 from lake_assets.base.progress import counting
-from lake_assets.config.storages import AnyStorage, LocalStorage
+from lake_assets.config.storages import AnyStorage
 from lake_assets.lake.catalog.files import ScheduledFile, forget_scheduled, needed_files, scheduled_files, table_folders
 from lake_assets.lake.commit.deltas import file_pattern, table_tag
 from lake_assets.lake.commit.exporter import write_latest
@@ -111,7 +111,7 @@ def clean_letters(
 
 
 def _listed(storage: AnyStorage, folder: str, key: re.Pattern[str]) -> Iterable[LandedObject]:
-    if isinstance(storage, LocalStorage) and not Path(storage.root, folder).is_dir():
+    if storage.is_local and not Path(storage.root, folder).is_dir():
         return ()  # nothing was written yet
     return (stored for stored in Store(storage).list(folder, files="*.parquet") if key.fullmatch(stored.key))
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from lake_assets.base.documented import Documented
 from lake_assets.config.lake import Lake
 from lake_assets.config.models import LakeConfig
-from lake_assets.config.storages import LocalStorage
 from lake_assets.lake.catalog.table import named_since
 from lake_assets.lake.ducklake import DuckLake
 from lake_assets.lake.ledger.read import filled_tables
@@ -66,7 +65,7 @@ def former_of(config: LakeConfig, *, at_hand: bool = False) -> list[Former]:
 def _is_at_hand(lake: Lake) -> bool:
     file = lake.catalog.file
     is_file = file is not None and lake.catalog.takes_several and file.exists()
-    return is_file and isinstance(lake.storage, LocalStorage)
+    return is_file and lake.storage is not None and lake.storage.is_local
 
 
 def _former(lake: str, session: LakeSession, streams: Sequence[OpenStream]) -> Iterable[Former]:

@@ -22,7 +22,7 @@ from lake_assets.config.layout.partition import WHOLE, Partition
 from lake_assets.config.layout.times import TIME_TYPES
 from lake_assets.config.partitions import clash
 from lake_assets.config.sentences import sentence
-from lake_assets.config.storages import AnyStorage, GcsStorage, LocalStorage, S3Storage
+from lake_assets.config.storages import AnyStorage
 from lake_assets.config.streams import DIMENSIONS, Stream
 from lake_assets.storage.manifest import LandedObject
 from lake_assets.streams.calendar import Calendar
@@ -471,7 +471,7 @@ def _comment(key: str, field: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _source(storage: AnyStorage, folder: str) -> str | Mapping[str, Any]:
     """Return the folder of a stream: its path or URI, or a mapping if the storage has settings of its own."""
-    if isinstance(storage, LocalStorage):
+    if storage.is_local:
         return "/".join(part for part in (storage.root.rstrip("/"), folder) if part)
     # Certificates and proxy are those of this machine's environment.
     kept = storage.model_dump(mode="json", exclude_defaults=True, exclude={*Reached.model_fields}) | {
@@ -479,6 +479,6 @@ def _source(storage: AnyStorage, folder: str) -> str | Mapping[str, Any]:
     }
     prefix = "/".join(part for part in (kept.pop("prefix", ""), folder) if part)
     place = {"type": kept.pop("type"), **kept, **({"prefix": prefix} if prefix else {})}
-    if isinstance(storage, S3Storage | GcsStorage) and kept.keys() == {"bucket"}:
-        return "/".join(part for part in (storage.root.partition("://")[0] + ":/", storage.bucket, prefix) if part)
+    if kept.keys() == {"bucket"}:
+        return "/".join(part for part in (storage.root.partition("://")[0] + ":/", kept["bucket"], prefix) if part)
     return place

@@ -8,7 +8,6 @@ from pathlib import Path
 from lake_assets.base.errors import LandingError, StorageUnreachableError
 from lake_assets.base.retrying import Limit, pause_from, retry
 from lake_assets.config.sections import Landing
-from lake_assets.config.storages import LocalStorage, WebStorage
 from lake_assets.config.streams import Stream
 from lake_assets.storage.store import Store
 from lake_assets.wings.land.buffer import output_name
@@ -25,7 +24,7 @@ class Output:
         self.in_flight = options.max_in_flight
         self._options = options
         self._pool = ThreadPoolExecutor(options.max_in_flight, f"land-{self.name}")
-        if isinstance(store.storage, LocalStorage):
+        if store.storage.is_local:
             try:
                 Path(store.root).mkdir(parents=True, exist_ok=True)
             except OSError as error:
@@ -58,7 +57,7 @@ def open_outputs(stream: Stream, options: Landing) -> Sequence[Output]:
 
     A web server is a LandingError.
     """
-    if isinstance(stream.source, WebStorage):
+    if not stream.source.is_listable:
         raise LandingError(
             f"{stream.source.root} is a web server, to which nothing can be written:",
             "name the bucket or folder behind it as the stream's source.",
