@@ -9,6 +9,7 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 
 import lake_assets
+from lake_assets.config.connections import StorageModel
 from lake_assets.lake.catalog import spec
 
 PACKAGE = Path(lake_assets.__file__).parent
@@ -181,3 +182,22 @@ def test_ducklakes_tables_are_named_in_the_catalogs_room_alone() -> None:
 
 def test_no_statement_spells_the_alias_of_a_lake() -> None:
     assert [str(path) for path in PACKAGE.rglob("*.py") if "'lake'" in path.read_text()] == []
+
+
+def test_only_the_classes_of_storages_know_of_which_type_one_is() -> None:
+    kinds = {kind.__name__ for kind in subclasses(StorageModel)}
+    assert kinds >= {"LocalStorage", "S3Storage", "R2Storage", "GcsStorage", "AzureStorage", "WebStorage"}
+    asks = {str(path.relative_to(PACKAGE)) for path in PACKAGE.rglob("*.py") if kinds & set(asked_types(tree(path)))}
+    assert asks <= {"config/storages.py", "config/connections.py"}
+
+
+def asked_types(module: ast.Module) -> Iterator[str]:
+    """The names of the classes that `isinstance` and `match` ask for."""
+    for node in ast.walk(module):
+        match node:
+            case ast.Call(func=ast.Name(id="isinstance"), args=[_, asked]) | ast.MatchClass(cls=asked):
+                yield from (name.id for name in ast.walk(asked) if isinstance(name, ast.Name))
+
+
+def subclasses(kind: type) -> set[type]:
+    return {kind}.union(*map(subclasses, kind.__subclasses__()))
