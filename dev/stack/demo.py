@@ -28,7 +28,7 @@ from lake_assets.base.texts import count
 from lake_assets.lake.ledger.read import last_runs
 from lake_assets.streams.landing_zone import list_landed
 from lake_assets.streams.load import load_config
-from lake_assets.streams.pending import Lag, lag_by
+from lake_assets.streams.pending import Lag, LandingScan, lag_by
 from lake_assets.streams.stream import OpenStream, open_streams
 from lake_assets.upkeep.report.state import StreamState, state_by, summarize
 
@@ -189,7 +189,7 @@ def look(stream: OpenStream, site: Site) -> View:
     ledger = stream.config.by_partition(runs)
     landed, left_out = list_landed(stream, ledger, now)
     state = state_by(stream, ledger, landed, left_out, now)
-    return View(state, lag_by(stream, landed, runs, now), _statuses(site))
+    return View(state, lag_by(LandingScan(stream, landed, runs), now), _statuses(site))
 
 
 def _statuses(site: Site) -> dict[str, int]:

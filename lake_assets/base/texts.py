@@ -5,6 +5,7 @@ Python represents a byte that is not UTF-8 as half a surrogate pair.
 
 import datetime as dt
 import difflib
+import hashlib
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
@@ -80,6 +81,15 @@ def durations(seconds: Mapping[str, float]) -> str:
     """Return the total, and each step that took a hundredth of a second or more: `1.8 s: list 0.02 s, job 1.7 s`."""
     steps = [f"{step} {duration(taken)}" for step, taken in seconds.items() if taken >= 0.005]
     return ": ".join([duration(sum(seconds.values())), *([", ".join(steps)] if len(seconds) > 1 and steps else [])])
+
+
+HASH_BITS = 40  # a change is missed once in 2^40; the cursor of a sensor holds thousands of hashes
+
+
+def hash_of(*parts: object, bits: int = HASH_BITS) -> int:
+    """Return a hash of the texts of the parts; `bits` is a multiple of 8."""
+    text = "\0".join(map(str, parts)).encode(errors="surrogateescape")
+    return int.from_bytes(hashlib.blake2b(text, digest_size=bits // 8).digest(), "big")
 
 
 def several(names: Sequence[str], most: int = 3) -> str:

@@ -73,14 +73,15 @@ def build_definitions(
         resources={PYSPARK: pyspark or pyspark_resource(config.spark, transforms=transforms)},
         executor=dg.in_process_executor,
     )
-    of_streams = [_of_stream(each, config) for each in specs]
+    by_name = {each.stream.name: each for each in specs}
+    of_streams = [_of_stream(each, [by_name[reader.name] for reader in each.readers], config) for each in specs]
     return dg.Definitions.merge(shared, maintenance(config), audits(config, by_lake), *of_streams)
 
 
-def _of_stream(specs: StreamSpecs, config: LakeConfig) -> dg.Definitions:
+def _of_stream(specs: StreamSpecs, readers: Sequence[StreamSpecs], config: LakeConfig) -> dg.Definitions:
     stream, key = specs.stream, specs.table.key
     asset = stream_asset(specs, config)
-    landing = [landing_asset(specs.readers, specs.landing)] if _has_landing(specs) else []
+    landing = [landing_asset(readers, specs.landing)] if _has_landing(specs) else []
     report = [report_asset(specs)] if _has_report(specs, config) else []
     checks, ticking = stream_checks(stream, key), _ticking(specs, stream)
     return dg.Definitions(

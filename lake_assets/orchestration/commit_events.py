@@ -10,7 +10,7 @@ from lake_assets.ingest.outcome import Outcome
 from lake_assets.lake.ledger.read import commit_of, commits, recorded_commits
 from lake_assets.lake.ledger.tables import RELEASE, RELEASED, LedgerRow
 from lake_assets.orchestration.dagster_private import newest_ids
-from lake_assets.orchestration.metadata import Metadata, partition_metadata
+from lake_assets.orchestration.metadata import HOLD, Metadata, elsewhere_metadata, partition_metadata
 from lake_assets.orchestration.partition_keys import dimension_tags, keys_of
 from lake_assets.streams.stream import OpenStream
 
@@ -81,6 +81,38 @@ def _describes(event: dg.EventLogRecord, row: LedgerRow) -> bool:
     if number is not None and row.snapshot_id is not None and row.snapshot_id >= number:
         return row.snapshot_id == number
     return row.finished_at is None or event.timestamp >= row.finished_at.timestamp()
+
+
+def unreported_releases(
+    instance: dg.DagsterInstance,
+    asset: dg.AssetKey,
+    keys: Mapping[Partition, str],
+    releases: Mapping[Partition, LedgerRow],
+) -> list[Partition]:
+    """Return the partitions that Dagster shows as held, though these commits have ended the hold."""
+    newest = newest_materializations(instance, asset, {keys[partition] for partition in releases})
+    held = {
+        key for key, event in newest if event.asset_materialization and HOLD in event.asset_materialization.metadata
+    }
+
+    def is_reported(partition: Partition, row: LedgerRow) -> bool:
+        since = None if row.finished_at is None else row.finished_at.timestamp()
+        filtered = dg.AssetRecordsFilter(asset, asset_partitions=[keys[partition]], after_timestamp=since)
+        events = [record.asset_observation for record in instance.fetch_observations(filtered, limit=_EVENTS).records]
+        return any(event is not None and HOLD in event.metadata for event in events)
+
+    return [p for p, row in releases.items() if keys[p] in held and not is_reported(p, row)]
+
+
+def release_observation(
+    stream: OpenStream, asset: dg.AssetKey, partition: Partition, row: LedgerRow
+) -> dg.AssetObservation:
+    """Return the event of the end of a hold: no materialization, because no row has changed."""
+    of_stream = keys_of(stream)
+    key, named = of_stream.of(partition), {} if of_stream.are_partitions else partition_metadata(partition)
+    texts = {"status": "released: refreshes read it again", HOLD: "no longer"}
+    metadata = named | {name: dg.MetadataValue.text(text) for name, text in texts.items()} | elsewhere_metadata(row)
+    return dg.AssetObservation(asset, partition=key, metadata=metadata, tags=dimension_tags(key))
 
 
 def materialization(

@@ -12,7 +12,8 @@ from lake_assets.config.layout.partition import Partition
 from lake_assets.config.models import LakeConfig
 from lake_assets.ingest.outcome import IngestOptions
 from lake_assets.ingest.view import Viewer
-from lake_assets.orchestration.commit_events import materialization, outcome_of_commit
+from lake_assets.lake.ledger.tables import LedgerRow
+from lake_assets.orchestration.commit_events import materialization, outcome_of_commit, release_observation
 from lake_assets.orchestration.dagster_private import UserFailure
 from lake_assets.orchestration.event_log import tried_again
 from lake_assets.orchestration.metadata import (
@@ -24,10 +25,9 @@ from lake_assets.orchestration.metadata import (
     markdown_list,
     markdown_table,
     materialization_metadata,
-    partition_metadata,
     status_text,
 )
-from lake_assets.orchestration.partition_keys import dimension_tags, keys_of
+from lake_assets.orchestration.partition_keys import keys_of
 from lake_assets.orchestration.queued_runs import job_schedule
 from lake_assets.orchestration.resources import PYSPARK, sessions
 from lake_assets.orchestration.stream_checks import Checked, checked
@@ -178,22 +178,18 @@ def restore_job(stream: OpenStream, asset: dg.AssetKey) -> dg.JobDefinition:
                 )
                 shown = dg.MetadataValue.md(history_markdown(stream, partition))
                 raise UserFailure(text, {"history": shown})
-            restored = _run(stream, partition, config, context)
+            done = _run(stream, partition, config, context)
             metadata: Metadata = {"history": dg.MetadataValue.md(history_markdown(stream, partition))}
         except LakeAssetsError as error:
             raise UserFailure(str(error)) from None
-        if restored is None:
-            key = keys_of(stream).of(partition)
-            said = partition_metadata(partition) | {
-                "status": dg.MetadataValue.text("released: refreshes read it again")
-            }
-            yield dg.AssetObservation(asset, partition=key, metadata=said, tags=dimension_tags(key))
+        if isinstance(done, LedgerRow):
+            yield release_observation(stream, asset, partition, done)
         else:
-            metadata |= _metadata(restored)
-            text = f"{partition}: {count(restored.rows, 'row')} of snapshot {restored.snapshot}. {restored.next}"
+            metadata |= _metadata(done)
+            text = f"{partition}: {count(done.rows, 'row')} of snapshot {done.snapshot}. {done.next}"
             context.log.info(visible_name(text))
-            if restored.row is not None:
-                viewed = Viewer(stream, context.log.warning).viewed(outcome_of_commit(stream, partition, restored.row))
+            if done.row is not None:
+                viewed = Viewer(stream, context.log.warning).viewed(outcome_of_commit(stream, partition, done.row))
                 yield materialization(stream, asset, partition, materialization_metadata(viewed) | metadata)
                 yield from checked(stream, asset, context, Scope(None, (partition,)), Checked())
         yield dg.Output(None, metadata=metadata)
@@ -220,14 +216,13 @@ def _partition(stream: OpenStream, text: str) -> Partition:
 
 def _run(
     stream: OpenStream, partition: Partition, config: RestoreConfig, context: dg.OpExecutionContext
-) -> Restored | None:
-    """Do what the launchpad says; returns the result of a restore. On an error nothing was changed."""
+) -> Restored | LedgerRow:
+    """Do what the launchpad says; returns the result of a restore, or the commit that ended a hold."""
     options = IngestOptions(run_id=context.run_id, requested_by=requester(context.run.tags))
     if config.release:
         if config.snapshot or config.hold or config.dry_run:
             raise LakeAssetsError("release ends a hold:", "launch it without snapshot, hold and dry_run.")
-        release(stream, partition, options)
-        return None
+        return release(stream, partition, options)
     return restore(stream, partition, config.snapshot, hold=config.hold, dry_run=config.dry_run, options=options)
 
 

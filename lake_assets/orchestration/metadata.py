@@ -33,6 +33,7 @@ _TURNED = (5, 4, 3, 2)  # rows of a preview that is turned, as many as fit
 _NARROW = 24  # characters of a value in it
 
 _NAMED = 20  # lines of a list
+HOLD = "held"  # the entry that says who holds the partition
 
 Metadata = dict[str, dg.MetadataValue[Any]]
 
@@ -136,7 +137,7 @@ def _figures(row: LedgerRow, rows: int | None, taken: str, exported: Mapping[str
     """Return what a person reads first; figures of what seldom happens only where it has happened."""
     numbers = {"rows": rows, "rows_before": row.rows_before, "source_objects": row.source_files}
     metadata: Metadata = {"status": dg.MetadataValue.text(status_text(row))}
-    metadata |= {"held": dg.MetadataValue.md(_held(row))} if row.is_held else {}
+    metadata |= {HOLD: dg.MetadataValue.md(_held(row))} if row.is_held else {}
     metadata |= integers(numbers)
     if row.source_bytes is not None:
         metadata["source_size"] = dg.MetadataValue.text(size(row.source_bytes))

@@ -7,6 +7,7 @@ import datetime as dt
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import takewhile
 from math import prod
 from typing import Any
 
@@ -42,6 +43,7 @@ _ENDED: dict[dg.DagsterRunStatus, RunState] = {
     dg.DagsterRunStatus.CANCELED: "done",
     dg.DagsterRunStatus.FAILURE: "failed",
 }
+LOST_SINCE = dt.timedelta(days=7)  # before now, of whose runs some may never have begun
 _UNFINISHED = [status for status in dg.DagsterRunStatus if status not in _ENDED]
 _SENSOR, _SCHEDULE = "dagster/sensor_name", "dagster/schedule_name"  # tags of a run: what requested it
 _NARROWING = {"partitions", "failed", "max"}  # options of a run that leave out partitions with new objects
@@ -70,6 +72,7 @@ class _Run:
     span: tuple[Partition, Partition]  # the first and the last cell
     state: RunState
     began: float | None  # Unix time
+    ended: float  # Unix time of its last change
     requester: str | None  # the sensor or schedule
 
 
@@ -117,6 +120,16 @@ class QueuedRuns:
                 return run.state
         return "none"
 
+    def failed(self, cell: Partition, since: float) -> Sequence["_Run"]:
+        """Return the runs of a cell that failed or never began after its last success, the newest first.
+
+        Of these only runs that were changed after a Unix time.
+        """
+        if all(run.state != "failed" for run in self._since(since)):
+            return ()
+        of_cell = (run for run in self._since(since) if self._is_inside(cell, cell, run.span))
+        return [run for run in takewhile(lambda run: run.state != "done", of_cell) if run.state == "failed"]
+
     def lost(self, schedule: str, since: float) -> Iterator[tuple[Partition, Partition]]:
         """Yield the first and the last cell of each run of a schedule that never began, if no later run has them all.
 
@@ -161,7 +174,8 @@ class QueuedRuns:
                 state = "failed"  # nobody has cancelled it for what landed: Dagster cancels the runs of a backfill
             requester = run.tags.get(_SENSOR) or run.tags.get(_SCHEDULE)
             created = record.create_timestamp.timestamp()
-            yield _Run(run.run_id, created, (first, last), state, record.start_time, requester)
+            changed = record.update_timestamp.timestamp()
+            yield _Run(run.run_id, created, (first, last), state, record.start_time, changed, requester)
 
     def _is_refresh(self, run: dg.DagsterRun) -> bool:
         """Return whether a run refreshes all of its partitions of the stream."""

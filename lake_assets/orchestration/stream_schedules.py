@@ -19,13 +19,12 @@ from lake_assets.orchestration.partition_keys import (
     keys_of,
     partition_key,
 )
-from lake_assets.orchestration.queued_runs import QueuedRuns, job_schedule, refresh_job, schedule_of
-from lake_assets.streams.detection.requests import due_again
+from lake_assets.orchestration.queued_runs import LOST_SINCE, QueuedRuns, job_schedule, refresh_job, schedule_of
 from lake_assets.streams.detection.run_plan import RunTarget, runs_of
+from lake_assets.streams.pending import due_again
 from lake_assets.streams.stream import OpenStream
 
 MOST, RUNS = 100, 25  # partitions of a run of older ones that failed, and such runs of a tick
-LOST_SINCE = dt.timedelta(days=7)  # before a tick, of whose runs some may never have begun
 
 
 def refresh_schedule(stream: OpenStream, asset: dg.AssetKey) -> dg.ScheduleDefinition | None:

@@ -27,7 +27,7 @@ from lake_assets.streams.calendar import VALUES_NAMED, Calendar, sort_key
 from lake_assets.streams.landing_zone import list_scope
 from lake_assets.streams.left_out import LeftOut
 from lake_assets.streams.locator import PartitionLocator
-from lake_assets.streams.pending import pending_in
+from lake_assets.streams.pending import LandingScan
 from lake_assets.streams.selection_grammar import Selector, described, parse
 from lake_assets.streams.stream import OpenStream
 
@@ -270,9 +270,9 @@ def _read(stream: OpenStream, wanted: Wanted, scope: Sequence[Partition] | None)
     with stream.lake.open_if_exists() as lake:
         runs = {} if lake is None else last_runs(lake, stream.table, scope)
     ledger = stream.config.by_partition(runs)
-    landed = {partition for partition, manifest in listed.items() if manifest.objects}
-    in_state = set(pending_in(stream, listed, runs)) if wanted.waiting else set()
+    scan = LandingScan(stream, listed, runs, left_out)
+    in_state = set(scan.pending) if wanted.waiting else set()
     if wanted.failed:
         in_state |= {partition for partition, last in ledger.items() if last.status == "failed"}
     committed = {p for p, last in ledger.items() if last.committed_at is not None or last.fingerprint is not None}
-    return landed | committed | in_state, in_state, left_out
+    return scan.landed.keys() | committed | in_state, in_state, left_out

@@ -227,7 +227,7 @@ def test_a_schedule_requests_no_run_while_one_of_its_own_is_queued(
 def test_ten_thousand_changed_partitions_are_requested_once_each_over_many_ticks(
     ticks: Ticks, local_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lake_assets.streams.detection.requests.FIRST", 0.0)
+    monkeypatch.setattr("lake_assets.streams.pending.FIRST", 0.0)
     regions = [f"R{number:03}" for number in range(100)]
     start = {"type": "date", "start": f"{TODAY - dt.timedelta(99)}"}
     local_world.options["partitions"] = {"region": {"values": regions}, "date": start}

@@ -169,13 +169,18 @@ def filled_tables(session: LakeSession) -> list[LedgerRow]:
 
 
 def newest_commits(session: LakeSession, table: TableName, after: int | None = None) -> list[LedgerRow]:
-    """Return the newest commit of each partition that changed its rows; the oldest first.
+    """Return the newest commit of each partition that changed its rows, and a later end of its hold; the oldest first.
 
     Of commits of snapshots later than `after` only; all when None. If the table was dropped and recreated, its earlier
     commits are ignored.
     """
     among = {"destination_table": [str(table)], "status": ["committed"]}
-    tail = f"WHERE mode NOT IN ('{COMPACT}', '{RELEASE}') AND snapshot_id >= ? {_NEWEST_COMMIT} ORDER BY snapshot_id"
+    newest = f"PARTITION BY load_partition, mode = '{RELEASE}' ORDER BY snapshot_id DESC"
+    last = "(PARTITION BY load_partition ORDER BY snapshot_id DESC)"
+    tail = (
+        f"WHERE mode <> '{COMPACT}' AND snapshot_id >= ? QUALIFY row_number() OVER ({newest}) = 1 "
+        f"AND (mode <> '{RELEASE}' OR row_number() OVER {last} = 1) ORDER BY snapshot_id"
+    )
     return _rows(session, Wanted(LEDGER, _ALL, among, after=after), tail, [named_since(session, table)])
 
 

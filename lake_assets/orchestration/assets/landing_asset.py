@@ -1,31 +1,33 @@
 """The landing zone as an asset upstream of the stream's, and the automation that follows it.
 
 The asset is observed, never materialized, because others write it. An observation has a version, the fingerprint, of
-each partition with new objects. Dagster's own automation refreshes these partitions, however old they are.
+each partition with new objects. Dagster's own automation refreshes these partitions, however old they are. If the run
+is lost or fails by what passes, the next observation has another version of the partition, so that it is requested
+until the lake has it.
 """
 
 import datetime as dt
 import hashlib
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import dagster as dg
 
 from lake_assets.base.texts import count, visible_name
 from lake_assets.config.layout.partition import Partition
-from lake_assets.orchestration.metadata import unmatched_metadata
+from lake_assets.orchestration.metadata import integers, unmatched_metadata
 from lake_assets.orchestration.partition_keys import dimension_keys, keys_by_dimension, keys_of, partition_key
-from lake_assets.orchestration.queued_runs import job_schedule
+from lake_assets.orchestration.queued_runs import LOST_SINCE, QueuedRuns, job_schedule
+from lake_assets.orchestration.translator import StreamSpecs
 from lake_assets.streams.calendar import Calendar, deferred
-from lake_assets.streams.pending import LandingScan, scan_landing
+from lake_assets.streams.pending import LandingScan, pause_after, scan_landing
 from lake_assets.streams.stream import OpenStream
 
 
-def landing_asset(streams: Sequence[OpenStream], spec: dg.AssetSpec) -> dg.SourceAsset:
+def landing_asset(readers: Sequence[StreamSpecs], spec: dg.AssetSpec) -> dg.SourceAsset:
     """Return the asset `<stream>_landing`; to observe it is to see which partitions wait.
 
-    Dagster has no owners and no dependencies for such an asset. Its streams read one landing zone, with the same
-    partitions.
+    Dagster has no owners and no dependencies for such an asset. Its readers have the same partitions.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dg.BetaWarning)
@@ -36,55 +38,84 @@ def landing_asset(streams: Sequence[OpenStream], spec: dg.AssetSpec) -> dg.Sourc
             group_name=spec.group_name,
             metadata=spec.metadata,
             tags=spec.tags,
-            partitions_def=keys_of(streams[0]).definition,
+            partitions_def=keys_of(readers[0].stream).definition,
         )
         def observe(context: dg.OpExecutionContext) -> dg.DataVersionsByPartition:
-            return _observe(context, streams, spec.key)
+            return _observe(context, readers, spec.key)
 
     asset: dg.SourceAsset = observe
     return asset
 
 
 def _observe(
-    context: dg.OpExecutionContext, streams: Sequence[OpenStream], key: dg.AssetKey
+    context: dg.OpExecutionContext, readers: Sequence[StreamSpecs], key: dg.AssetKey
 ) -> dg.DataVersionsByPartition:
-    scans = [scan_landing(each, _scanned_partitions(each, context.instance)) for each in streams]
+    instance, stream = context.instance, readers[0].stream
+    scans = [scan_landing(each.stream, _scanned_partitions(each.stream, instance)) for each in readers]
     landed = {partition: manifest for scan in scans for partition, manifest in scan.landed.items()}
     pending = {partition: manifest for scan in scans for partition, manifest in scan.pending.items()}
-    scan = LandingScan(landed, pending, next((each.left_out for each in scans if each.left_out is not None), None))
-    stream = streams[0]  # the version of a partition is the fingerprint of this stream's job, for all streams
+    # The version of a partition is the fingerprint of the first stream's job, for all streams.
     fingerprints = {partition: stream.fingerprint(manifest) for partition, manifest in (landed | pending).items()}
+    requested = dict[Partition, str]()
+    for specs, scan in zip(readers, scans, strict=True):
+        for partition, lost in _requested(specs, scan, instance).items():
+            requested[partition] = requested.get(partition, "") + lost
     calendar = Calendar(stream.config)
-    why = {partition: error for partition in scan.pending if (error := calendar.outside(partition)) is not None}
-    inside = [partition for partition in scan.pending if partition not in why]
+    why = {partition: error for partition in pending if (error := calendar.outside(partition)) is not None}
     of_stream = keys_of(stream)
-    for name, keys in of_stream.missing(context.instance, map(of_stream.cell_of, inside)).items():
-        context.instance.add_dynamic_partitions(name, keys)
-    dimensions = of_stream.dimensions.items()
-    known = {name: set(dimension_keys(definition, context.instance)) for name, definition in dimensions}
+    cells = {partition: of_stream.cell_of(partition) for partition in pending if partition not in why}
+    for name, keys in of_stream.missing(instance, cells.values()).items():
+        instance.add_dynamic_partitions(name, keys)
+    known = {name: set(dimension_keys(definition, instance)) for name, definition in of_stream.dimensions.items()}
+    outside = [f"{partition}: {deferred(error)}" for partition, error in why.items()]
     waiting: dict[str, list[Partition]] = {}
-    outside = []
-    for partition in scan.pending:
-        if partition in why:
-            outside.append(f"{partition}: {deferred(why[partition])}")
-            continue
-        cell = of_stream.cell_of(partition)
-        if all(key in known[name] for name, key in keys_by_dimension(cell).items()):
-            waiting.setdefault(partition_key(cell), []).append(partition)
-        else:
+    for partition, cell in cells.items():
+        if not all(dimension in known[name] for name, dimension in keys_by_dimension(cell).items()):
             outside.append(str(partition))
-    versions = {key: _version([fingerprints[partition] for partition in of_key]) for key, of_key in waiting.items()}
+        elif partition in requested:
+            waiting.setdefault(partition_key(cell), []).append(partition)
+    versions = {key: _version([fingerprints[p] + requested[p] for p in of_key]) for key, of_key in waiting.items()}
     context.log.info(f"{count(sum(map(len, waiting.values())), 'partition')} with new objects")
+    if failed := len(pending.keys() - requested.keys()):
+        later = "requested again after their pause, or when their objects change"
+        context.log.info(f"{count(failed, 'partition')} failed: {later}")
     if outside:
         context.log.warning(
             f"{count(len(outside), 'partition')} landed that the config does not have:\n"
             + "\n".join(map(visible_name, outside[:10]))
         )
-    # Before the events of partitions: `newest_landing_scan` relies on it.
-    context.log_event(_observation(key, scan, fingerprints))
+    metadata = next((unmatched_metadata(scan.left_out) for scan in scans if scan.left_out is not None), {})
+    metadata |= integers({"partitions_landed": len(landed), "partitions_waiting": len(pending)})
+    lines = sorted(f"{partition.path} {fingerprint}" for partition, fingerprint in fingerprints.items())
+    version = hashlib.sha256("\n".join(lines).encode()).hexdigest()
+    # The event of the scan, also if it found nothing new. It has no partition, so it triggers nothing. It comes before
+    # the events of partitions: `newest_landing_scan` relies on it.
+    context.log_event(dg.AssetObservation(key, metadata=metadata, tags={"dagster/data_version": version}))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dg.BetaWarning)
         return dg.DataVersionsByPartition(versions)
+
+
+def _requested(specs: StreamSpecs, scan: LandingScan, instance: dg.DagsterInstance) -> dict[Partition, str]:
+    """Return the pending partitions that have a version now, each with what distinguishes it from those before.
+
+    That is the newest run that failed or was lost: automation requests a partition once for each version. One that
+    failed by its objects has none until these change, and another one none during its pause.
+    """
+    stream = specs.stream
+    if stream.config.automation is None:
+        return dict.fromkeys(scan.pending, "")
+    now = dt.datetime.now(dt.UTC)
+    runs, since = QueuedRuns(stream, specs.table.key, instance), (now - LOST_SINCE).timestamp()
+    requested: dict[Partition, str] = {}
+    for partition, manifest in scan.pending.items():
+        failed, last = runs.failed(keys_of(stream).cell_of(partition), since), scan.last(partition)
+        tried = last.newest.source_fingerprint if last is not None and last.status == "failed" else None
+        has_changed = tried is not None and not stream.has_read(manifest, tried)
+        is_over = not failed or failed[0].ended + pause_after(len(failed)) <= now.timestamp()
+        if has_changed or (is_over and scan.verdict(partition) != "blocked"):
+            requested[partition] = f" after run {failed[0].id}" if failed else ""
+    return requested
 
 
 def _version(fingerprints: Sequence[str]) -> str:
@@ -92,20 +123,6 @@ def _version(fingerprints: Sequence[str]) -> str:
     if len(fingerprints) == 1:
         return fingerprints[0]
     return hashlib.sha256("\n".join(sorted(fingerprints)).encode()).hexdigest()
-
-
-def _observation(key: dg.AssetKey, scan: LandingScan, fingerprints: Mapping[Partition, str]) -> dg.AssetObservation:
-    """Return the event of one scan, also if it found nothing new. It has no partition, so it triggers nothing."""
-    lines = sorted(f"{partition.path} {fingerprint}" for partition, fingerprint in fingerprints.items())
-    return dg.AssetObservation(
-        key,
-        metadata={
-            "partitions_landed": len(scan.landed),
-            "partitions_waiting": len(scan.pending),
-            **({} if scan.left_out is None else unmatched_metadata(scan.left_out)),
-        },
-        tags={"dagster/data_version": hashlib.sha256("\n".join(lines).encode()).hexdigest()},
-    )
 
 
 def _scanned_partitions(stream: OpenStream, instance: dg.DagsterInstance) -> list[Partition] | None:

@@ -13,8 +13,8 @@ import secrets
 
 import dagster as dg
 
+from lake_assets.base.texts import hash_of
 from lake_assets.orchestration.dagster_private import delete_texts, store_text, stored_text
-from lake_assets.streams.detection.reading import hash_of
 
 _REFERENCE = re.compile(r"state (([0-9a-f]{12})-([0-9a-f]{8})-[0-9a-f]{16})$")
 _PLACES = "lake_assets/"  # the keys in Dagster's database begin so

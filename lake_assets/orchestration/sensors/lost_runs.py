@@ -21,7 +21,7 @@ import psutil
 
 from lake_assets.base.texts import count
 from lake_assets.orchestration.dagster_private import cancel_run, events_of, fail_run
-from lake_assets.orchestration.queued_runs import refresh_job
+from lake_assets.orchestration.queued_runs import LOST_SINCE, refresh_job
 from lake_assets.orchestration.translator import StreamSpecs
 from lake_assets.streams.detection.cursor import time_of
 
@@ -31,7 +31,6 @@ START_SECONDS = 60.0  # in which the process of a run begins; one that comes lat
 REQUEST_SECONDS = 20.0  # in which the daemon asks the code server for that process; a killed daemon does not
 END_SECONDS = 300.0  # in which Dagster launches a run that it has made, and tries a failed one again
 _CLOCK_SECONDS = 2.0  # by which the system's time of a process's beginning may differ from the clock
-_SINCE = dt.timedelta(days=7)  # before the first tick, of whose runs some may never have begun
 _UNDER_WAY = (dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED)
 _READ = 500  # runs of one query
 _RETRIED = "dagster/auto_retry_run_id"  # a tag of a run that Dagster has tried again, by a run that plans the same
@@ -76,7 +75,7 @@ class _Cursor:
         """Return the cursor of a text; a new one if it cannot be read."""
         time, _, run = (text or "").partition(" ")
         ended = time_of(time)
-        return cls(dt.datetime.now(dt.UTC) - _SINCE) if ended is None else cls(ended, run)
+        return cls(dt.datetime.now(dt.UTC) - LOST_SINCE) if ended is None else cls(ended, run)
 
 
 def _fail_lost(context: dg.SensorEvaluationContext, cursor: _Cursor, until: float) -> Iterator[str]:

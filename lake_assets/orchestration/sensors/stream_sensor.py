@@ -21,10 +21,10 @@ from lake_assets.orchestration.sensors.kept_state import KeptState
 from lake_assets.orchestration.sensors.sqs_queue import Queue
 from lake_assets.orchestration.stream_schedules import run_request
 from lake_assets.streams.detection.deliveries import QueueCursor, classify
-from lake_assets.streams.detection.requests import Requests, Verdict, failed_for_good
+from lake_assets.streams.detection.requests import Requests
 from lake_assets.streams.detection.run_plan import RunTarget, ScanResult, runs_of
 from lake_assets.streams.detection.scan import scan
-from lake_assets.streams.pending import not_pending
+from lake_assets.streams.pending import Verdict, not_pending, scan_landing
 from lake_assets.streams.stream import OpenStream
 
 NAMED_KEYS = 10
@@ -112,11 +112,11 @@ def _verdicts(stream: OpenStream, cells: Collection[Partition]) -> dict[Partitio
     """Return what the lake says of cells whose runs have ended without success."""
     keys = keys_of(stream)
     partitions = {cell: keys.partitions(partition_key(cell)) for cell in cells}
-    pending = failed_for_good(stream, [one for of_cell in partitions.values() for one in of_cell])
+    scan = scan_landing(stream, [partition for of_cell in partitions.values() for partition in of_cell])
     verdicts: dict[Partition, Verdict] = {}
     for cell, of_cell in partitions.items():
-        found = [pending[partition] for partition in of_cell if partition in pending]
-        verdicts[cell] = "done" if not found else "blocked" if all(found) else "failed"
+        of_partitions = {scan.verdict(partition) for partition in of_cell} - {"done"}
+        verdicts[cell] = "failed" if "failed" in of_partitions else "blocked" if of_partitions else "done"
     return verdicts
 
 

@@ -11,7 +11,7 @@ import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import itemgetter
 
 import dagster as dg
@@ -23,8 +23,14 @@ from lake_assets.base.texts import count, several
 from lake_assets.config.layout.partition import Partition
 from lake_assets.ingest.view import Viewer
 from lake_assets.lake.ledger.read import newest_commits, tables_after
-from lake_assets.lake.ledger.tables import LedgerRow
-from lake_assets.orchestration.commit_events import known_to_dagster, materialization, outcome_of_commit
+from lake_assets.lake.ledger.tables import RELEASE, RELEASED, LedgerRow
+from lake_assets.orchestration.commit_events import (
+    known_to_dagster,
+    materialization,
+    outcome_of_commit,
+    release_observation,
+    unreported_releases,
+)
 from lake_assets.orchestration.dagster_private import events_of, take_over
 from lake_assets.orchestration.jobs import audit_name, audit_request, ingest_name, ingest_step
 from lake_assets.orchestration.metadata import elsewhere_metadata, materialization_metadata
@@ -185,8 +191,11 @@ def sync_stream(specs: StreamSpecs, instance: dg.DagsterInstance, *, dry_run: bo
 def _news(specs: StreamSpecs, instance: dg.DagsterInstance, after: int | None = None) -> _News:
     stream = specs.stream
     with stream.lake.open_if_exists() as session:
-        commits = newest_commits(session, stream.table, after) if session is not None else []
-    rows = stream.config.by_partition({row.load_partition: row for row in commits})
+        newest = newest_commits(session, stream.table, after) if session is not None else []
+    releases = {row.load_partition: row for row in newest if row.mode == RELEASE}
+    changed = {row.load_partition: row for row in newest if row.mode != RELEASE}
+    changed |= {path: replace(row, hold=RELEASED) for path, row in changed.items() if path in releases}
+    ends, rows = stream.config.by_partition(releases), stream.config.by_partition(releases | changed)
     # In this order: a run that ends after the ledger was read has reported its commits by then.
     running = unfinished_runs(instance).intersection(row.run_id for row in rows.values())
     ended = {partition: row for partition, row in rows.items() if row.run_id not in running}
@@ -194,9 +203,12 @@ def _news(specs: StreamSpecs, instance: dg.DagsterInstance, after: int | None = 
     inside = {partition: row for partition, row in ended.items() if calendar.outside(partition) is None}
     keys = {partition: keys_of(stream).of(partition) for partition in inside}
     known = known_to_dagster(instance, specs.table.key, keys, inside)
+    lacking = {p: row for p, row in inside.items() if p not in known and row.mode != RELEASE}
+    ends = {p: row for p, row in ends.items() if p in inside and p not in lacking}
+    lacking |= {partition: ends[partition] for partition in unreported_releases(instance, specs.table.key, keys, ends)}
     return _News(
-        [(partition, row) for partition, row in inside.items() if partition not in known],
-        len(known),
+        sorted(lacking.items(), key=lambda item: item[1].snapshot),
+        len(inside) - len(lacking),
         len(ended) - len(inside),
         running,
         len(rows) - len(ended),
@@ -213,14 +225,19 @@ def _report(specs: StreamSpecs, instance: dg.DagsterInstance, commits: Commits, 
         instance.add_dynamic_partitions(name, keys)
     landing = None if stream.config.transform else specs.landing.key
     viewer = Viewer(stream, _LOG.warning)  # the first ones of a viewer have a preview: here the newest commits
-    viewed = [viewer.viewed(outcome_of_commit(stream, partition, row)) for partition, row in reversed(commits)][::-1]
+    outcomes = [outcome_of_commit(stream, partition, row) for partition, row in reversed(commits)]
+    viewed = [each if each.row.mode == RELEASE else viewer.viewed(each) for each in outcomes][::-1]
     with counting(f"report {stream.name}", "partitions", len(commits)) as done:
         for number, outcome in enumerate(viewed):
             if number and until is not None and time.monotonic() >= until:
                 return number
-            metadata = materialization_metadata(outcome, landing, elsewhere_metadata(outcome.row))
-            event = materialization(stream, specs.table.key, outcome.partition, metadata)
-            instance.report_runless_asset_event(event)
+            if outcome.row.mode == RELEASE:
+                of_release = release_observation(stream, specs.table.key, outcome.partition, outcome.row)
+                instance.report_runless_asset_event(of_release)
+            else:
+                metadata = materialization_metadata(outcome, landing, elsewhere_metadata(outcome.row))
+                event = materialization(stream, specs.table.key, outcome.partition, metadata)
+                instance.report_runless_asset_event(event)
             done.advance()
     return len(commits)
 

@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import unquote_plus
 
 from lake_assets.base.errors import FuturePartitionError, NotificationError
-from lake_assets.base.texts import count
+from lake_assets.base.texts import count, hash_of
 from lake_assets.config.layout.partition import Partition
 from lake_assets.config.sections import SqsSensor
 from lake_assets.config.streams import Stream
@@ -22,7 +22,7 @@ from lake_assets.streams.calendar import Calendar, deferred
 from lake_assets.streams.cells import Cells
 from lake_assets.streams.detection.cursor import identity, packed, unpacked
 from lake_assets.streams.detection.prefixes import TimePrefix
-from lake_assets.streams.detection.reading import REPORTED, UnmatchedKey, hash_of
+from lake_assets.streams.detection.reading import REPORTED, UnmatchedKey
 from lake_assets.streams.detection.run_plan import MOST_CHANGED, RunPlan, ScanResult
 from lake_assets.streams.left_out import LeftOutClass, class_of, left_out_text
 from lake_assets.streams.locator import PartitionLocator

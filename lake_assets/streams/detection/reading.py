@@ -1,6 +1,5 @@
 """Reading a range of a store's keys into digests, folder by folder, within a time budget."""
 
-import hashlib
 import time
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -9,7 +8,7 @@ from functools import reduce
 from itertools import groupby
 from typing import Protocol
 
-from lake_assets.base.texts import storable
+from lake_assets.base.texts import HASH_BITS, hash_of, storable
 from lake_assets.config.layout.partition import Partition
 from lake_assets.storage.bucket import position
 from lake_assets.storage.manifest import LandedObject
@@ -19,8 +18,6 @@ from lake_assets.streams.locator import PartitionLocator
 
 MOST = 1000  # ranges; their cursor has about 12 kB, which Dagster stores with every tick
 MOST_OBJECTS = 10_000  # of a range: it is read whole or not at all, and that must not take long
-
-_BITS = 40  # a change is missed once in 2^40; the cursor holds thousands of digests
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +33,7 @@ class FolderDigest:
 
     def plus(self, other: "FolderDigest") -> "FolderDigest":
         """Return the digest of both sets together."""
-        return FolderDigest((self.hash_sum + other.hash_sum) % 2**_BITS, self.objects + other.objects)
+        return FolderDigest((self.hash_sum + other.hash_sum) % 2**HASH_BITS, self.objects + other.objects)
 
 
 NOTHING = FolderDigest()
@@ -47,12 +44,6 @@ def total(digests: Iterable[FolderDigest]) -> FolderDigest:
     return reduce(FolderDigest.plus, digests, NOTHING)
 
 
-def hash_of(*parts: object, bits: int = _BITS) -> int:
-    """Return a hash of the texts of the parts; `bits` is a multiple of 8."""
-    text = "\0".join(map(str, parts)).encode(errors="surrogateescape")
-    return int.from_bytes(hashlib.blake2b(text, digest_size=bits // 8).digest(), "big")
-
-
 def digest_of(objects: Iterable[LandedObject]) -> FolderDigest:
     """Return the digest of these objects, from keys, ETags and sizes, so that a rewritten object changes it.
 
@@ -60,7 +51,7 @@ def digest_of(objects: Iterable[LandedObject]) -> FolderDigest:
     old time. A time replaces the ETag if a store has none.
     """
     hashes = [hash_of(obj.key, obj.etag or obj.last_modified.timestamp(), obj.size) for obj in objects]
-    return FolderDigest(sum(hashes) % 2**_BITS, len(hashes))
+    return FolderDigest(sum(hashes) % 2**HASH_BITS, len(hashes))
 
 
 @dataclass(frozen=True, slots=True)

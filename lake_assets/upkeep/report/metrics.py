@@ -14,7 +14,7 @@ from lake_assets.lake.catalog.files import catalog_size, snapshot_count, table_f
 from lake_assets.lake.ducklake import DuckLake
 from lake_assets.lake.ledger.read import last_runs
 from lake_assets.streams.landing_zone import list_landed
-from lake_assets.streams.pending import lag_by
+from lake_assets.streams.pending import LandingScan, lag_by
 from lake_assets.streams.stream import OpenStream, open_streams
 from lake_assets.upkeep.report.state import State, state_by
 
@@ -139,7 +139,7 @@ def _of_stream(stream: OpenStream, now: dt.datetime) -> Iterator[Value]:
             yield value(metric="lake_assets.partition.files", value=figures.most)
     ledger = stream.config.by_partition(runs)
     landed, left_out = list_landed(stream, ledger, now)
-    lag = lag_by(stream, landed, runs, now)
+    lag = lag_by(LandingScan(stream, landed, runs, left_out), now)
     yield value(metric="lake_assets.lag", value=lag.seconds)
     yield value(metric="lake_assets.pending", value=len(lag.pending))
     yield value(metric="lake_assets.unmatched", value=len(left_out.unmatched))

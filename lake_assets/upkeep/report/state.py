@@ -30,10 +30,9 @@ from lake_assets.lake.session import LakeSession
 from lake_assets.spark.task.job import LetterFile
 from lake_assets.storage.manifest import Manifest
 from lake_assets.streams.calendar import Calendar, sort_key
-from lake_assets.streams.detection.requests import is_of_objects, next_tries
 from lake_assets.streams.landing_zone import list_landed
 from lake_assets.streams.left_out import LeftOut
-from lake_assets.streams.pending import is_pending
+from lake_assets.streams.pending import is_of_objects, is_pending, next_tries
 from lake_assets.streams.select import Wanted
 from lake_assets.streams.stream import OpenStream
 
@@ -182,7 +181,8 @@ def read_state(stream: OpenStream, now: dt.datetime | None = None) -> StreamStat
         tries = {} if lake is None or not has_failed else next_tries(stream, lake, now)
     landed, others_landed = list_landed(stream, ledger, now)
     state = state_by(stream, ledger, landed, others_landed, now)
-    is_refreshed = any(one.config.sensor or one.config.schedule for one in (stream, *stream.companions))
+    configs = [each.config for each in (stream, *stream.companions)]
+    is_refreshed = any(config.sensor or config.schedule or config.automation for config in configs)
 
     def with_retry(state: PartitionState) -> PartitionState:
         partition = state.partition

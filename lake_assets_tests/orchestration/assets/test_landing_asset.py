@@ -8,13 +8,16 @@ from typing import Any
 import dagster as dg
 import pytest
 
+from lake_assets.base.errors import StorageUnreachableError
 from lake_assets.ingest.ingest_all import ingest_all
 from lake_assets.ingest.outcome import Outcome
 from lake_assets.orchestration.build import build_definitions
+from lake_assets.orchestration.event_log import RETRIES
 from lake_assets.orchestration.metadata import newest_landing_scan
 from lake_assets.orchestration.partition_keys import dynamic_name
 from lake_assets.orchestration.resources import pyspark_resource
-from lake_assets_tests.orchestration.in_process import logged
+from lake_assets_tests.orchestration.in_process import failing_once, logged
+from lake_assets_tests.orchestration.test_queued_runs import add
 from lake_assets_tests.world import NW, SW, World, sales
 
 DATES = {"date": {"type": "date", "start": "2026-02-01"}}
@@ -48,6 +51,14 @@ class Automated:
         evaluated = dg.evaluate_automation_conditions(self.definitions, self.instance, cursor=self.cursor)
         self.cursor = evaluated.cursor
         return {str(key) for key in evaluated.get_requested_partitions(dg.AssetKey("sales"))}
+
+    def ran(self, key: str) -> bool:
+        """Launch the run of a partition; returns whether it succeeded."""
+        job = self.definitions.resolve_implicit_global_asset_job_def()
+        selection = [dg.AssetKey("sales")]
+        return job.execute_in_process(
+            partition_key=key, asset_selection=selection, instance=self.instance, raise_on_error=False
+        ).success
 
     def materialize(self, key: str | None, asset: str = "sales") -> Any:
         """Materialize a partition; returns the metadata that the UI shows with its newest event."""
@@ -228,6 +239,58 @@ def test_a_partition_that_fails_is_not_requested_again_until_it_changes(
     local_world.land(NW, b"no Parquet either")
     automated.observe()
     assert automated.requested() == {"2026-02-11|NW"}
+
+
+def test_a_partition_whose_run_was_lost_is_requested_again(
+    local_world: World, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lake_assets.streams.pending.FIRST", 0.0)
+    automated, key = Automated(local_world, instance), "2026-02-11|NW"
+    automated.requested()
+    local_world.land(NW, sales(1))
+    first = automated.observe()
+    assert automated.requested() == {key}
+    run = add(instance, "__ASSET_JOB", {"dagster/partition": key}, asset_selection=frozenset({dg.AssetKey("sales")}))
+    assert automated.observe() == first  # it is queued
+
+    instance.report_run_failed(run)  # Dagster has dropped it
+
+    again = automated.observe()
+    assert again == {key: f"{first[key]} after run {run.run_id}"}
+    assert automated.requested() == {key}
+    assert automated.observe() == again
+    assert automated.requested() == set()
+    automated.materialize(key)
+    assert automated.observe() == {}
+
+
+def test_automation_follows_what_passes_after_a_pause_and_what_is_of_the_objects_when_these_change(
+    local_world: World, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    automated, key = Automated(local_world, instance), "2026-02-11|NW"
+    automated.requested()
+    local_world.land(NW, b"no Parquet")
+    automated.observe()
+    assert automated.requested() == {key}
+    assert not automated.ran(key)
+    assert automated.observe() == {}
+    local_world.land(NW, sales(1))
+    automated.observe()
+    assert automated.requested() == {key}
+    monkeypatch.setattr("lake_assets.orchestration.event_log.RETRY_SECONDS", 0)
+    failing_once(StorageUnreachableError("the storage is away:", "wait."), monkeypatch, times=RETRIES + 1)
+    assert not automated.ran(key)
+    assert automated.observe() == {}  # during the pause
+    assert "1 partition failed: requested again after their pause, or when their objects change" in logged(instance)
+    assert automated.requested() == set()
+
+    monkeypatch.setattr("lake_assets.streams.pending.FIRST", 0.0)
+    assert set(automated.observe()) == {key}
+
+    assert automated.requested() == {key}
+    assert automated.ran(key)
+    assert automated.observe() == {}
+    assert local_world.totals() == [1]
 
 
 def test_new_values_of_a_discovered_column_become_partitions_and_a_future_one_is_logged(

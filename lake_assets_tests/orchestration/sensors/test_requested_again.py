@@ -10,7 +10,7 @@ from lake_assets.base.errors import LakeAssetsError, SourceChangedError, Storage
 from lake_assets.orchestration.dagster_private import delete_texts
 from lake_assets.orchestration.event_log import RETRIES
 from lake_assets.orchestration.partition_keys import RANGE_END, RANGE_START
-from lake_assets.streams.detection import requests
+from lake_assets.streams import pending
 from lake_assets_tests.ingest.test_release import NAMES, group_in
 from lake_assets_tests.orchestration.in_process import failing_once
 from lake_assets_tests.orchestration.sensors.test_stream_sensor import day, key, keys_of
@@ -25,7 +25,7 @@ AWAY = StorageUnreachableError("the storage is away:", "wait for it.")
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let nothing pause before it is tried again."""
-    monkeypatch.setattr(requests, "FIRST", 0.0)
+    monkeypatch.setattr(pending, "FIRST", 0.0)
     monkeypatch.setattr("lake_assets.orchestration.event_log.RETRY_SECONDS", 0)
 
 
@@ -107,7 +107,7 @@ def test_a_run_that_was_lost_is_requested_again_after_the_pause_that_the_tick_na
     before, at = dt.datetime.now(dt.UTC), said.rpartition(" from ")[2].removesuffix(" UTC.")
     assert "1 failed by what passes, and are requested again from " in said
     then = dt.datetime.combine(before.date(), dt.time.fromisoformat(at), dt.UTC)
-    assert then - before < dt.timedelta(seconds=requests.FIRST)
+    assert then - before < dt.timedelta(seconds=pending.FIRST)
     monkeypatch.setattr("lake_assets.orchestration.sensors.stream_sensor.time.time", lambda: then.timestamp() + 86_400)
     (again,) = ticks.tick()
     assert again.partition_key == key("NW")

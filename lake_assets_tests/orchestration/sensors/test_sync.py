@@ -27,9 +27,11 @@ from lake_assets.orchestration.sensors import sync
 from lake_assets.orchestration.sensors.sync import Synced, sync_stream
 from lake_assets.orchestration.translator import specs_of
 from lake_assets.upkeep.checks.check_run import checks_of
+from lake_assets.upkeep.history.restore import release, restore
 from lake_assets_tests.orchestration.check_runs import latest
 from lake_assets_tests.orchestration.in_process import REGIONS, Materialize
 from lake_assets_tests.orchestration.ticks import Ticks
+from lake_assets_tests.upkeep.history.test_restore import ingested
 from lake_assets_tests.world import NW, SW, World, sales
 
 KEY = dg.AssetKey("sales")
@@ -152,6 +154,34 @@ def test_compaction_and_the_end_of_a_hold_are_no_new_rows(committed: World, inst
             )
 
     assert sync_stream(specs_of(committed.stream), instance) == synced([], known=2)
+
+
+def test_the_end_of_a_hold_by_the_command_line_is_reported_once_and_as_no_new_rows(
+    local_world: World, instance: dg.DagsterInstance
+) -> None:
+    stream, partition = local_world.stream, local_world.partition(NW)
+    restore(stream, partition, ingested(local_world, 1, 2), hold=True)
+    ticks = Ticks(local_world, instance, sensor="test_sync")
+    ticks.evaluate()
+    assert str(shown(instance)[NW_KEY]["held"]).startswith("Held by")
+    released = release(stream, partition)
+
+    ticks.evaluate()
+
+    (record,) = instance.fetch_observations(KEY, limit=9).records
+    assert record.asset_observation is not None
+    said = {name: value.value for name, value in record.asset_observation.metadata.items()}
+    assert (record.partition_key, said["status"]) == (NW_KEY, "released: refreshes read it again")
+    assert said["held"] == "no longer"
+    assert str(said["run"]).startswith(released.run_id)
+    assert sync_stream(specs_of(stream), instance) == synced([], known=1)
+    assert events(instance) == 1
+
+    restore(stream, partition, released.snapshot, hold=True)
+    release(stream, partition)
+    assert sync_stream(specs_of(stream), instance) == synced([NW_KEY])
+    assert "held" not in shown(instance)[NW_KEY]
+    assert sync_stream(specs_of(stream), instance) == synced([], known=1)
 
 
 def test_a_lake_that_does_not_exist_yet_has_nothing_to_report(local_world: World, instance: dg.DagsterInstance) -> None:

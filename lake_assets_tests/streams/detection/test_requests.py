@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 import pytest
 
 from lake_assets.config.layout.partition import Partition, PartitionColumn
-from lake_assets.streams.detection.requests import FIRST, LONGEST, LOOKED, Requests, RunState, Verdict
+from lake_assets.streams.detection.requests import Requests, RunState
 from lake_assets.streams.detection.run_plan import RunTarget
+from lake_assets.streams.pending import FIRST, LONGEST, LOOKED, Verdict
 
 COLUMNS = (PartitionColumn("region", "string"), PartitionColumn("date", "date"))
 NW, SW = (Partition.of(COLUMNS, {"region": region, "date": "2026-02-11"}) for region in ("NW", "SW"))

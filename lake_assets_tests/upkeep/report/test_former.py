@@ -22,7 +22,7 @@ from lake_assets.lake.ledger.object_history import objects_at
 from lake_assets.lake.ledger.read import commits, newest_commits, pace, read_ledger
 from lake_assets.lake.session import LakeSession
 from lake_assets.storage.arrow import ArrowStore
-from lake_assets.streams.detection.requests import next_tries
+from lake_assets.streams.pending import next_tries
 from lake_assets.streams.stream import OpenStream
 from lake_assets.upkeep.checks.check_run import run_check
 from lake_assets.upkeep.checks.facts import Scope

@@ -14,8 +14,7 @@ from lake_assets.lake.ledger.read import ledger_figures
 from lake_assets.lake.ledger.tables import Hold, LedgerRow, Status
 from lake_assets.storage.manifest import LandedObject, Manifest
 from lake_assets.streams.calendar import Calendar
-from lake_assets.streams.detection.requests import due_again, pause_after
-from lake_assets.streams.pending import lag_by
+from lake_assets.streams.pending import LandingScan, due_again, lag_by, pause_after
 from lake_assets.streams.select import Wanted, select
 from lake_assets.upkeep.report.state import PartitionState, only, partition_state, read_state
 from lake_assets_tests.orchestration.in_process import failing_once
@@ -74,7 +73,7 @@ def test_a_state_follows_from_the_newest_run_and_what_has_landed(
     found = partition_state(stream, partition, landed, last, Calendar(stream.config, NOW))
 
     assert (found.state, found.is_waiting) == (state, is_pending or state == "stale")
-    lag = lag_by(stream, {partition: landed}, {} if last is None else {partition.path: last}, NOW)
+    lag = lag_by(LandingScan(stream, {partition: landed}, {} if last is None else {partition.path: last}), NOW)
     assert lag.pending == ((partition,) if is_pending else ())
 
 
