@@ -17,6 +17,7 @@ from lake_assets.config.storages import AzureStorage, GcsStorage, R2Storage, S3S
 from lake_assets.lake.attach import extensions, secret_statements
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.backends import backend_of
+from lake_assets.storage.s3 import S3Bucket
 from lake_assets.storage.store import Store
 
 __all__ = ["listener"]
@@ -166,7 +167,7 @@ def test_a_bucket_with_dots_is_in_the_path_of_its_url() -> None:
 
     assert obstores.config["endpoint"] == "https://s3.eu-west-1.amazonaws.com"
     assert backend_of(storage).as_arrow() == fs.S3FileSystem(region="eu-west-1", **ARROWS)
-    assert backend_of(storage).as_boto().meta.config.s3["addressing_style"] == "path"
+    assert S3Bucket(storage).as_boto().meta.config.s3["addressing_style"] == "path"
 
 
 def test_no_client_takes_an_endpoint_from_the_environment_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,5 +180,5 @@ def test_no_client_takes_an_endpoint_from_the_environment_by_itself(monkeypatch:
     obstores: Any = backend_of(storage).as_obstore()
     assert obstores.config["endpoint"] == "https://retail.s3.eu-west-1.amazonaws.com"
     assert backend_of(storage).as_arrow() == expected
-    assert backend_of(storage).as_boto().meta.endpoint_url == "https://s3.eu-west-1.amazonaws.com"
+    assert S3Bucket(storage).as_boto().meta.endpoint_url == "https://s3.eu-west-1.amazonaws.com"
     assert "ENDPOINT" not in backend_of(storage).as_duckdb_secret()

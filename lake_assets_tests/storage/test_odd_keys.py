@@ -152,9 +152,9 @@ def test_markers_of_folders_are_no_objects(storage: AnyStorage) -> None:
 def put_marker(storage: AnyStorage, key: str) -> None:
     """Put an object without bytes as consoles do for a folder: its key ends in a slash."""
     assert isinstance(storage, S3Storage)
-    from lake_assets.storage.backends import backend_of  # noqa: PLC0415 - boto3 takes its time
+    from lake_assets.storage.s3 import S3Bucket  # noqa: PLC0415 - boto3 takes its time
 
-    backend_of(storage).as_boto().put_object(Bucket=storage.bucket, Key=f"{storage.prefix}/{key}", Body=b"")
+    S3Bucket(storage).as_boto().put_object(Bucket=storage.bucket, Key=f"{storage.prefix}/{key}", Body=b"")
 
 
 def test_a_link_to_no_file_is_a_bad_object_that_is_named(local_world: World) -> None:

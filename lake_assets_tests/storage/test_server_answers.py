@@ -33,6 +33,7 @@ from lake_assets.config.storages import AnyStorage, AzureStorage, LakeStorage, L
 from lake_assets.orchestration.sensors.sqs_queue import Queue
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.backends import backend_of
+from lake_assets.storage.s3 import S3Bucket
 from lake_assets.storage.server_answers import DELETION, NUMBERS, VENDORS, Meaning, find, meaning_of
 from lake_assets.storage.storage_errors import folder_refusal, storage_errors
 from lake_assets.storage.store import Store
@@ -140,7 +141,7 @@ def ignores_ranges(_: pytest.FixtureRequest) -> str:
 
 
 def botos(storage: S3Storage) -> str:
-    return failing(lambda: backend_of(storage).as_boto().list_objects_v2(Bucket=storage.bucket))
+    return failing(lambda: S3Bucket(storage).as_boto().list_objects_v2(Bucket=storage.bucket))
 
 
 def duckdbs(storage: S3Storage) -> str:

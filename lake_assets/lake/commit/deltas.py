@@ -22,7 +22,7 @@ from lake_assets.config.sections import Deltas
 from lake_assets.lake.failures import translated
 from lake_assets.lake.ledger.tables import Values
 from lake_assets.lake.session import LakeSession, TableName
-from lake_assets.storage.formats.parquet_files import BATCH_ROWS
+from lake_assets.storage.formats.landed_rows import BATCH_ROWS
 
 LATEST = "_latest.json"
 

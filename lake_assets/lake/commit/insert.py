@@ -26,7 +26,7 @@ from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.spark.task.job import Job, StagingKey
 from lake_assets.spark.task.write import stage_files
 from lake_assets.storage.formats.landed import Landed
-from lake_assets.storage.formats.parquet_files import BATCH_ROWS
+from lake_assets.storage.formats.landed_rows import BATCH_ROWS
 
 
 def insert_statement(

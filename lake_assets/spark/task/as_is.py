@@ -42,14 +42,12 @@ from lake_assets.spark.task.task import Bin, Refusal, TaskReport, encode, report
 from lake_assets.spark.task.write import parquet_schema
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.formats import footers
-from lake_assets.storage.formats.landed_rows import Share
+from lake_assets.storage.formats.landed_rows import BATCH_ROWS, Share
 from lake_assets.storage.formats.parquet_files import TAIL, ParquetRows, readable_object
 from lake_assets.storage.manifest import Original
 from lake_assets.storage.server_copies import copy_object
 from lake_assets.storage.store import Store
 from lake_assets.storage.web import RangeFile
-
-BATCH_ROWS = 131_072
 
 _CODECS = {"none": "UNCOMPRESSED", "zstd": "ZSTD", "snappy": "SNAPPY", "gzip": "GZIP"}
 # LZ4 has two forms: DuckDB reads the one that it calls LZ4_RAW, and Arrow LZ4. The latter is not copied, because other

@@ -21,8 +21,8 @@ from lake_assets.spark.task.job import Job
 from lake_assets.spark.task.letters import DeadLetterWriter, Sink, refuse_taken_names
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.formats.declared import DeclaredRows
-from lake_assets.storage.formats.landed_rows import LandedParquet, LandedRows, Share
-from lake_assets.storage.formats.parquet_files import Columns, ParquetRows, readable_object
+from lake_assets.storage.formats.landed_rows import LandedRows, Share
+from lake_assets.storage.formats.parquet_files import Columns, LandedParquet, ParquetRows, readable_object
 from lake_assets.storage.manifest import digest_of
 from lake_assets.storage.store import Store
 

@@ -22,8 +22,7 @@ from lake_assets.schema.casts import cast
 from lake_assets.schema.schema_fit import Fitter
 from lake_assets.storage.formats import avro_types
 from lake_assets.storage.formats.avro_types import Schema, Texts, column_name, encoded_number, number_at
-from lake_assets.storage.formats.landed_rows import Rows, Share, renumbered
-from lake_assets.storage.formats.parquet_files import BATCH_ROWS
+from lake_assets.storage.formats.landed_rows import BATCH_ROWS, Expected, Rows, Share, renumbered
 
 if TYPE_CHECKING:
     import duckdb
@@ -199,13 +198,13 @@ _SMALL = 2 * 2**20  # bytes of an object; larger ones are decoded as they are re
 class LandedAvro:
     """The rows of Avro, divided into shares by the blocks that begin in their bytes.
 
-    `known` are the columns of the table, which may have those of the object by their aliases.
+    The columns of the table may have those of the object by their aliases.
     """
 
-    def __init__(self, file: pa.NativeFile, origin: str, known: pa.Schema) -> None:
+    def __init__(self, file: pa.NativeFile, origin: str, expected: Expected) -> None:
         self._size = int(file.size())
         self._origin = origin
-        self._avro = AvroFile(file, origin, known)
+        self._avro = AvroFile(file, origin, expected.columns)
         self._calendar = OldCalendar.of({key.encode(): value for key, value in self._avro.metadata.items()})
         self.schema: pa.Schema = self._avro.schema
         self.count: int | None = None if self._avro.has_blocks else 0

@@ -22,6 +22,8 @@ from lake_assets.schema.rescue import converted_values, with_kept
 from lake_assets.storage.formats.blocks import LONGEST, Positions, Quotes, TextBlock, line_breaks
 from lake_assets.storage.formats.decoding import PEEKED
 from lake_assets.storage.formats.landed_columns import BLANKS, fit, has_codes, inferred, too_wide, wide_integers
+from lake_assets.storage.formats.landed_rows import Expected, Share
+from lake_assets.storage.formats.landed_text import LandedText
 from lake_assets.storage.formats.records import NOT_ONE_RECORD, Block, FixSchema, Lines, Text, reason_of
 
 _DELIMITERS = ",\t;|"  # the first of those that are equally often
@@ -413,3 +415,60 @@ def _has_hex(text: memoryview) -> bool:
     """Return whether a text has what may be a number in hexadecimal digits, of which Arrow makes a whole number."""
     signs = np.frombuffer(text, np.uint8)
     return bool((signs[np.flatnonzero((signs[1:] | 0x20) == ord("x"))] == ord("0")).any())
+
+
+class LandedCsv(LandedText):
+    """The rows of CSV; its columns are those of its header, or of the format."""
+
+    def __init__(self, file: pa.NativeFile, origin: str, expected: Expected) -> None:
+        super().__init__(file, origin, expected)
+        self._dialect: CsvFormat = expected.form
+        self._header: Sequence[str] = self._dialect.names or ()
+        is_empty, known = self._read_header(), expected.columns
+        self.schema = known if is_empty else self._columns({field.name.lower(): field for field in known})
+
+    def _read_header(self) -> bool:
+        """Read the names, and find the first record; returns whether the object has no byte, and so no row."""
+        text = self._opened()
+        begin = text.peek()
+        self._dialect = form = with_separator(begin, self._dialect)
+        self._skipped, self._lines = text.skip_lines(form.skip_lines), form.skip_lines
+        if form.header and text.peek():
+            header = read_header(text.peek, form, self._origin)
+            self._header = form.names or header.names
+            self._skipped += len(header.text)
+            self._lines += header.text.count(b"\n")
+            if len(text.peek(len(header.text) + 1)) <= len(header.text):
+                self.count = 0
+        return not begin
+
+    def _columns(self, known: dict[str, pa.Field]) -> pa.Schema:
+        """Return the columns, of which those that are not known have inferred types if the table is to have them."""
+        is_new, names = not known or self._rules.grows, [name for name in self._header if name]
+        untyped = {name for name, field in known.items() if pa.types.is_null(field.type)}
+        is_known = all(name.lower() in known for name in names)
+        new = self._new() if untyped or (is_new and not is_known) else {}
+        known |= {field.name.lower(): field for field in new.values() if field.name.lower() in untyped}
+        other = pa.null() if is_new else pa.string()
+        fields = ((name, known.get(name.lower()) or new.get(name)) for name in names)
+        return pa.schema([field.with_name(name) if field else pa.field(name, other) for name, field in fields])
+
+    def _new(self) -> dict[str, pa.Field]:
+        sample = self._sample()
+        return {field.name: field for field in self._inferred(sample)} if sample else {}
+
+    def _parser(self, schema: pa.Schema) -> CsvText:
+        wanted = schema.names or None
+        return CsvText(
+            self._origin,
+            schema,
+            dialect=self._dialect,
+            names=self._header,
+            wanted=wanted,
+            for_table=True,
+            rescue=self._rules.rescue,
+        )
+
+    def _records(self, parser: Text, share: Share) -> Iterator[Block | Lines]:
+        for block in self._blocks(parser, share):
+            yield from parser.records(block)

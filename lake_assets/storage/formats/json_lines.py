@@ -14,7 +14,9 @@ import pyarrow.json as pj
 
 from lake_assets.schema.annotations import has_map
 from lake_assets.schema.casts import has_large, may_wrap, rounded_number
+from lake_assets.schema.column_rules import Verdict
 from lake_assets.schema.dialects import replaced_leaves, with_times_as_text
+from lake_assets.schema.leaves import with_types_of
 from lake_assets.schema.rescue import (
     NOTHING,
     UNFIT,
@@ -26,10 +28,14 @@ from lake_assets.schema.rescue import (
     path_of,
     split_by_type,
 )
+from lake_assets.schema.type_fit import wider_type
 from lake_assets.storage.formats.blocks import FindEnds, Positions, TextBlock, line_breaks, object_breaks
-from lake_assets.storage.formats.json_documents import parts_of
+from lake_assets.storage.formats.decoding import PEEKED
+from lake_assets.storage.formats.json_documents import documents, have_breaks, parts_of
 from lake_assets.storage.formats.landed_columns import allowed_mistakes, fit, inferred, too_wide
-from lake_assets.storage.formats.records import NOT_ONE_RECORD, Block, FixSchema, Rejected, Text, reason_of
+from lake_assets.storage.formats.landed_rows import Expected, Share
+from lake_assets.storage.formats.landed_text import LandedText
+from lake_assets.storage.formats.records import NOT_ONE_RECORD, Block, FixSchema, Lines, Rejected, Text, reason_of
 
 _MANY = re.compile(rb"\n|\}[ \t\r]*\{")  # of a text that may have several objects
 _WHOLE_NUMBER = re.compile("-?[0-9]+")
@@ -492,3 +498,75 @@ def _parse_json(text: bytes | memoryview, options: pj.ParseOptions) -> pa.Table:
         read_options=pj.ReadOptions(use_threads=False, block_size=len(text) + 1),
         parse_options=options,
     )
+
+
+class LandedJson(LandedText):
+    """The rows of JSON; a field that an object lacks is NULL."""
+
+    def __init__(self, file: pa.NativeFile, origin: str, expected: Expected) -> None:
+        self.schema, rules = expected.columns, expected.rules
+        is_known = len(self.schema) > 0
+        self._omitted = expected.omitted
+        self._rescue: str | None = None  # of no row while the columns are not known
+        self._keeps = rules.unknown is Verdict.RESCUE and is_known
+        super().__init__(file, origin, expected)
+        self._has_breaks = have_breaks(self._opened().peek())
+        self._is_stored &= self._has_breaks
+        self._unknown: Unknown = "ignore" if rules.unknown is Verdict.LEAVE_OUT and is_known else "error"
+        if not (is_known and self._fits()) and (sample := self._sample()) is not None:
+            self.schema = self._with_new_columns(sample)
+        self._rescue = rules.rescue
+        if self._keeps:
+            self._unknown = "infer"
+
+    def _fits(self) -> bool:
+        """Return whether the first records have known columns only; by fewer than a sample, which costs a parse."""
+        text = self._opened().peek()
+        is_all = len(text) < PEEKED
+        begin = memoryview(text + b"\n" if is_all and not text.endswith(b"\n") else text)
+        ends = object_breaks(begin, is_all)
+        if not self._has_breaks or not len(ends):
+            return False
+        parser = self._parser(self.schema)
+        try:
+            Block(begin[: int(ends[-1]) + 1], ends, 1, parser).parse()
+        except (pa.ArrowInvalid, ValueError):
+            return False
+        return not parser.folds(begin)
+
+    def _with_new_columns(self, records: Block | Lines) -> pa.Schema:
+        """Return the known columns, named as the records have them, and those that only the records have.
+
+        If these are kept beside the columns, as they are landed, only those are returned that decide the partition.
+        """
+        inferred = self._inferred(records)
+        known = {field.name.lower(): field for field in with_types_of(self.schema, [inferred])}
+        others = known.keys() | self._rules.reserved if self._keeps else None
+        for field in inferred:
+            if field.name.lower() in self._omitted or (others is not None and field.name.lower() not in others):
+                continue
+            mine = known.get(field.name.lower(), field)
+            kind = wider_type(mine.type, field.type) if pa.types.is_nested(mine.type) and not self._keeps else None
+            known[field.name.lower()] = pa.field(field.name, kind or mine.type)
+        return pa.schema(known.values())
+
+    def _may_be_new(self, rejected: Rejected) -> bool:
+        return super()._may_be_new(rejected) or (self._rules.grows and is_of_unknown(rejected))
+
+    def _parser(self, schema: pa.Schema) -> JsonText:  # noqa: ARG002 - a field that is not read must be known too
+        return JsonText(
+            self._origin,
+            self.schema,
+            unknown=self._unknown,
+            omitted=self._omitted,
+            for_table=True,
+            rescue=self._rescue,
+            reserved=self._rules.reserved,
+        )
+
+    def _records(self, parser: Text, share: Share) -> Iterator[Block | Lines]:
+        if self._has_breaks:
+            for block in self._blocks(parser, share):
+                yield from parser.records(block)
+        elif not share.part:
+            yield from documents(self._opened(), parser)

@@ -1,9 +1,10 @@
 """Where a stream's objects are, and the columns that they have: nothing above knows which format they are of."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from types import MappingProxyType
 
 import pyarrow as pa
 from pyarrow import types as t
@@ -13,8 +14,6 @@ from lake_assets.base.texts import visible_name
 from lake_assets.config.formats import (
     PARQUET,
     AutoFormat,
-    AvroFormat,
-    CsvFormat,
     JsonFormat,
     LandedFormat,
     OneFormat,
@@ -29,12 +28,16 @@ from lake_assets.schema.partition_columns import AddedColumns, with_added_column
 from lake_assets.schema.type_fit import refuse_places, united_columns, wider_type
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.formats.avro import LandedAvro
+from lake_assets.storage.formats.csv_text import LandedCsv
 from lake_assets.storage.formats.declared import UNDECLARED, Declared
-from lake_assets.storage.formats.landed_orc import LandedOrc
-from lake_assets.storage.formats.landed_rows import LandedRows
-from lake_assets.storage.formats.landed_text import LandedCsv, LandedJson
+from lake_assets.storage.formats.json_lines import LandedJson
+from lake_assets.storage.formats.landed_rows import Expected, LandedRows
+from lake_assets.storage.formats.orc import LandedOrc
 from lake_assets.storage.formats.parquet_files import FOOTERS, opened, read_footer
 
+_READERS: Mapping[str, Callable[[pa.NativeFile, str, Expected], LandedRows]] = MappingProxyType(
+    {"orc": LandedOrc, "avro": LandedAvro, "csv": LandedCsv, "json": LandedJson}
+)
 NOTHING = pa.schema([])
 SAMPLE = 16  # objects that have types
 
@@ -70,20 +73,14 @@ class Landed:
         return found
 
     def open(self, file: pa.NativeFile, form: OneFormat, origin: str, table: pa.Schema) -> LandedRows:
-        """Open an object of another format than Parquet.
+        """Open an object of another format than Parquet, which the caller opens with what it knows of others.
 
         `table` has the columns as which a text is read, and aliases of Avro; none if there is no table.
         """
-        if isinstance(form, OrcFormat):
-            return LandedOrc(file, origin)
-        assert not isinstance(form, ParquetFormat)  # noqa: S101 - the caller opens it
-        known = self.added.without(table) if self.added else table
-        known = self.declared.known(known) if len(known) else known
-        if isinstance(form, AvroFormat):
-            return LandedAvro(file, origin, known)
-        if isinstance(form, CsvFormat):
-            return LandedCsv(file, form, origin, known, self.declared.of_landed)
-        return LandedJson(file, form, origin, known, self.declared.of_landed, self.declared.omitted)
+        columns = self.added.without(table) if self.added else table
+        columns = self.declared.known(columns) if len(columns) else columns
+        expected = Expected(form, columns, self.declared.of_landed, self.declared.omitted)
+        return _READERS[form.type](file, origin, expected)
 
     def count_rows(self, key: str) -> int:
         """Return the number of rows of an object that tells it; errors are those of `footer`."""

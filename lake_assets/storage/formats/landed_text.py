@@ -1,7 +1,7 @@
 """The rows of a CSV or JSON object, in the types that the table has, or in inferred ones."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache, partial
 
@@ -9,19 +9,15 @@ import numpy as np
 import pyarrow as pa
 
 from lake_assets.base.errors import LandingError, SchemaError, SourceError
-from lake_assets.config.formats import CsvFormat, JsonFormat, TextFormat
+from lake_assets.config.formats import TextFormat
 from lake_assets.schema.bad_rows import NUMBER, BadRows
-from lake_assets.schema.column_rules import Rules, Verdict, not_yet
+from lake_assets.schema.column_rules import not_yet
 from lake_assets.schema.leaves import with_types_of, without_values
 from lake_assets.schema.schema_fit import Fitter
-from lake_assets.schema.type_fit import wider_type
-from lake_assets.storage.formats.blocks import BLOCK, LONGEST, TextBlock, fill_from, object_breaks, whole_records
-from lake_assets.storage.formats.csv_text import CsvText, read_header, with_separator
-from lake_assets.storage.formats.decoding import PEEKED, TextFile
-from lake_assets.storage.formats.json_documents import documents, have_breaks
-from lake_assets.storage.formats.json_lines import JsonText, Unknown, is_of_unknown
+from lake_assets.storage.formats.blocks import BLOCK, LONGEST, TextBlock, fill_from, whole_records
+from lake_assets.storage.formats.decoding import TextFile
 from lake_assets.storage.formats.landed_columns import fit
-from lake_assets.storage.formats.landed_rows import Rows, Share
+from lake_assets.storage.formats.landed_rows import Expected, Rows, Share
 from lake_assets.storage.formats.records import Block, Lines, Records, Rejected, Text, validate
 
 RAW, LINE = "_raw", "_line"
@@ -40,11 +36,11 @@ class LandedText(ABC):
     schema: pa.Schema
     count: int | None = None
 
-    def __init__(self, file: pa.NativeFile, form: TextFormat, origin: str, rules: Rules) -> None:
+    def __init__(self, file: pa.NativeFile, origin: str, expected: Expected) -> None:
         self._file = file
-        self._form = form
+        self._form: TextFormat = expected.form
         self._origin = origin
-        self._rules = rules  # of the stream, for columns that are not known, and values that do not fit
+        self._rules = expected.rules
         self._texts: list[TextFile] = []  # an Arrow stream that is not used any more closes the file below it
         text = self._opened()
         self._is_stored, self._mark = text.is_stored, text.begin
@@ -223,142 +219,6 @@ class LandedText(ABC):
             if is_long:
                 return None
             window *= 4
-
-
-class LandedCsv(LandedText):
-    """The rows of CSV; its columns are those of its header, or of the format. `known` have a type already."""
-
-    def __init__(self, file: pa.NativeFile, form: CsvFormat, origin: str, known: pa.Schema, rules: Rules) -> None:
-        super().__init__(file, form, origin, rules)
-        self._dialect = form
-        self._header: Sequence[str] = form.names or ()
-        is_empty = self._read_header()
-        self.schema = known if is_empty else self._columns({field.name.lower(): field for field in known})
-
-    def _read_header(self) -> bool:
-        """Read the names, and find the first record; returns whether the object has no byte, and so no row."""
-        text = self._opened()
-        begin = text.peek()
-        self._dialect = form = with_separator(begin, self._dialect)
-        self._skipped, self._lines = text.skip_lines(form.skip_lines), form.skip_lines
-        if form.header and text.peek():
-            header = read_header(text.peek, form, self._origin)
-            self._header = form.names or header.names
-            self._skipped += len(header.text)
-            self._lines += header.text.count(b"\n")
-            if len(text.peek(len(header.text) + 1)) <= len(header.text):
-                self.count = 0
-        return not begin
-
-    def _columns(self, known: dict[str, pa.Field]) -> pa.Schema:
-        """Return the columns, of which those that are not known have inferred types if the table is to have them."""
-        is_new, names = not known or self._rules.grows, [name for name in self._header if name]
-        untyped = {name for name, field in known.items() if pa.types.is_null(field.type)}
-        is_known = all(name.lower() in known for name in names)
-        new = self._new() if untyped or (is_new and not is_known) else {}
-        known |= {field.name.lower(): field for field in new.values() if field.name.lower() in untyped}
-        other = pa.null() if is_new else pa.string()
-        fields = ((name, known.get(name.lower()) or new.get(name)) for name in names)
-        return pa.schema([field.with_name(name) if field else pa.field(name, other) for name, field in fields])
-
-    def _new(self) -> dict[str, pa.Field]:
-        sample = self._sample()
-        return {field.name: field for field in self._inferred(sample)} if sample else {}
-
-    def _parser(self, schema: pa.Schema) -> CsvText:
-        wanted = schema.names or None
-        return CsvText(
-            self._origin,
-            schema,
-            dialect=self._dialect,
-            names=self._header,
-            wanted=wanted,
-            for_table=True,
-            rescue=self._rules.rescue,
-        )
-
-    def _records(self, parser: Text, share: Share) -> Iterator[Block | Lines]:
-        for block in self._blocks(parser, share):
-            yield from parser.records(block)
-
-
-class LandedJson(LandedText):
-    """The rows of JSON; a field that an object lacks is NULL."""
-
-    def __init__(
-        self,
-        file: pa.NativeFile,
-        form: JsonFormat,
-        origin: str,
-        known: pa.Schema,
-        rules: Rules,
-        omitted: Collection[str] = (),
-    ) -> None:
-        self.schema = known
-        self._omitted = omitted  # fields that are left out, in lower case
-        self._rescue: str | None = None  # of no row while the columns are not known
-        self._keeps = rules.unknown is Verdict.RESCUE and len(known) > 0
-        super().__init__(file, form, origin, rules)
-        self._has_breaks = have_breaks(self._opened().peek())
-        self._is_stored &= self._has_breaks
-        self._unknown: Unknown = "ignore" if rules.unknown is Verdict.LEAVE_OUT and len(known) else "error"
-        if not (len(known) and self._fits()) and (sample := self._sample()) is not None:
-            self.schema = self._with_new_columns(sample)
-        self._rescue = rules.rescue
-        if self._keeps:
-            self._unknown = "infer"
-
-    def _fits(self) -> bool:
-        """Return whether the first records have known columns only; by fewer than a sample, which costs a parse."""
-        text = self._opened().peek()
-        is_all = len(text) < PEEKED
-        begin = memoryview(text + b"\n" if is_all and not text.endswith(b"\n") else text)
-        ends = object_breaks(begin, is_all)
-        if not self._has_breaks or not len(ends):
-            return False
-        parser = self._parser(self.schema)
-        try:
-            Block(begin[: int(ends[-1]) + 1], ends, 1, parser).parse()
-        except (pa.ArrowInvalid, ValueError):
-            return False
-        return not parser.folds(begin)
-
-    def _with_new_columns(self, records: Block | Lines) -> pa.Schema:
-        """Return the known columns, named as the records have them, and those that only the records have.
-
-        If these are kept beside the columns, as they are landed, only those are returned that decide the partition.
-        """
-        inferred = self._inferred(records)
-        known = {field.name.lower(): field for field in with_types_of(self.schema, [inferred])}
-        others = known.keys() | self._rules.reserved if self._keeps else None
-        for field in inferred:
-            if field.name.lower() in self._omitted or (others is not None and field.name.lower() not in others):
-                continue
-            mine = known.get(field.name.lower(), field)
-            kind = wider_type(mine.type, field.type) if pa.types.is_nested(mine.type) and not self._keeps else None
-            known[field.name.lower()] = pa.field(field.name, kind or mine.type)
-        return pa.schema(known.values())
-
-    def _may_be_new(self, rejected: Rejected) -> bool:
-        return super()._may_be_new(rejected) or (self._rules.grows and is_of_unknown(rejected))
-
-    def _parser(self, schema: pa.Schema) -> JsonText:  # noqa: ARG002 - a field that is not read must be known too
-        return JsonText(
-            self._origin,
-            self.schema,
-            unknown=self._unknown,
-            omitted=self._omitted,
-            for_table=True,
-            rescue=self._rescue,
-            reserved=self._rules.reserved,
-        )
-
-    def _records(self, parser: Text, share: Share) -> Iterator[Block | Lines]:
-        if self._has_breaks:
-            for block in self._blocks(parser, share):
-                yield from parser.records(block)
-        elif not share.part:
-            yield from documents(self._opened(), parser)
 
 
 def _letters(records: Records, lines: Callable[[], int], first: int, bad: BadRows) -> BadRows:

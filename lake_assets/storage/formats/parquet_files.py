@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Self
 
 import pyarrow as pa
@@ -24,13 +24,17 @@ from lake_assets.base.texts import visible_name
 from lake_assets.config.secrets import mask_error, masking
 from lake_assets.config.storages import AnyStorage
 from lake_assets.schema.annotations import is_opaque
+from lake_assets.schema.bad_rows import BadRows
 from lake_assets.schema.calendars import WRITE_NEW, OldCalendar
 from lake_assets.schema.casts import cast
+from lake_assets.schema.dictionaries import dictionary_columns
 from lake_assets.schema.leaves import FIRST_NANOSECOND, leaf_types, leaves, width
-from lake_assets.schema.spans import Box, span_of
+from lake_assets.schema.schema_fit import Fitter
+from lake_assets.schema.spans import Box, ValueSpan, span_of
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.formats.footers import ENTRIES, LIMITS, only_logical, readable
 from lake_assets.storage.formats.foreign_types import with_foreign_types, without_wide_integers
+from lake_assets.storage.formats.landed_rows import BATCH_ROWS, DECODED, Rows, Share
 from lake_assets.storage.server_answers import Meaning, meaning_of
 from lake_assets.storage.storage_errors import changed_object, storage_error
 from lake_assets.storage.store import Store
@@ -321,7 +325,6 @@ def _forms(path: str, data_type: pa.DataType) -> list[str]:
     return _forms(rf"{path}(?:\.list{_NAME}{oldest})", value)
 
 
-BATCH_ROWS = 131_072
 _TITLES = {"parquet": "Parquet", "csv": "CSV", "json": "JSON", "orc": "ORC", "avro": "Avro"}
 FOOTERS = 16  # read in parallel: most of the time is network latency
 
@@ -433,3 +436,61 @@ def _of_spark(schema: bytes | None) -> dict[str, str]:
     except (ValueError, LookupError, TypeError, AttributeError):
         return {}
     return {name: text.strip() for name, text in comments.items() if isinstance(text, str) and text.strip()}
+
+
+class LandedParquet:
+    """The rows of a Parquet object, which is divided into shares by its row groups."""
+
+    def __init__(self, rows: ParquetRows, *, dictionaries: bool) -> None:
+        self.schema: pa.Schema = rows.schema
+        self.count: int | None = rows.count
+        self._rows = rows
+        self._dictionaries = dictionaries  # columns that the object stores as such may stay dictionaries of texts
+
+    @property
+    def is_small(self) -> bool:
+        """See `LandedRows`."""
+        metadata = self._rows.parquet.metadata
+        if self._rows.count > BATCH_ROWS:
+            return False
+        size: int = sum(metadata.row_group(n).total_byte_size for n in range(metadata.num_row_groups))
+        return size <= DECODED
+
+    def read(
+        self, share: Share, columns: Sequence[str], fitter: Fitter, *, numbered: bool, splits: bool
+    ) -> Iterator[Rows | BadRows]:
+        """See `LandedRows`."""
+        rows = self._rows
+        count = rows.parquet.num_row_groups
+        own = range(share.part * count // share.parts, (share.part + 1) * count // share.parts)
+        dictionaries = dictionary_columns(rows.parquet, own, fitter.unchanged) if self._dictionaries else []
+        # One row group at a time, because pre-buffering takes memory for all that are requested.
+        for group in own:
+            if not _may_have_rows(rows, group, fitter):
+                continue
+            first = _first_row(rows.parquet, group) if numbered or splits else 0
+            for batch in rows.batches(BATCH_ROWS, group, columns, nanos=fitter.nanos, dictionaries=dictionaries):
+                yield Rows(batch, first)
+                first += batch.num_rows
+
+
+def _first_row(parquet: pq.ParquetFile, group: int) -> int:
+    """Return the number of a row group's first row in the file, from 0."""
+    return sum(parquet.metadata.row_group(number).num_rows for number in range(group))
+
+
+def _may_have_rows(rows: ParquetRows, group: int, fitter: Fitter) -> bool:
+    """Return whether a row group may have rows of the partition, by its statistics."""
+    if not (fitter.chosen or fitter.made):
+        return True
+    parquet, old = rows.parquet, rows.columns.old
+    names = [parquet.schema.column(index).path for index in range(len(parquet.schema))]
+    chosen: list[tuple[int, Callable[[ValueSpan], bool]]]
+    chosen = [
+        (names.index(name), partial(ValueSpan.may_hold, value=value.as_py())) for name, value in fitter.chosen.items()
+    ]
+    chosen += [(names.index(made.name), made.may_be_in) for made in fitter.made if made.name in names]
+    facts = parquet.metadata.row_group(group)
+    return all(
+        may_be_in(span_of(facts.column(index).statistics, is_old=names[index] in old)) for index, may_be_in in chosen
+    )

@@ -11,8 +11,8 @@ from lake_assets.config.storages import S3Storage
 from lake_assets.ingest import after_load as module
 from lake_assets.ingest.after_load import LoadedObject, after_load
 from lake_assets.ingest.ingest_all import ingest_all
-from lake_assets.storage.backends import backend_of
 from lake_assets.storage.manifest import LandedObject
+from lake_assets.storage.s3 import S3Bucket
 from lake_assets.storage.store import Store
 from lake_assets.streams.pending import scan_landing
 from lake_assets.streams.stream import OpenStream
@@ -244,7 +244,7 @@ def test_objects_in_s3_are_tagged_beside_their_other_tags(world: World, mode: st
     world.land(NW, sales(1), "a.parquet")
     storage = world.config.streams["sales"].source
     assert isinstance(storage, S3Storage)
-    client: Any = backend_of(storage).as_boto()
+    client: Any = S3Bucket(storage).as_boto()
     where = {"Bucket": storage.bucket, "Key": f"{storage.prefix}/region=NW/date=2026-02-11/a.parquet".lstrip("/")}
     client.put_object_tagging(**where, Tagging={"TagSet": [{"Key": "team", "Value": "a"}]})
 

@@ -86,7 +86,7 @@ def test_only_objects_of_one_batch_are_decoded_in_threads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int, limit: int, elsewhere: bool
 ) -> None:
     """Others are decoded batch by batch, so that memory is bounded."""
-    monkeypatch.setattr("lake_assets.storage.formats.landed_rows.BATCH_ROWS", limit)
+    monkeypatch.setattr("lake_assets.storage.formats.parquet_files.BATCH_ROWS", limit)
     where = set()
     fit = Fitter.fit
 
