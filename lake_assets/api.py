@@ -267,8 +267,8 @@ class Stream(OpenStream):
             check: raise an error at the end if any partition failed. When False, look at the outcomes' `error`.
 
         Returns:
-            One outcome for each partition, in the order in which they ended, with its `partition` and either its
-            `result` or its `error`; both are None if it was left out.
+            One outcome for each partition, in the order in which they ended, with its `partition`, its `status`, its
+            ledger `row`, and its `error` if it failed.
 
         Raises:
             PartitionError: a partition does not fit the stream's partition columns, or the config does not have it.
@@ -327,7 +327,9 @@ class Stream(OpenStream):
         if isinstance(selection, str | Mapping | Partition | StreamPartition):
             selection = [selection]
         # A partition as a text names the same one. `select` without texts would select all.
-        texts = tuple(each if isinstance(each, str) else self.partition(each).partition.option for each in selection)
+        texts = tuple(
+            named if isinstance(named, str) else self.partition(named).partition.option for named in selection
+        )
         return select(self, Wanted(texts), outside=outside).partitions if texts else ()
 
 
@@ -356,8 +358,7 @@ class StreamPartition:
             outside: also take a partition that the stream's config does not have.
 
         Returns:
-            What was done: `result.row` is the ledger row. Its `status` is `committed`, or `skipped` if nothing has
-            changed.
+            What was done: `row` is the ledger row. Its `status` is `committed`, or `skipped` if nothing has changed.
 
         Raises:
             OutsidePartitionError: the config does not have the partition.

@@ -74,7 +74,7 @@ def _empty(stream: OpenStream, work: Path) -> None:
 
 
 def _index(stream: OpenStream, files: int) -> None:
-    rows = [indexed.result.row for indexed in index_all(stream) if indexed.result]
+    rows = [indexed.row for indexed in index_all(stream) if indexed.is_done]
     assert sum(row.row_count or 0 for row in rows) == files * ROWS
 
 

@@ -144,7 +144,7 @@ def _register(stream: OpenStream, files: int) -> None:
     with mock.patch("lake_assets.lake.commit.candidates.open_footers", footers):
         outcomes = list(index_all(stream))
     assert [outcome.error for outcome in outcomes if outcome.error] == []
-    assert sum(outcome.result.row.files_written or 0 for outcome in outcomes if outcome.result) == files
+    assert sum(outcome.row.files_written or 0 for outcome in outcomes if outcome.is_done) == files
 
 
 def _append_ledger(stream: OpenStream, rows: int) -> None:

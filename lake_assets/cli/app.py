@@ -14,18 +14,16 @@ from lake_assets.base.events import LogFormat
 from lake_assets.cli.catalog import catalog
 from lake_assets.cli.check import check
 from lake_assets.cli.common import Options, require_unicode
-from lake_assets.cli.config import doctor, schema, validate
+from lake_assets.cli.config import doctor, layout, schema, validate
 from lake_assets.cli.dagster import dev, sync_dagster
-from lake_assets.cli.failure import print_error
 from lake_assets.cli.history import diff, history, restore
 from lake_assets.cli.index import index
 from lake_assets.cli.ingest import ingest
 from lake_assets.cli.init import demo, import_, init
 from lake_assets.cli.interrupt import interrupt
 from lake_assets.cli.land import land
-from lake_assets.cli.layout import layout
 from lake_assets.cli.maintain import maintain
-from lake_assets.cli.output import echo, is_plain, log_format_option, set_log_format
+from lake_assets.cli.output import echo, is_plain, log_format_option, print_error, set_log_format
 from lake_assets.cli.planning import apply, plan
 from lake_assets.cli.progress_bar import progress_bar
 from lake_assets.cli.query import forget, ledger, query

@@ -95,10 +95,10 @@ def backups(options: Options, lake: str | None, folder: Path | None, form: Form)
 
     with collected(form) as documents:
         for name in options.lakes(lake):
-            found = find_backups(options.config.lakes[name], _local(folder))
-            documents.extend(found)
+            listed = find_backups(options.config.lakes[name], _local(folder))
+            documents.extend(listed)
             if form == "text":
-                lines = [f"{one.name}, snapshot of {one.committed_at:%F %T} UTC, {size(one.bytes)}" for one in found]
+                lines = [f"{b.name}, snapshot of {b.committed_at:%F %T} UTC, {size(b.bytes)}" for b in listed]
                 echo("\n".join(f"{name}: {line}" for line in lines or ["no backup"]))
 
 
@@ -125,15 +125,15 @@ def restore(
 
     name = chosen("lake", options.config.lakes, lake)
     config, to = options.config.lakes[name], _local(folder)
-    found = {one.name: one for one in find_backups(config, to)}
-    if not found:
+    known = {listed.name: listed for listed in find_backups(config, to)}
+    if not known:
         raise CatalogError(
             f"there is no backup of the catalog of {config.data_path}:", "name the folder of the backups with --to."
         )
-    if backup is not None and backup not in found:
-        raise CatalogError(f"there is no backup {backup}:", f"the backups are {', '.join(found)}.")
+    if backup is not None and backup not in known:
+        raise CatalogError(f"there is no backup {backup}:", f"the backups are {', '.join(known)}.")
     with collected(form) as documents:
-        restored = restore_backup(config, name, found[backup or next(iter(found))], to, replace=replace)
+        restored = restore_backup(config, name, known[backup or next(iter(known))], to, replace=replace)
         documents.append(restored)
         if form == "text":
             echo("\n".join(_restored_lines(restored)))

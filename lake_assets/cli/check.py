@@ -14,8 +14,7 @@ from lake_assets.cli.common import (
     outside_option,
     stream_argument,
 )
-from lake_assets.cli.failure import Failures
-from lake_assets.cli.output import Form, echo, form_option, info, write_documents
+from lake_assets.cli.output import Failures, Form, echo, form_option, info, write_documents
 from lake_assets.cli.selecting import selected_or_all, selection_options
 
 if TYPE_CHECKING:

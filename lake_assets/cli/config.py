@@ -1,18 +1,22 @@
-"""The commands about the config: `validate`, `doctor` and `schema`."""
+"""The commands about the config: `validate`, `doctor`, `schema`, and `layout explain` for a path template."""
 
 # ruff: noqa: PLC0415 - imports inside functions keep `--help` quick
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from lake_assets.base.errors import ConfigError, LakeAssetsError, SparkUnavailableError
+from lake_assets.base.errors import ConfigError, LakeAssetsError, LayoutError, SparkUnavailableError
 from lake_assets.base.progress import counted
 from lake_assets.cli.common import Options, stream_argument, usage_error
 from lake_assets.cli.output import COMMANDS, Form, echo, form_option, info, json_of, print_table, style
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from lake_assets.config.layout.template import Compat
     from lake_assets.config.models import LakeConfig
     from lake_assets.streams.stream import OpenStream
 
@@ -135,9 +139,9 @@ def doctor(ctx: click.Context, role: str, form: Form) -> None:
 
     findings = counted(examine(ctx.obj.file, reads_only=role == "reader"), "doctor", "checks")
     if form == "json":
-        found = list(findings)
-        failed = sum(finding.status == "failed" for finding in found)
-        echo(json_of(Findings(failed, found), indent=1))
+        examined = list(findings)
+        failed = sum(finding.status == "failed" for finding in examined)
+        echo(json_of(Findings(failed, examined), indent=1))
         ctx.exit(1 if failed else 0)
     failed = 0
     first_subjects: dict[str, str] = {}  # by the text of a failure
@@ -152,3 +156,65 @@ def doctor(ctx: click.Context, role: str, form: Form) -> None:
     if failed:
         echo(f"{failed} to fix.", err=True)
         ctx.exit(1)
+
+
+SAMPLE_ROWS = 1_000_000
+
+_READERS = {
+    ".parquet": "read_parquet(?, hive_partitioning => false)",
+    ".csv": "read_csv(?)",
+    **dict.fromkeys((".json", ".jsonl", ".ndjson"), "read_json(?)"),
+}
+
+
+@click.group()
+def layout() -> None:
+    """Explain path templates."""
+
+
+@layout.command()
+@click.argument("template")
+@click.option(
+    "--sample",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Show the paths of this file's rows. Parquet, CSV or JSON lines, as the file's ending says.",
+)
+@click.option("--time-zone", default="UTC", show_default=True, help="Time zone of the dates and hours in paths.")
+@click.option("--nested", is_flag=True, help="A / in a value makes folders.")
+@click.option("--compat", type=click.Choice(["olake"]), help="Read the template and write paths as this system does.")
+def explain(template: str, sample: Path | None, time_zone: str, *, nested: bool, compat: "Compat | None") -> None:
+    """Show how each part of TEMPLATE is read.
+
+    TEMPLATE is, for example, 'region={region}/{date,,YYYY}'. If TEMPLATE is malformed, the exit code is 2 and the
+    error shows the position.
+    """
+    from lake_assets.config.layout.explain import explain as explain_template
+    from lake_assets.config.layout.template import Template
+
+    try:
+        parsed = Template.parse(template, time_zone=time_zone, nested=nested, compat=compat)
+    except LayoutError as error:
+        raise click.UsageError(str(error), click.get_current_context()) from error
+    echo(explain_template(parsed, _read(sample) if sample else None))
+
+
+def _read(file: Path) -> "pa.Table":
+    """Return the first million rows of the file."""
+    import duckdb
+
+    from lake_assets.base.duckdb_engine import glob_literal, open_engine
+
+    # Hive's folders are not columns of the rows: the template makes them.
+    reader = _READERS.get(file.suffix.lower())
+    if reader is None:
+        raise click.UsageError(
+            f"{file} ends in none of {', '.join(_READERS)}: rename the sample.", click.get_current_context()
+        )
+    with open_engine(()) as engine:
+        try:
+            sql = f"SELECT * FROM {reader} LIMIT {SAMPLE_ROWS}"  # noqa: S608 - a known function
+            return engine.execute(sql, [glob_literal(str(file))]).to_arrow_table()
+        except duckdb.Error as error:
+            text = " ".join(str(error).split())[:500]
+            raise click.UsageError(f"{file} cannot be read: {text}", click.get_current_context()) from error

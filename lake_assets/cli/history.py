@@ -17,8 +17,8 @@ from lake_assets.cli.common import (
     partitions_or_only,
     stream_argument,
 )
-from lake_assets.cli.failure import Failures
 from lake_assets.cli.output import (
+    Failures,
     Form,
     Format,
     collected,
@@ -202,32 +202,32 @@ def diff(
     partitions = partitions_or_only(opened.config, texts)
     if len(partitions) > 1:
         raise click.UsageError("diff compares one partition: give --partition once.")
-    found = difference_of(opened, partitions[0], first, second, keys, sample)
+    difference = difference_of(opened, partitions[0], first, second, keys, sample)
     if form == "json":
-        echo(json_of(found, indent=1))
+        echo(json_of(difference, indent=1))
         return
-    echo("\n".join(_difference_lines(found)))
-    if found.sample:
-        print_table(_sample_table(found))
+    echo("\n".join(_difference_lines(difference)))
+    if difference.sample:
+        print_table(_sample_table(difference))
 
 
-def _difference_lines(found: "Difference") -> list[str]:
-    head = f"{found.partition}, snapshot {found.first} to {found.second}"
-    if found.is_equal:
-        return [f"{head}: the same {count(found.rows, 'row')}"]
-    figures = [f"{found.inserted:,} inserted", f"{found.deleted:,} deleted"]
-    figures += [] if found.updated is None else [f"{found.updated:,} updated"]
-    lines = [f"{head}: {count(found.rows_before, 'row')} before, {found.rows:,} after: {', '.join(figures)}"]
-    lines += [f"  table     {visible_name(text)}" for text in found.table]
-    columns = [c.name if c.rows is None else f"{c.name} ({count(c.rows, 'row')})" for c in found.columns]
+def _difference_lines(difference: "Difference") -> list[str]:
+    head = f"{difference.partition}, snapshot {difference.first} to {difference.second}"
+    if difference.is_equal:
+        return [f"{head}: the same {count(difference.rows, 'row')}"]
+    figures = [f"{difference.inserted:,} inserted", f"{difference.deleted:,} deleted"]
+    figures += [] if difference.updated is None else [f"{difference.updated:,} updated"]
+    lines = [f"{head}: {count(difference.rows_before, 'row')} before, {difference.rows:,} after: {', '.join(figures)}"]
+    lines += [f"  table     {visible_name(text)}" for text in difference.table]
+    columns = [c.name if c.rows is None else f"{c.name} ({count(c.rows, 'row')})" for c in difference.columns]
     return [*lines, f"  columns   {', '.join(map(visible_name, columns))}"] if columns else lines
 
 
-def _sample_table(found: "Difference") -> "Table":
+def _sample_table(difference: "Difference") -> "Table":
     """Return the sampled rows; of an update, `before → after` in the columns that differ."""
-    names = list(dict.fromkeys(name for row in found.sample for name in row.values))
+    names = list(dict.fromkeys(name for row in difference.sample for name in row.values))
     rows = []
-    for row in found.sample:
+    for row in difference.sample:
         texts: list[str | None] = [row.kind]
         for name in names:
             value = row.values.get(name, "")

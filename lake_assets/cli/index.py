@@ -11,10 +11,20 @@ import click
 from lake_assets.base.progress import counting
 from lake_assets.base.texts import count, first_lines, size, visible_name
 from lake_assets.cli.common import Options, stream_argument
-from lake_assets.cli.failure import print_error
 from lake_assets.cli.ingest import CliRun
 from lake_assets.cli.interrupt import interrupt
-from lake_assets.cli.output import Form, documented, echo, form_option, info, is_quiet, json_of, print_left_out, style
+from lake_assets.cli.output import (
+    Form,
+    documented,
+    echo,
+    form_option,
+    info,
+    is_quiet,
+    json_of,
+    print_error,
+    print_left_out,
+    style,
+)
 from lake_assets.cli.selecting import confirm, run_options, selected_or_all, selection_options, yes_option
 
 if TYPE_CHECKING:

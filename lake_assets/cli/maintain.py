@@ -81,7 +81,7 @@ def _lines(result: "Maintained", *, dry_run: bool) -> list[str]:
     for word, texts in (
         ("deleted", [*cleaned.deleted, *orphans, *more]),
         ("compacted", map(_compacted, compacted)),
-        ("loaded", (f"{one.uri}{one.becomes and f': {one.becomes}'}" for one in result.loaded)),
+        ("loaded", (f"{obj.uri}{obj.becomes and f': {obj.becomes}'}" for obj in result.loaded)),
         ("corrected", (f"{column}: its least and greatest values" for column in result.corrected)),
         ("kept", (f"{file.uri}: {file.why}" for file in cleaned.all_kept)),
         ("pending", (f"{uri}: in no storage of the config" for uri in cleaned.unreachable)),

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from lake_assets.base.errors import LakeAssetsError
 from lake_assets.base.texts import count, duration, size, visible_name
-from lake_assets.cli.failure import Failures
-from lake_assets.cli.output import Form, echo, exported_text, info, is_json, style
+from lake_assets.cli.output import Failures, Form, echo, exported_text, info, is_json, style
 
 if TYPE_CHECKING:
     from lake_assets.ingest.outcome import Outcome, Refreshed
@@ -31,8 +30,8 @@ class Outcomes:
     def add(self, outcome: "Outcome") -> None:
         """Print the result or the error of a partition. An error that is not a `LakeAssetsError` is raised."""
         self.run.partitions.append(outcome)
-        if outcome.result is not None and self._prints:
-            info(_result_line(outcome.result))
+        if outcome.is_done and self._prints:
+            info(_result_line(outcome))
         elif outcome.waits and self._prints:
             info(f"{style('waiting', fg='yellow')}    {outcome.row.load_partition}  {outcome.note}")
         if isinstance(outcome.error, LakeAssetsError):
@@ -75,11 +74,11 @@ class Outcomes:
             info(line)
 
 
-def _result_line(result: "Outcome") -> str:
-    row = result.row
+def _result_line(outcome: "Outcome") -> str:
+    row = outcome.row
     if row.status == "skipped":
-        return f"{style('skipped', dim=True)}    {row.load_partition}  {result.why_skipped}"
-    seconds = sum(seconds for step, seconds in result.seconds.items() if step != "start")  # Spark's
+        return f"{style('skipped', dim=True)}    {row.load_partition}  {outcome.why_skipped}"
+    seconds = sum(seconds for step, seconds in outcome.seconds.items() if step != "start")  # Spark's
     # Only MotherDuck knows the files that it manages.
     has_files = row.files_written is not None
     added = " added" if row.mode == "append" else ""
@@ -88,26 +87,26 @@ def _result_line(result: "Outcome") -> str:
     return (
         f"{style('committed', fg='green')}  {row.load_partition}  {count(row.row_count or 0, 'row')}{added} "
         f"(before: {row.rows_before or 0:,}), {files}snapshot {row.snapshot_id}, {seconds:.1f} s"
-        + "".join(f"; {visible_name(str(change))}" for change in result.changes)
-        + ("" if result.deltas is None else f"; {exported_text(result.deltas)}")
+        + "".join(f"; {visible_name(str(change))}" for change in outcome.changes)
+        + ("" if outcome.deltas is None else f"; {exported_text(outcome.deltas)}")
         + ("; it was held, and the hold remains until `lake-assets restore --release`" if row.hold else "")
-        + (f"; {style('left out', fg='yellow')} {left_out}" if (left_out := _left_out(result)) else "")
-        + (f"; {style('dead letters', fg='yellow')} {letters}" if (letters := _dead_letters(result)) else "")
+        + (f"; {style('left out', fg='yellow')} {left_out}" if (left_out := _left_out(outcome)) else "")
+        + (f"; {style('dead letters', fg='yellow')} {letters}" if (letters := _dead_letters(outcome)) else "")
     )
 
 
-def _left_out(result: "Outcome") -> str:
+def _left_out(outcome: "Outcome") -> str:
     """Return the first of the objects that were left out, and why; empty if there is none."""
-    if not result.manifest.left_out:
+    if not outcome.left_out:
         return ""
-    key = min(result.manifest.left_out)
-    return f"{count(len(result.manifest.left_out), 'object')}, the first: {result.manifest.left_out[key]}"
+    key = min(outcome.left_out)
+    return f"{count(len(outcome.left_out), 'object')}, the first: {outcome.left_out[key]}"
 
 
-def _dead_letters(result: "Outcome") -> str:
+def _dead_letters(outcome: "Outcome") -> str:
     """Return the number of rows that were left out, where the first are, and why; empty if there is none."""
-    if not result.letters:
+    if not outcome.letters:
         return ""
-    first = result.letters[0]
-    rows = count(sum(letter.rows for letter in result.letters), "row")
-    return f"{rows}, in {count(len(result.letters), 'file')}, the first is {first.uri}: {first.reason}"
+    first = outcome.letters[0]
+    rows = count(sum(letter.rows for letter in outcome.letters), "row")
+    return f"{rows}, in {count(len(outcome.letters), 'file')}, the first is {first.uri}: {first.reason}"

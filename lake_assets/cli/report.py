@@ -65,8 +65,8 @@ def files(
 
     opened = options.stream(stream)
     selection = selected_or_all(opened, wanted, outside=True)
-    found = file_entries(opened, None if selection is None else selection.partitions)
-    entries = [entry for entry in found if not states or entry.state in states]
+    all_entries = file_entries(opened, None if selection is None else selection.partitions)
+    entries = [entry for entry in all_entries if not states or entry.state in states]
     root = f"{opened.config.source.root}/"
     write_rows(form, FileEntry, entries, lambda shown: _print(shown, root))
 

@@ -63,11 +63,11 @@ def after_load(stream: OpenStream, objects: Sequence[LandedObject]) -> list[Load
         return done if is_same else "changed since it was read"
 
     with ThreadPoolExecutor(_REQUESTS) as pool:
-        found = list(pool.map(act, objects))
-    if errors := [one for one in found if isinstance(one, StorageError)]:
+        ends = list(pool.map(act, objects))
+    if errors := [end for end in ends if isinstance(end, StorageError)]:
         left = f"{stream.name}: after_load left {count(len(errors), 'loaded object')}"
         _LOG.warning("%s, which `lake-assets maintain` tries again: %s", left, errors[0])
-    return [LoadedObject(landed.uri, str(one)) for landed, one in zip(objects, found, strict=True)]
+    return [LoadedObject(landed.uri, str(end)) for landed, end in zip(objects, ends, strict=True)]
 
 
 def _act(source: Store, landed: LandedObject, policy: AfterLoad) -> bool:
@@ -84,11 +84,11 @@ def _copy(source: Store, landed: LandedObject, archive: AnyStorage) -> None:
     if archive.is_local:
         Path(archive.root, landed.key).parent.mkdir(parents=True, exist_ok=True)
     target = Store(archive)
-    found = target.find(landed.key)
-    if found is None:
+    copied = target.find(landed.key)
+    if copied is None:
         copy_object(source.storage, Original(landed.key, landed.etag, landed.size), archive, landed.key)
-    elif found.size != landed.size or source.get(landed.key, landed.etag) != target.get(landed.key, found.etag):
-        raise StorageError(f"{found.uri} is another object than {landed.uri}:", "rename the one in the archive.")
+    elif copied.size != landed.size or source.get(landed.key, landed.etag) != target.get(landed.key, copied.etag):
+        raise StorageError(f"{copied.uri} is another object than {landed.uri}:", "rename the one in the archive.")
 
 
 def left_behind(stream: OpenStream, now: dt.datetime) -> list[LandedObject]:
@@ -102,7 +102,7 @@ def left_behind(stream: OpenStream, now: dt.datetime) -> list[LandedObject]:
     with stream.lake.open_if_exists() as session:
         noted = read_noted(session, stream, None)
         runs = {} if session is None else last_runs(session, stream.table)
-    found: list[LandedObject] = []
+    left: list[LandedObject] = []
     for partition, manifest in landed.items():
         last = runs.get(partition.path)
         if last is None or last.commit is None or last.is_held or last.commit.mode == "restore":
@@ -110,5 +110,5 @@ def left_behind(stream: OpenStream, now: dt.datetime) -> list[LandedObject]:
         is_old = last.committed_at is not None and last.committed_at < now - _TAGGED_LATER
         if stream.config.after_load == "tag" and is_old:
             continue
-        found += compared(stream, noted.get(partition.path, {}), manifest, quarantines=True).same
-    return found
+        left += compared(stream, noted.get(partition.path, {}), manifest, quarantines=True).same
+    return left

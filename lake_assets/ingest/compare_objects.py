@@ -122,7 +122,7 @@ def compare(
 def note_again(lake: LakeSession, stream: OpenStream, comparisons: Mapping[Partition, Comparison]) -> None:
     """Note other versions of the same content, so that no later run reads it to find that out."""
     values: list[Values] = []
-    pairs = [(p, obj, one.known_as(obj)) for p, one in comparisons.items() for obj in one.again]
+    pairs = [(p, obj, c.known_as(obj)) for p, c in comparisons.items() for obj in c.again]
     for partition, obj, known in pairs:
         if known is not None:
             run = LedgerRow.of(["run_id", "stream", "load_partition"], [known.run_id, stream.name, partition.path])

@@ -26,12 +26,8 @@ def ingest(
 ) -> Outcome:
     """Refresh one partition of the lake from the landing zone. Readers see the old rows or the new ones.
 
-    The arguments are those of `ingest_all`. The status of a partition that has not changed is `skipped`.
-
-    Raises:
-        OutsidePartitionError: the config does not have the partition; nothing was done.
-        LakeAssetsError: the ingest failed. The old partition is unchanged, and the ledger has a `failed` row with the
-            reason if the catalog could be reached.
+    Raises what `ingest_all` raises, and the error of the partition if it failed: its rows are unchanged then, and the
+    ledger has a `failed` row if the catalog could be reached.
     """
     (outcome,) = ingest_all(stream, [partition], sessions, options)
     if outcome.error is not None:
@@ -49,23 +45,13 @@ def ingest_all(
     """Refresh many partitions of the lake from the landing zone; a partition that fails does not stop the others.
 
     In mode index, `index_all` registers the new objects instead, all in one transaction. A stream of a release group
-    takes the same partitions of the other streams along.
+    takes the same partitions of the other streams along. Yields the outcomes in the order in which partitions end. If
+    Spark does not start, or the catalog or a storage cannot be reached, the remaining partitions fail with the same
+    error and are not tried. Raises OutsidePartitionError if the config does not have some of the partitions; nothing
+    was done.
 
-    Args:
-        stream: the stream of the partitions.
-        partitions: the partitions, each once.
-        sessions: returns the Spark session.
-        options: of the run; the defaults when None.
-        checkpoint: called between steps; an exception that it raises ends the run. If that is an interrupt, partitions
-            that have begun are `cancelled` in the ledger, and the others have no row.
-
-    Yields:
-        The outcome of each partition, in the order in which they end. A partition that fails does not stop the others.
-        But if Spark does not start, or the catalog or a storage cannot be reached, the remaining partitions fail with
-        the same error and are not tried.
-
-    Raises:
-        OutsidePartitionError: the config does not have some of the partitions; nothing was done with any of them.
+    `checkpoint` is called between steps; an exception that it raises ends the run. If that is an interrupt, partitions
+    that have begun are `cancelled` in the ledger, and the others have no row.
     """
     partitions, options = list(partitions), options or IngestOptions()
     if not options.outside:
@@ -74,8 +60,11 @@ def ingest_all(
         for outcome in index_all(stream, partitions, None, replace(options, outside=True), checkpoint):  # checked above
             yield replace(outcome, row=replace(outcome.row, status="failed")) if outcome.error else outcome
         return
-    of_streams = [(stream, options), *((one, options_of_companion(one, options)) for one in stream.companions)]
-    members = [StreamSteps(one, of_stream, checkpoint, sessions) for one, of_stream in of_streams]
+    of_streams = [
+        (stream, options),
+        *((companion, options_of_companion(companion, options)) for companion in stream.companions),
+    ]
+    members = [StreamSteps(member, of_member, checkpoint, sessions) for member, of_member in of_streams]
     runs = [
         PartitionRun(member.stream, Partition(member.stream.config.columns, partition.values), member.options)
         for partition in partitions

@@ -47,8 +47,8 @@ class Footers:
         few = [manifest.read for manifest in reads if len(manifest.read) <= MOST]
         keys = [] if stream.config.transform is not None else [landed.key for read in few for landed in read]
         with ThreadPoolExecutor(FOOTERS) as pool:
-            found = counted(pool.map(self._read, keys), f"read {stream.name}", "footers", len(keys))
-            self._found = dict(zip(keys, found, strict=True))
+            footers = counted(pool.map(self._read, keys), f"read {stream.name}", "footers", len(keys))
+            self._by_key = dict(zip(keys, footers, strict=True))
 
     def rows(self, reads: Manifest) -> int | str:
         """Return the number of rows of a partition's objects, or a clause: why the footers do not tell it."""
@@ -80,10 +80,10 @@ class Footers:
         return with_added_columns(schema, added.values(key, self._store.uri(key), schema)) if added else schema
 
     def _footer(self, key: str) -> tuple[int | None, pa.Schema]:
-        found = self._found[key]
-        if isinstance(found, LakeAssetsError):
-            raise found
-        return found
+        footer = self._by_key[key]
+        if isinstance(footer, LakeAssetsError):
+            raise footer
+        return footer
 
     def _read(self, key: str) -> tuple[int | None, pa.Schema] | LakeAssetsError:
         try:
@@ -210,8 +210,8 @@ class Columns:
         landed, config = self.stream.landed, self.stream.config
         if landed.has_types or config.transform is not None or not (schemas := self.footers.schemas(reads)):
             return ()
-        found = landed.declared.created(landed.of_all(schemas))
-        columns = pa.schema([f for f in found if f.name not in config.partitions])
+        created = landed.declared.created(landed.of_all(schemas))
+        columns = pa.schema([f for f in created if f.name not in config.partitions])
         return tuple(map(str, column_changes(pa.schema([]), columns)))
 
 

@@ -51,8 +51,8 @@ class IngestOptions:
 class Outcome(Documented):
     """What became of one partition of a run: its ledger row, its error, and what the ledger does not hold.
 
-    A partition that was left out, because nothing of it has landed, has neither a result nor an error. In mode index,
-    some objects of a failed partition may be registered; it has both.
+    A partition that was left out, because nothing of it has landed, is neither done nor has it an error. In mode index,
+    some objects of a failed partition may be registered.
     """
 
     partition: Annotated[Partition, AsText]
@@ -83,9 +83,9 @@ class Outcome(Documented):
     view: Annotated[PartitionView | None, NotInJson] = None
 
     @property
-    def result(self) -> "Outcome | None":
-        """The outcome itself if the partition, or some of its objects, are committed or need no commit; else None."""
-        return self if self.row.status in ("committed", "skipped") else None
+    def is_done(self) -> bool:
+        """Whether the partition, or some of its objects, are committed or need no commit."""
+        return self.row.status in ("committed", "skipped")
 
     @property
     def waits(self) -> bool:
@@ -138,7 +138,7 @@ class Refreshed(Documented):
     @in_json
     def committed(self) -> int:
         """The number of partitions with a commit."""
-        return sum(bool(outcome.result) and outcome.row.snapshot_id is not None for outcome in self.partitions)
+        return sum(outcome.is_done and outcome.row.snapshot_id is not None for outcome in self.partitions)
 
     @in_json
     def skipped(self) -> int:
@@ -153,12 +153,12 @@ class Refreshed(Documented):
     @in_json
     def files(self) -> int:
         """Data files that the commits added."""
-        return sum(outcome.row.files_written or 0 for outcome in self.partitions if outcome.result)
+        return sum(outcome.row.files_written or 0 for outcome in self.partitions if outcome.is_done)
 
     @in_json
     def rows(self) -> int:
         """Rows that the commits wrote; in the modes append and index, those that they added."""
-        return sum(outcome.row.row_count or 0 for outcome in self.partitions if outcome.result)
+        return sum(outcome.row.row_count or 0 for outcome in self.partitions if outcome.is_done)
 
 
 def blank_row(stream: OpenStream, partition: Partition, options: IngestOptions) -> LedgerRow:

@@ -43,7 +43,7 @@ class State(Enum):
     """The state of a partition of a run."""
 
     OPEN = "it is not finished"
-    DONE = "it is committed or skipped, and has a result"
+    DONE = "it is committed or skipped"
     FAILED = "it has an error"
     LEFT_OUT = "it has no objects and was never committed, or waits for a stream of which this is true"
     REPORTED = "the caller has its outcome"
@@ -127,7 +127,7 @@ class PartitionRun:
         self.fail(_joined([*of_new, *planned], problem))
 
     def leave_out(self, why: str = "") -> None:
-        """Leave the partition out, without a result, because nothing of it has landed, or for another reason."""
+        """Leave the partition out, because nothing of it has landed, or for another reason."""
         self.note = why or self.note
         self.state = State.LEFT_OUT
 

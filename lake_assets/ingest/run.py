@@ -220,9 +220,9 @@ def _finish_committed(lake: LakeSession, runs: Sequence[PartitionRun]) -> None:
         rows = rows_of_run(lake, names, of_stream[0].row.run_id, since)
         committed = {(row.load_partition, row.source_files): row for row in rows if row.status == "committed"}
         for run in of_stream:
-            if (found := committed.get((run.row.load_partition, run.row.source_files))) is not None:
+            if (row := committed.get((run.row.load_partition, run.row.source_files))) is not None:
                 run.error = None
-                run.finish(found)
+                run.finish(row)
 
 
 def skip(lake: LakeSession | None, stream: OpenStream, runs: Sequence[PartitionRun]) -> None:
@@ -236,7 +236,7 @@ def skip(lake: LakeSession | None, stream: OpenStream, runs: Sequence[PartitionR
     recorded = [run for run in runs if run.is_recorded]
     if lake is not None and recorded and not stream.config.record_skipped:
         last = last_runs(lake, stream.table, [run.partition for run in recorded])
-        known = {path: found.fingerprint for path, found in last.items() if found.status in ("committed", "skipped")}
+        known = {path: newest.fingerprint for path, newest in last.items() if newest.status in ("committed", "skipped")}
         recorded = [
             run
             for run in recorded

@@ -31,8 +31,8 @@ class Viewer:
         self._descriptions: Mapping[str, str] | None = None  # None: not read yet
 
     def viewed(self, outcome: Outcome) -> Outcome:
-        """Return the outcome with a view of the partition, if it has a result and can be read."""
-        return outcome if outcome.result is None else dataclasses.replace(outcome, view=self._view(outcome))
+        """Return the outcome with a view of the partition, if it is done and can be read."""
+        return dataclasses.replace(outcome, view=self._view(outcome)) if outcome.is_done else outcome
 
     def _view(self, outcome: Outcome) -> PartitionView | None:
         self._viewed += 1
@@ -72,9 +72,9 @@ class Viewer:
         landed: dict[str, str] = {}
         if self._reads_footers:
             try:
-                found = column_descriptions(ArrowStore(self._stream.config.source), manifest.read[0].key)
+                described = column_descriptions(ArrowStore(self._stream.config.source), manifest.read[0].key)
                 names = {source.lower(): name.lower() for name, source in self._stream.landed.declared.sources.items()}
-                landed = {names.get(name, name): text for name, text in found.items()}
+                landed = {names.get(name, name): text for name, text in described.items()}
             except LakeAssetsError as error:
                 self._warn(f"No descriptions of columns: {error}")
         return landed | configured

@@ -220,7 +220,7 @@ class StreamRun:
     def _note(self, label: str, begin: str, outcome: Outcome) -> None:
         """Note the outcome of a partition, and log a line with this beginning."""
         error = outcome.error
-        if outcome.result is not None:
+        if outcome.is_done:
             self.done[label] = outcome
             self._log(f"{begin} {_figures(outcome)}")
         elif error is not None:

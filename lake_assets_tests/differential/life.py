@@ -295,9 +295,9 @@ class Life(Landed):
         for outcome in ingest_all(self.world.stream, partitions, no_session, IngestOptions(outside=True)):
             text = partitions[outcome.partition]
             if outcome.error is None:
-                assert outcome.result is not None
-                self.log.append(f"{text}: {outcome.result.row.status}")
-                self.commits += outcome.result.row.status == "committed"
+                assert outcome.is_done
+                self.log.append(f"{text}: {outcome.row.status}")
+                self.commits += outcome.row.status == "committed"
                 self._commit(text, self.landed[text])
             result.append((text, outcome.error))
         return result

@@ -30,7 +30,7 @@ def ingest_texts(
 
 def snapshots(outcomes: dict[str, Outcome]) -> dict[str, int]:
     """The snapshots of those that committed, by the partition's text."""
-    rows = {text: outcome.result.row for text, outcome in outcomes.items() if outcome.result}
+    rows = {text: outcome.row for text, outcome in outcomes.items() if outcome.is_done}
     return {text: row.snapshot_id for text, row in rows.items() if row.snapshot_id is not None}
 
 

@@ -126,7 +126,7 @@ def test_the_partitions_of_a_job_that_need_no_change_are_committed_once(evolving
 
     objects = list(ingest_all(evolving.stream, [evolving.partition(NW), evolving.partition(SW)], evolving.sessions))
 
-    assert all(outcome.result is not None for outcome in objects)
+    assert all(outcome.is_done for outcome in objects)
     assert [row.status for row in evolving.ledger()] == ["committed"] * 3
     assert sorted(evolving.query("SELECT total, note FROM lake.sales")) == [(1.0, "new"), (3.0, None)]
 

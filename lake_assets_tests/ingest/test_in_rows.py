@@ -195,7 +195,7 @@ def test_a_schedule_leaves_out_partitions_without_rows_in_objects_and_lake(local
 
     def scheduled() -> list[str]:
         outcomes = list(ingest_all(local_world.stream, wanted, local_world.sessions, IngestOptions(landed_only=True)))
-        return [outcome.result.row.status if outcome.result else type(outcome.error).__name__ for outcome in outcomes]
+        return [outcome.row.status if outcome.is_done else type(outcome.error).__name__ for outcome in outcomes]
 
     assert scheduled() == ["committed", "NoneType"]
     # The statistics of the only row group allow it, so that it was read: the ledger notes that it has no rows.

@@ -364,7 +364,7 @@ def test_an_empty_value_is_a_partition_of_its_own_from_end_to_end(local_world: W
     assert len({*wanted}) == 3
     for status in ("committed", "skipped"):
         outcomes = list(ingest_all(local_world.stream, wanted, local_world.sessions))
-        assert [outcome.result and outcome.result.row.status for outcome in outcomes] == [status] * 3
+        assert [outcome.is_done and outcome.row.status for outcome in outcomes] == [status] * 3
 
     assert local_world.query("SELECT id, state FROM lake.sales ORDER BY id") == WITH_EMPTY
     assert local_world.query("SELECT id FROM lake.sales WHERE state = ?", "") == [(2,)]

@@ -392,8 +392,8 @@ def test_a_path_whose_entry_has_ended_is_not_registered_again(indexed_world: Wor
     )
     of_live = outcomes[str(indexed_world.partition(SW))]
     assert of_live.error is None
-    assert of_live.result is not None
-    assert of_live.result.row.status == "skipped"
+    assert of_live.is_done
+    assert of_live.row.status == "skipped"
     assert indexed_world.totals() == [2]
 
 

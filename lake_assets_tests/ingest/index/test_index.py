@@ -53,8 +53,8 @@ def test_landed_files_become_lake_files_once_on_every_catalog_and_storage(world:
     world.land(NW, sales(6), "batch_2.parquet")
     (again,) = index(world).values()
 
-    assert again.result is not None
-    row = again.result.row
+    assert again.is_done
+    row = again.row
     assert (row.row_count, row.rows_before, row.files_written, row.source_files) == (1, 2, 1, 2)
     assert (row.mode, row.status) == ("index", "committed")
     assert world.totals() == [1, 2, 3, 4, 5, 6]
@@ -106,10 +106,10 @@ def test_a_partition_where_nothing_landed_follows_the_policy(indexed_world: Worl
     (kept,) = index(indexed_world, NW).values()
 
     assert isinstance(failed.error, EmptySourceError)
-    assert kept.result is not None
-    assert (kept.result.row.status, kept.result.row.on_empty) == ("skipped", "keep")
+    assert kept.is_done
+    assert (kept.row.status, kept.row.on_empty) == ("skipped", "keep")
     assert "nothing of region=NW has landed or is in the lake: did you mean SW?" in str(failed.error)
-    assert "did you mean SW?" in kept.result.note
+    assert "did you mean SW?" in kept.note
     with indexed_world.stream.lake.open(create=True) as lake:
         assert partitions_in_ledger(lake, indexed_world.stream.table) == set()
 

@@ -79,7 +79,7 @@ def test_a_batch_whose_answer_is_lost_is_found(proxy: PostgresProxy, filled: Wor
     assert len(set(snapshots(outcomes).values())) == 1
     assert len(snapshots(outcomes)) == len(TEXTS)
     assert len(filled.ledger()) == 2 * len(TEXTS)
-    assert {len(outcome.result.deltas or ()) for outcome in outcomes.values() if outcome.result} == {1}
+    assert {len(outcome.deltas or ()) for outcome in outcomes.values() if outcome.is_done} == {1}
     assert rows(exported(filled)) == history(filled)
     assert_sound(filled)
 

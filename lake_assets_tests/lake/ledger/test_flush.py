@@ -216,5 +216,5 @@ def test_rows_of_registrations_in_place_stay_with_their_objects(local_world: Wor
     assert statuses(local_world) == {("region=NW", "committed"): 2, ("region=NW", "skipped"): 1}
     assert local_world.query("SELECT count(*) FROM lake.ingest_files") == [(2,)]
     (again,) = index(local_world, NW).values()
-    assert again.result is not None
-    assert again.result.row.status == "skipped"
+    assert again.is_done
+    assert again.row.status == "skipped"

@@ -60,7 +60,7 @@ def test_several_and_many_partitions_are_found_by_one_query(world: World, monkey
     partitions = [world.partition(text) for text in (NW, SW, null)]
     for text in (NW, SW, null):
         world.land(text, sales(1))
-    assert all(outcome.result for outcome in ingest_all(world.stream, partitions, world.sessions))
+    assert all(outcome.is_done for outcome in ingest_all(world.stream, partitions, world.sessions))
     absent = world.partition("region=XX,date=2026-02-11")
 
     def found() -> dict[str, LedgerRow]:

@@ -199,10 +199,10 @@ def _ingest(stream: OpenStream, keys: list[tuple[str, dt.date]], session: Sessio
         partitions = [stream.config.partition(f"origin={airport},date={date}") for airport, date in keys]
         for outcome in ingest_all(stream, partitions, session, options, interrupt.check):
             interrupt.check()
-            if outcome.result is None:
-                assert outcome.error is not None  # noqa: S101 - an outcome has a result or an error
+            if not outcome.is_done:
+                assert outcome.error is not None  # noqa: S101 - it is done or has an error
                 raise outcome.error
-            rows.append(outcome.result.row)
+            rows.append(outcome.row)
             done.advance()
     committed = [row for row in rows if row.status == "committed"]
     now = sum(row.row_count or 0 for row in committed)
