@@ -180,6 +180,12 @@ def test_ducklakes_tables_are_named_in_the_catalogs_room_alone() -> None:
     assert named == {"lake/catalog/spec.py"}
 
 
+def test_nobody_but_the_room_of_backends_asks_for_the_type_of_a_catalog() -> None:
+    asks = re.compile(r"isinstance\([^()]*\w+Catalog\b|case \w+Catalog\(|catalog\.type [!=]=|type\(\w*\.?catalog\)")
+    asking = {str(path.relative_to(PACKAGE)) for path in PACKAGE.rglob("*.py") if asks.search(path.read_text())}
+    assert asking == {"lake/backends/__init__.py"}
+
+
 def test_no_statement_spells_the_alias_of_a_lake() -> None:
     assert [str(path) for path in PACKAGE.rglob("*.py") if "'lake'" in path.read_text()] == []
 

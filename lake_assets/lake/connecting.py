@@ -15,9 +15,8 @@ import duckdb
 
 from lake_assets.base.duckdb_engine import identifier, literal, measure
 from lake_assets.base.errors import ConfigError
-from lake_assets.config.catalogs import MotherDuckCatalog
 from lake_assets.config.lake import Lake
-from lake_assets.lake.attach import alias
+from lake_assets.lake.backends import catalog_backend
 from lake_assets.lake.catalog.files import folders_outside, table_folders
 from lake_assets.lake.ducklake import DuckLake
 from lake_assets.lake.failures import translated
@@ -46,7 +45,7 @@ def connected(lake: Lake, *, read_only: bool) -> duckdb.DuckDBPyConnection:
     """Connect to an engine with the lake attached, as the current database, on all cores."""
     if read_only and lake.is_managed:
         raise ConfigError(
-            f"MotherDuck attaches {alias(lake)} with the rights of its token, not read-only:",
+            f"MotherDuck attaches {catalog_backend(lake).alias} with the rights of its token, not read-only:",
             "pass read_only=False, with a token that may only read (a read scaling token).",
         )
     connection = DuckLake(lake).connect(read_only=read_only)
@@ -54,7 +53,7 @@ def connected(lake: Lake, *, read_only: bool) -> duckdb.DuckDBPyConnection:
         if read_only:
             _hide_writers(connection)
         # `memory` comes second for the macros: a name is searched for there before among DuckDB's own.
-        path = f"{identifier(alias(lake))}.main,memory.main"
+        path = f"{identifier(catalog_backend(lake).alias)}.main,memory.main"
         connection.execute(f"SET search_path = {literal(path)}")
     return connection
 
@@ -114,7 +113,7 @@ def open_confined(lake: DuckLake) -> Iterator[LakeSession]:
     with DuckLake(lake.config).open(read_only=True, shared=False) as session:
         session.rows("RESET threads")  # a query has every core
         measure(session.connection)
-        if not isinstance(lake.config.catalog, MotherDuckCatalog):
+        if not lake.config.catalog.is_service:
             _confine(session)
         session.rows(f"USE {identifier(session.alias)}")
         try:
@@ -152,7 +151,7 @@ def check_reads(sql: str, lake: Lake) -> None:
         for names, why, hint in _REFUSED:
             if names.fullmatch(name):
                 raise _refused(why, name, hint)
-        if isinstance(lake.catalog, MotherDuckCatalog) and _OF_MOTHERDUCK.fullmatch(name):
+        if lake.catalog.is_service and _OF_MOTHERDUCK.fullmatch(name):
             raise _refused("shows no credentials", name, "see the config")
         if _is_remote(lake) and _OPENS_FILES.fullmatch(name):
             raise _refused("reads the lake alone", name, _TABLES)

@@ -10,36 +10,21 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import duckdb
 
 from lake_assets.base.duckdb_engine import open_engine
 from lake_assets.base.errors import CatalogError, CatalogLockedError, CatalogUnreachableError, NoLakeError
-from lake_assets.base.machine import can_write
 from lake_assets.base.retrying import Limit, pause_between, retry
-from lake_assets.config.catalogs import (
-    DUCKLAKE_VERSION,
-    METADATA_SCHEMA,
-    DuckdbCatalog,
-    FileCatalog,
-    PostgresCatalog,
-    SqliteCatalog,
-)
+from lake_assets.config.catalogs import DUCKLAKE_VERSION, METADATA_SCHEMA
 from lake_assets.config.lake import Lake
-from lake_assets.lake.attach import (
-    ALIAS,
-    attach_statement,
-    create_statements,
-    extensions,
-    http_limits,
-    secret_statements,
-)
+from lake_assets.lake.attach import attach_statement, extensions, http_limits, secret_statements
+from lake_assets.lake.backends import catalog_backend, commit_lock
+from lake_assets.lake.backends.backend import ALIAS, CatalogBackend, EngineLostError
 from lake_assets.lake.catalog import spec
-from lake_assets.lake.catalog_driver import Driver, driver_errors, leave_to_duckdb
-from lake_assets.lake.copies import SETTINGS, EngineLostError, checkpointed, copy_of, for_reader, recover
 from lake_assets.lake.database_errors import Meaning, matches
-from lake_assets.lake.failures import is_locked, translated
-from lake_assets.lake.locks import COMMITS, commit_lock, exclusive_access, file_lock
+from lake_assets.lake.failures import catalog_error, is_locked, translated
 from lake_assets.lake.session import LakeSession
 
 ATTACH_PATIENCE = 60.0  # seconds that another process or a user's connection may hold a DuckDB-file catalog
@@ -53,6 +38,7 @@ class DuckLake:
 
     def __init__(self, config: Lake) -> None:
         self.config = config
+        self._backend = catalog_backend(config)
         self._engine: duckdb.DuckDBPyConnection | None = None
         self._turn = threading.Lock()
         self._of_reader: DuckLake | None = None  # of a copy of the catalog
@@ -92,11 +78,11 @@ class DuckLake:
         if read_only and (reader := self._for_reader()) is not self:
             return reader.connect(read_only=True)
         statement = attach_statement(self.config, read_only=read_only)
-        leave_to_duckdb(self.config)
+        self._backend.leave_to_duckdb()
         with self._turn, self._held(create=False, read_only=read_only):
             if (shared := self._shared(statement)) is not None:
                 return shared
-            name = self._shared_name
+            name = self._backend.engine_name
             engine = self._new_engine(name)
             try:
                 self._attach(engine, create=False, read_only=read_only)
@@ -111,16 +97,14 @@ class DuckLake:
 
     def _for_reader(self) -> "DuckLake":
         """Return what opens the lake for a reader, who may have to read a copy of the catalog."""
-        if (config := for_reader(self.config)) is self.config:
+        try:
+            config = self._backend.for_reader()
+        except self._backend.errors as error:
+            raise catalog_error(error, self.config) from error
+        if config is self.config:
             return self
         self._of_reader = self._of_reader or DuckLake(config)
         return self._of_reader
-
-    @property
-    def _shared_name(self) -> str:
-        """The name of the engine that connections share; empty if each has its own."""
-        catalog = self.config.catalog
-        return str(Path(catalog.path).resolve()) if isinstance(catalog, DuckdbCatalog) else ""
 
     def _shared(self, statement: str | None, *, wait: bool = True) -> duckdb.DuckDBPyConnection | None:
         """Connect to the engine of the user's open connections to the catalog; None if there are none.
@@ -128,7 +112,7 @@ class DuckLake:
         `statement` is the ATTACH of the only connections to share with; None to wait until all are closed. With `wait`
         it waits for other users of the engine, as long as for another process, and raises CatalogLockedError then.
         """
-        name = self._shared_name
+        name = self._backend.engine_name
 
         def joined() -> duckdb.DuckDBPyConnection | None:
             if (attached := _ATTACHED.get(name)) is None:
@@ -153,22 +137,22 @@ class DuckLake:
         """Return a session that attaches the lake when it is needed, or now if the catalog is not as it should be."""
         attach = partial(self._attach, create=create, read_only=read_only)
         session = LakeSession(self.config, self._own_engine(), attach, partial(self._own_engine, new=True))
-        version = version_without_attach(self.config, session.driver, is_read_only=read_only)
+        version = version_without_attach(session.backend, is_read_only=read_only)
         if version is None:
-            session.driver.close()
+            session.backend.close()
             _ = session.connection
         else:
             session.unknown_specification = spec.unknown(version)
         return session
 
     def _close(self, session: LakeSession, *, read_only: bool) -> None:
-        session.driver.close()
+        session.backend.close()
         if session.engine is not self._engine:  # that of a user's connections
             session.engine.close()
         elif session.is_attached and not self.config.is_managed:
             self._detach(session.engine, read_only=read_only)
             if read_only:
-                session.driver.tidy()
+                session.backend.tidy()
 
     @contextmanager
     def open_if_exists(self) -> Iterator[LakeSession | None]:
@@ -187,30 +171,16 @@ class DuckLake:
 
     def _held(self, *, create: bool, read_only: bool) -> AbstractContextManager[object]:
         """Return the lock of a DuckDB-file catalog, which one process at a time can open."""
-        catalog = self.config.catalog
-        if not isinstance(catalog, DuckdbCatalog):
-            return nullcontext()
-        folder = Path(catalog.path).parent
-        if create:
-            _make_folder(folder, "catalog")
-        else:
-            self._refuse_absent_file()
-        if read_only and not (copy_of(catalog).exists() and can_write(folder)):
-            return file_lock(self.config, COMMITS, read_only=True)
-        return self._recovered(catalog)
-
-    @contextmanager
-    def _recovered(self, catalog: DuckdbCatalog) -> Iterator[None]:
-        with commit_lock(self.config):
-            recover(catalog)
-            yield
+        if self._backend.is_exclusive:
+            if create:
+                self._make_catalog_folder()
+            else:
+                self._refuse_absent_file()
+        return self._backend.opened(read_only=read_only)
 
     def _detach(self, engine: duckdb.DuckDBPyConnection, *, read_only: bool) -> None:
-        catalog = self.config.catalog
         try:
-            with (
-                checkpointed(catalog, engine) if isinstance(catalog, DuckdbCatalog) and not read_only else nullcontext()
-            ):
+            with nullcontext() if read_only else self._backend.detaching(engine):
                 engine.execute(f"DETACH DATABASE IF EXISTS {ALIAS}")
         except (EngineLostError, duckdb.FatalException):
             # After an error within DuckDB, which the statement has raised, the engine refuses everything.
@@ -249,13 +219,13 @@ class DuckLake:
         with translated(self.config):
             for statement in statements:
                 engine.execute(statement)
-            for setting in SETTINGS if isinstance(self.config.catalog, DuckdbCatalog) else ():
+            for setting in self._backend.settings:
                 engine.execute(setting)
         return engine
 
     def _refuse_absent_file(self) -> None:
         # SQLite creates a file that it opens.
-        if isinstance(self.config.catalog, FileCatalog) and not Path(self.config.catalog.path).exists():
+        if (file := self.config.catalog.file) is not None and not file.exists():
             raise self._no_lake()
 
     def _no_lake(self) -> NoLakeError:
@@ -283,27 +253,27 @@ class DuckLake:
             # A separate engine: the first statement that reaches MotherDuck decides whether an engine has one database,
             # as the session needs, or all databases of the user, as CREATE needs.
             with self._new_engine() as creating:
-                for first in create_statements(self.config):
+                for first in self._backend.create_statements():
                     creating.execute(first)
             self._execute_attach(engine, statement)
             return
-        if isinstance(self.config.catalog, FileCatalog):
-            _make_folder(Path(self.config.catalog.path).parent, "catalog")
+        self._make_catalog_folder()
         if self.config.storage is not None and self.config.storage.is_local:
             _make_folder(Path(self.config.storage.root), "storage")
-        if isinstance(self.config.catalog, DuckdbCatalog):
-            self._execute_attach(engine, statement)
-            return
-        with commit_lock(self.config):
-            for first in create_statements(self.config):
+        with nullcontext() if self._backend.is_exclusive else commit_lock(self.config):
+            for first in self._backend.create_statements():
                 self._execute_attach(engine, first)
             self._execute_attach(engine, statement)
 
     def _execute_attach(self, engine: duckdb.DuckDBPyConnection, statement: str) -> None:
         """Execute an ATTACH, with retries while another process has locked the catalog's file."""
         execute = partial(engine.execute, statement)
-        with exclusive_access(self.config):
+        with self._backend.exclusive_access():
             retry(execute, transient=is_locked, limit=Limit(seconds=ATTACH_PATIENCE), pause=_PAUSE)
+
+    def _make_catalog_folder(self) -> None:
+        if (file := self.config.catalog.file) is not None:
+            _make_folder(file.parent, "catalog")
 
 
 def _make_folder(folder: Path, what: str) -> None:
@@ -316,27 +286,26 @@ def _make_folder(folder: Path, what: str) -> None:
         ) from error
 
 
-def version_without_attach(lake: Lake, driver: Driver, *, is_read_only: bool) -> str | None:
+def version_without_attach(backend: CatalogBackend[Any], *, is_read_only: bool) -> str | None:
     """Return the version of DuckLake's specification in the catalog, if an ATTACH would only confirm the config.
 
     None if the lake must be attached first: it does not exist yet, has another data path, is or must be encrypted, has
     options for ATTACH, or its catalog's database cannot be read by a driver. Raises CatalogUnreachableError if the
     server is away.
     """
-    if not isinstance(lake.catalog, SqliteCatalog | PostgresCatalog) or lake.inserts_only:
+    lake, file = backend.lake, backend.catalog.file
+    if lake.inserts_only or not backend.has_driver:
         return None
     if lake.attach_options.keys() - {DUCKLAKE_VERSION, METADATA_SCHEMA}:
         return None
-    if isinstance(lake.catalog, SqliteCatalog) and not Path(lake.catalog.path).is_file():
+    if file is not None and not file.is_file():
         return None  # SQLite would create it
-    errors: tuple[type[Exception], ...] = (CatalogError, *driver_errors(lake))
+    errors: tuple[type[Exception], ...] = (CatalogError, *backend.errors)
     try:
-        with exclusive_access(lake):
-            if not driver.exists:
+        with backend.exclusive_access():
+            if not backend.has_driver or not (is_read_only or backend.is_ready()):
                 return None
-            if driver.is_sqlite and not is_read_only and driver.rows("PRAGMA journal_mode") != [("wal",)]:
-                return None  # ATTACH sets it
-            found = dict(driver.rows(spec.SETTINGS_QUERY))
+            found: dict[str, str] = dict(backend.rows(spec.SETTINGS_QUERY))
     except CatalogUnreachableError:
         raise
     except errors:

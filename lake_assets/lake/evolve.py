@@ -14,7 +14,6 @@ from pyarrow import types as t
 from lake_assets.base.duckdb_engine import identifier
 from lake_assets.base.errors import SchemaError
 from lake_assets.config.layout.partition import PartitionColumn
-from lake_assets.lake.catalog.database import catalog_transaction, statistics_transaction
 from lake_assets.lake.catalog.described import describe
 from lake_assets.lake.catalog.table import Column, Table
 from lake_assets.lake.catalog.transaction import Transaction
@@ -176,8 +175,7 @@ def _give_types(
     description = describe(session, [table])
     described = description.tables[table]
     ids = {_path(column, described): column_id for column_id, column in described.columns.items()}
-    # A lake that takes rows by INSERT only has its columns in the catalog too.
-    with (statistics_transaction if session.config.inserts_only else catalog_transaction)(session) as database:
+    with session.write() as database:
         transaction = Transaction(database, session.engine, description)
         give_types(transaction, session.engine, described, {ids[change.path]: change.type for change in changes})
         transaction.finish(AUTHOR, *_signed(table, changes, run_id))

@@ -4,7 +4,6 @@ import re
 import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from urllib.parse import unquote
 
 import duckdb
@@ -16,18 +15,16 @@ from lake_assets.base.errors import (
     LakeUnreachableError,
     StorageUnreachableError,
 )
-from lake_assets.config.catalogs import FileCatalog, PostgresCatalog
 from lake_assets.config.lake import Lake
 from lake_assets.config.secrets import mask_error
 from lake_assets.config.storages import AnyStorage
-from lake_assets.lake import postgres
 from lake_assets.lake.attach import chained
+from lake_assets.lake.backends import catalog_backend
 from lake_assets.lake.database_errors import Meaning, matches, texts
+from lake_assets.lake.locks import WHO_LOCKS
 from lake_assets.storage.server_answers import Meaning as StorageMeaning
 from lake_assets.storage.server_answers import meaning_of
 from lake_assets.storage.storage_errors import Operation, no_credentials, storage_error
-
-BUSY = 60.0  # seconds that a writer without the lake's lock may hold a catalog
 
 _ROOM = 2**20  # bytes of a disk; with fewer, SQLite's I/O error means that it is full
 # Where DuckDB names what it has asked for, the server of a bucket of AWS, and a request that writes.
@@ -39,7 +36,6 @@ _WRITTEN = re.compile(r"\bto URL |HTTP (?:PUT|POST) ")
 _NOT_WRITTEN = re.compile(r'file "([^"]+)": No space left on device')
 
 OVERTAKEN = "Transaction conflict: another writer was faster"  # in DuckDB's words, by which a conflict is known
-WHO_LOCKS = "run it again when that one has ended: `fuser` on the catalog's file names it, or pg_locks in PostgreSQL."
 
 
 def is_conflict(error: BaseException) -> bool:
@@ -109,14 +105,13 @@ def outer_error(error: duckdb.Error, config: Lake) -> LakeAssetsError | None:
         return no_credentials(*chained(config))
     if failed := storage_failure(error, config.storages):
         return failed
-    catalog = config.catalog
-    return postgres.connection_error(catalog, error) if isinstance(catalog, PostgresCatalog) else None
+    return catalog_backend(config).connection_error(error)
 
 
 def catalog_error(error: Exception, config: Lake) -> CatalogError:
     """Return the error for what DuckDB or a driver says of a catalog, with the hint that fits it."""
     text, location = str(error), config.catalog.location
-    if isinstance(config.catalog, PostgresCatalog) and (failed := postgres.connection_error(config.catalog, error)):
+    if (failed := catalog_backend(config).connection_error(error)) is not None:
         return failed
     if is_locked(error):
         return CatalogLockedError(
@@ -136,17 +131,17 @@ def catalog_error(error: Exception, config: Lake) -> CatalogError:
 
 def _no_space(text: str, config: Lake) -> CatalogError | None:
     """Return the error for a full disk, with the folder that is on it; None for another error."""
-    catalog, retry = config.catalog, "and run it again."
-    folder = Path(catalog.path).absolute().parent if isinstance(catalog, FileCatalog) else None
+    file, retry = config.catalog.file, "and run it again."
+    folder = None if file is None else file.absolute().parent
     is_full = matches(text, Meaning.FULL)
     if not is_full and folder is not None and matches(text, Meaning.IO_ERROR):
         is_full = shutil.disk_usage(folder).free < _ROOM
     if not is_full:
         return None
-    file = _NOT_WRITTEN.search(text)
-    if file is not None and file[1].startswith(config.data_path):
+    unwritten = _NOT_WRITTEN.search(text)
+    if unwritten is not None and unwritten[1].startswith(config.data_path):
         return CatalogError(
-            f"the folder {config.data_path} has no space left: {file[1]} was not written:",
+            f"the folder {config.data_path} has no space left: {unwritten[1]} was not written:",
             f"free space there, or move the storage to a larger disk or quota, {retry}",
         )
     if folder is not None:

@@ -9,10 +9,9 @@ import duckdb
 
 from lake_assets.base.errors import CatalogError, CatalogLockedError, CatalogUnreachableError, CommitConflictError
 from lake_assets.base.retrying import Limit, Result, pause_up_to, retry
-from lake_assets.lake import failures
-from lake_assets.lake.catalog_driver import driver_errors
-from lake_assets.lake.failures import WHO_LOCKS, is_conflict, is_locked
-from lake_assets.lake.locks import FILES_IN_USE
+from lake_assets.lake import locks
+from lake_assets.lake.failures import is_conflict, is_locked
+from lake_assets.lake.locks import FILES_IN_USE, WHO_LOCKS
 from lake_assets.lake.session import LakeSession
 
 _LOG = logging.getLogger(__name__)
@@ -46,14 +45,14 @@ def retried(
     """Write `what` to the catalog, and retry after a conflict with another writer, under the lake's locks.
 
     A conflict is retried `commit_retries` times. While another process has locked the catalog, retries go on until
-    `retry_seconds` seconds have passed; `failures.BUSY` when None, and 0 is one try.
+    `retry_seconds` seconds have passed; `locks.BUSY` when None, and 0 is one try.
 
     `work` writes all or nothing; its first try acquires the lake's locks itself. `find` is called before a retry, and
     after the connection was lost; it finds the result of an earlier try whose answer was lost. Without it, the work may
     be done twice. Raises CatalogLockedError or CommitConflictError if nothing was written because of other writers.
     """
     tries = count()
-    seconds = failures.BUSY if retry_seconds is None else retry_seconds
+    seconds = locks.BUSY if retry_seconds is None else retry_seconds
 
     def one_try() -> Result:
         if not next(tries):
@@ -87,7 +86,7 @@ def _kind(error: BaseException) -> str:
 
 def _found_after(session: LakeSession, find: Callable[[], Result | None]) -> Result | None:
     """Return the result of a commit whose answer was lost with the connection; None if it is not there, or unknown."""
-    with suppress(CatalogError, duckdb.Error, *driver_errors(session.config)):  # the first error is raised
+    with suppress(CatalogError, duckdb.Error, *session.backend.errors):  # the first error is raised
         session.reattach()
         return find()
     return None

@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,18 +11,20 @@ from typing import Any
 import duckdb
 
 from lake_assets.base.duckdb_engine import identifier
-from lake_assets.base.errors import CatalogUnreachableError, SpecificationError
-from lake_assets.config.catalogs import DuckdbCatalog, MotherDuckCatalog, PostgresCatalog
+from lake_assets.base.errors import CatalogUnreachableError
 from lake_assets.config.lake import Lake
-from lake_assets.lake.attach import ALIAS, alias, attach_statement, secret_statements
+from lake_assets.lake.attach import attach_statement, secret_statements
+from lake_assets.lake.backends import catalog_backend
+from lake_assets.lake.backends.backend import ALIAS
+from lake_assets.lake.backends.duckdb_file import DuckdbDatabase
 from lake_assets.lake.catalog import spec
-from lake_assets.lake.catalog_driver import Driver, driver_errors
+from lake_assets.lake.catalog.database import CatalogDatabase, HiddenTablesError, NotDirectError
 from lake_assets.lake.database_errors import Meaning, matches
-from lake_assets.lake.failures import translated
-from lake_assets.lake.locks import COMMITS, Lock, exclusive_access, file_lock
-from lake_assets.lake.postgres import ended_while_idle
+from lake_assets.lake.failures import catalog_error, translated
+from lake_assets.lake.locks import COMMITS, Lock
 
 AUTHOR = "lake_assets"  # of snapshots
+_IN_TRANSACTION = "DuckDB has an open transaction"
 KEYS_SECONDS = 300.0  # for which an engine keeps the keys of a role, which are valid for longer
 
 # DuckDB's names of the file systems of the lake's storages; a disabled one cannot be enabled again in its engine.
@@ -67,7 +69,7 @@ class LakeSession:
     ) -> None:
         self.config = config
         self.engine = engine
-        self.driver = Driver(config)  # connections to the database of a SQLite or PostgreSQL catalog
+        self.backend = catalog_backend(config)
         self.in_transaction = False  # of DuckDB, whose changes the driver does not see
         self.descriptions: dict[object, Any] = {}  # the tables that `catalog/described.py` has read, by their names
         self._held = set[str]()  # the names of locks
@@ -101,16 +103,16 @@ class LakeSession:
     @property
     def alias(self) -> str:
         """The name of the attached lake."""
-        return alias(self.config)
+        return self.backend.alias
 
     @property
     def metadata(self) -> str:
         """The database and schema of the catalog's own tables, for a statement.
 
-        Raises SpecificationError if this package does not know the version of the catalog's tables.
+        Raises HiddenTablesError if they cannot be used.
         """
         if (reason := self.unknown_specification) is not None:
-            raise SpecificationError(f"{reason}:", "use a version of lake_assets that knows it.")
+            raise HiddenTablesError(reason)
         return self._metadata
 
     @property
@@ -127,7 +129,7 @@ class LakeSession:
 
     def rows(self, sql: str, parameters: Sequence[object] | Mapping[str, object] = ()) -> list[tuple[Any, ...]]:
         """Return the rows that a statement returns."""
-        with translated(self.config), exclusive_access(self.config):
+        with translated(self.config), self.backend.exclusive_access():
             return self.connection.execute(sql, parameters).fetchall()
 
     def engine_rows(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
@@ -146,8 +148,7 @@ class LakeSession:
         the catalog has committed and only the answer was lost. On PostgreSQL it is kept from that: the COMMIT then
         fails as after a conflict, and maintenance deletes the files of a commit that was not made.
         """
-        catalog = self.config.catalog
-        keeps_files = writes_files and self._renew is not None and isinstance(catalog, PostgresCatalog)
+        keeps_files = writes_files and self._renew is not None and self.backend.loses_answers
         begun = time.monotonic()
         with translated(self.config):
             self.connection.execute("BEGIN")
@@ -161,8 +162,8 @@ class LakeSession:
                     self.connection.execute("COMMIT")
         except BaseException as error:
             self._roll_back()
-            if writes_files and isinstance(catalog, PostgresCatalog) and isinstance(error, CatalogUnreachableError):
-                raise (ended_while_idle(catalog, time.monotonic() - begun) or error) from error.__cause__
+            if writes_files and isinstance(error, CatalogUnreachableError):
+                raise (self.backend.ended_while_idle(time.monotonic() - begun) or error) from error.__cause__
             raise
         finally:
             self.in_transaction = False
@@ -194,7 +195,7 @@ class LakeSession:
         The state that DuckLake 1.5.5 keeps after a failed commit is not reliable: on a SQLite catalog in WAL mode the
         next DELETE crashed the process in one of four runs of three writers without the lock.
         """
-        self.driver.close()
+        self.backend.close()
         self.descriptions.clear()
         if self.config.is_managed or not self.is_attached:
             return  # a managed lake is attached by the server
@@ -236,14 +237,11 @@ class LakeSession:
         That of the files must be acquired before that of commits. Raises CatalogLockedError if it is not free within
         `locks.TIMEOUT` seconds.
         """
-        # `DuckLake.open` holds the lock of a DuckDB-file catalog, which one process at a time can open. MotherDuck
-        # removes the files that it manages, and has only its own check for conflicts.
-        unlocked = isinstance(self.config.catalog, DuckdbCatalog | MotherDuckCatalog)
-        if unlocked or not self.takes_locks or lock.name in self._held:
+        # `DuckLake.open` holds the lock of a catalog that one process at a time can open.
+        if self.backend.is_exclusive or not self.takes_locks or lock.name in self._held:
             yield
             return
-        is_postgres = isinstance(self.config.catalog, PostgresCatalog)
-        with self.driver.held(lock) if is_postgres else file_lock(self.config, lock):
+        with self.backend.lock(lock):
             self._held.add(lock.name)
             try:
                 yield
@@ -265,10 +263,77 @@ class LakeSession:
     def _by_driver(self, query: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """Return the rows of a query of the catalog's tables, by its driver; none if DuckDB must be asked."""
         if not self.in_transaction and self.unknown_specification is None:
-            with suppress(*driver_errors(self.config)), exclusive_access(self.config):  # DuckDB says what is wrong
-                if self.driver.exists:
-                    return self.driver.rows(query, parameters)
+            with suppress(*self.backend.errors), self.backend.exclusive_access():  # DuckDB says what is wrong
+                if self.backend.has_driver:
+                    return self.backend.rows(query, parameters)
         return []
+
+    @contextmanager
+    def read(self, *, by_duckdb: bool = False) -> Iterator[CatalogDatabase]:
+        """Open one state of the catalog's own tables for reading, by the driver of their database if there is one.
+
+        That database applies a statement's conditions, so only the rows that it returns are read; DuckDB's scanner of
+        SQLite reads whole tables instead. DuckDB must not be used meanwhile. With `by_duckdb`, statements may be in
+        DuckDB's own SQL, and do not see the changes of its open transaction.
+
+        Raises HiddenTablesError, or NotDirectError if DuckDB has an open transaction.
+        """
+        if not by_duckdb and (self.backend.has_driver or self.backend.through_duckdb is not None):
+            with self._opened(writes=False) as database:
+                yield database
+            return
+        if not by_duckdb and self.in_transaction:
+            raise NotDirectError(_IN_TRANSACTION)
+        with translated(self.config), self.connection.cursor() as connection:
+            connection.execute(f"USE {self.metadata}")
+            yield DuckdbDatabase(connection, self.config.data_path)
+
+    @contextmanager
+    def write(self) -> Iterator[CatalogDatabase]:
+        """Begin a transaction over the catalog's own tables, which is committed when the block ends, or rolled back.
+
+        The lake's commit lock is held from before it to its end. Raises CatalogLockedError if another process keeps it
+        or the catalog locked, HiddenTablesError, and NotDirectError if DuckDB has an open transaction or only
+        DuckLake's extension can write the tables.
+        """
+        with self._opened(writes=True) as database:
+            yield database
+
+    @contextmanager
+    def _opened(self, *, writes: bool) -> Iterator[CatalogDatabase]:
+        _ = self.metadata  # raises HiddenTablesError
+        if self.in_transaction:
+            raise NotDirectError(_IN_TRANSACTION)
+        backend, kind = self.backend, self.backend.through_duckdb
+        queues = writes and self.queues
+        locks_before = queues and not backend.locks_in_transactions
+        errors: tuple[type[Exception], ...] = (duckdb.Error, *backend.errors)
+        try:
+            with self.commit_lock() if locks_before else nullcontext(), backend.exclusive_access():
+                if backend.has_driver:
+                    with backend.transaction(writes=writes, lock=COMMITS if queues else None) as database:
+                        yield database
+                elif kind is not None:
+                    with self._through_duckdb(kind) as database:
+                        yield database
+                else:
+                    raise NotDirectError(f"only the extension can reach a catalog of type {self.config.catalog.type}")
+        except errors as error:
+            raise catalog_error(error, self.config) from error
+
+    @contextmanager
+    def _through_duckdb(self, kind: type[CatalogDatabase]) -> Iterator[CatalogDatabase]:
+        # The file is open in this process already, as the database that DuckLake itself attached.
+        with self.connection.cursor() as connection:
+            connection.execute(f"USE {self.metadata}")
+            connection.execute("BEGIN")
+            try:
+                yield kind(connection, self.config.data_path)
+                connection.execute("COMMIT")
+            except BaseException:
+                with suppress(duckdb.TransactionException):  # a failed COMMIT has already ended the transaction
+                    connection.execute("ROLLBACK")
+                raise
 
 
 def _last_committed(connection: duckdb.DuckDBPyConnection, alias: str) -> int | None:

@@ -10,7 +10,7 @@ from lake_assets.base.duckdb_engine import identifier
 from lake_assets.base.errors import CatalogError, SchemaError
 from lake_assets.config.layout.partition import PartitionColumn
 from lake_assets.config.modes import Compression
-from lake_assets.lake.catalog.database import NotDirectError, catalog_reading
+from lake_assets.lake.catalog.database import NotDirectError
 from lake_assets.lake.catalog.table import (
     Table,
     column_types,
@@ -94,7 +94,7 @@ def is_never_filled(session: LakeSession, table: TableName) -> bool:
     have failed or may still run.
     """
     try:
-        with catalog_reading(session) as database:
+        with session.read() as database:
             return is_unfilled(database, table, _MAKER, _message(table))
     except NotDirectError:
         return False
@@ -137,7 +137,7 @@ def prepare_table(session: LakeSession, table: TableName, compression: Compressi
 def _has_options(session: LakeSession, table: TableName, wanted: Mapping[str, str]) -> bool:
     """Return whether the catalog's own tables prove that the table has these options, and the lake is not encrypted."""
     try:
-        with catalog_reading(session) as database:
+        with session.read() as database:
             options = read_options(database, find_table(database, table))
     except NotDirectError:
         return False
@@ -180,7 +180,7 @@ def decided_in_sql(
     All are empty if only DuckLake can read the catalog. Then it inserts all rows, refuses NULL itself, and sorts.
     """
     try:
-        with catalog_reading(session) as database:
+        with session.read() as database:
             table_id = find_table(database, table)
             columns, order = read_columns(database, table_id), read_order(database, table_id)
     except NotDirectError:
@@ -203,7 +203,7 @@ def untyped_schema(session: LakeSession, table: TableName, schema: pa.Schema, ty
 
     Those named in `typed` have a type nevertheless.
     """
-    with suppress(NotDirectError), catalog_reading(session) as database:
+    with suppress(NotDirectError), session.read() as database:
         table_id = find_table(database, table)
         if table_id is not None:
             columns = read_columns(database, table_id)
@@ -245,7 +245,7 @@ def _table_columns(session: LakeSession, table: TableName, described: Table | No
     """Return the names and types of a table's columns; by the catalog's own tables if those can be read."""
     texts = None if described is None else column_types(list(described.columns.values()))
     if described is None and not session.in_transaction:
-        with suppress(NotDirectError), catalog_reading(session) as database:
+        with suppress(NotDirectError), session.read() as database:
             table_id = find_table(database, table)
             texts = None if table_id is None else column_types(read_columns(database, table_id))
     return _typed(session, texts) if texts else _columns(session, f"SELECT * FROM {table.sql} LIMIT 0")  # noqa: S608 - a quoted name

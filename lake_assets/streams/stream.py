@@ -18,7 +18,7 @@ from lake_assets.config.layout.template import Template
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.spark import Spark
 from lake_assets.config.streams import Stream
-from lake_assets.lake.attach import alias
+from lake_assets.lake.backends import catalog_backend
 from lake_assets.lake.commit.deltas import Export, table_tag
 from lake_assets.lake.ducklake import DuckLake
 from lake_assets.lake.ledger import object_history
@@ -89,7 +89,9 @@ class OpenStream:
     @property
     def table(self) -> TableName:
         """The destination table."""
-        return TableName(self.config.destination.schema_name, self.config.destination.table, alias(self.lake_config))
+        return TableName(
+            self.config.destination.schema_name, self.config.destination.table, catalog_backend(self.lake_config).alias
+        )
 
     @property
     def lake_config(self) -> Lake:

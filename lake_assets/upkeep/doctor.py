@@ -28,18 +28,17 @@ from lake_assets.base.duckdb_engine import find_extension, open_engine
 from lake_assets.base.errors import LakeAssetsError, NoLakeError, SourceChangedError, StorageError, install
 from lake_assets.base.machine import cache_folder, usable_memory
 from lake_assets.base.texts import count
-from lake_assets.config.catalogs import MotherDuckCatalog
 from lake_assets.config.lake import Lake
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.spark import without_parameters
 from lake_assets.config.storages import AnyStorage
-from lake_assets.lake.attach import extensions, motherduck_token
+from lake_assets.lake.attach import extensions
+from lake_assets.lake.backends import catalog_backend, commit_lock
 from lake_assets.lake.catalog import spec
 from lake_assets.lake.catalog.backup import missing_indexes
-from lake_assets.lake.catalog.database import NotDirectError, catalog_reading
+from lake_assets.lake.catalog.database import NotDirectError
 from lake_assets.lake.ducklake import DuckLake
 from lake_assets.lake.ledger.read import read_ledger
-from lake_assets.lake.locks import commit_lock
 from lake_assets.lake.session import LakeSession
 from lake_assets.spark.java import CORRECT_JAVA_HOME, find_java
 from lake_assets.spark.remote import remote_url
@@ -297,8 +296,7 @@ def _lakes_and_streams(config: LakeConfig) -> Iterator[Finding]:
 
 def _catalog(lake: Lake) -> str:
     location = lake.catalog.location
-    if isinstance(lake.catalog, MotherDuckCatalog):
-        motherduck_token()
+    catalog_backend(lake).login()  # needs a token
     if (file := lake.catalog.file) is not None and not file.exists():
         _refuse_unwritable(file.parent)
         return f"{location}: does not exist yet; the first ingest creates it"
@@ -332,7 +330,7 @@ def _rows(stream: OpenStream) -> str:
 def _without_indexes(session: LakeSession) -> str:
     """Return what `catalog optimize` is worth; empty for a small catalog, or one that needs no index."""
     try:
-        with catalog_reading(session) as database:
+        with session.read() as database:
             ((files,),) = database.rows(f"SELECT count(*) FROM {spec.DATA_FILE}")  # noqa: S608 - a constant
         if files <= FILES or not missing_indexes(session):
             return ""

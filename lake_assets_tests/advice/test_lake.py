@@ -1,6 +1,5 @@
 """Advice of errors about a lake: its catalog and locks, the commits into it, and its tables."""
 
-import inspect
 import os
 import pkgutil
 import shutil
@@ -23,7 +22,7 @@ from dev.servers.s3 import S3Server
 from lake_assets import connect
 from lake_assets.base.duckdb_engine import HttpLimits
 from lake_assets.ingest.index.verify import repair_indexed
-from lake_assets.lake import copies, ducklake, failures, locks
+from lake_assets.lake import copies, ducklake, locks
 from lake_assets.lake.attach import secret_statements
 from lake_assets.lake.catalog import spec
 from lake_assets.lake.catalog.backup import make_backup
@@ -319,7 +318,7 @@ def a_lock_that_another_process_holds_is_free_when_that_has_ended(
 ) -> Steps:
     local_world.commit(SW, 5)
     local_world.land(NW, sales(1))
-    monkeypatch.setattr(inspect.unwrap(locks.file_lock), "__defaults__", (0.05,))  # seconds
+    monkeypatch.setattr(locks, "TIMEOUT", 0.05)  # seconds
     file = f"{local_world.catalog['path']}.lock"
     with held({"type": "lock", "path": file}) as end:
         yield "see which process holds it (`fuser` on that file)"
@@ -332,8 +331,8 @@ def a_lock_that_another_process_holds_is_free_when_that_has_ended(
 def a_catalog_that_another_process_has_locked_is_free_when_that_has_ended(
     local_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> Steps:
-    monkeypatch.setattr("lake_assets.lake.catalog_driver.WRITER_TURN", 0.05)
-    monkeypatch.setattr(failures, "BUSY", 0.05)
+    monkeypatch.setattr("lake_assets.lake.backends.sqlite.WRITER_TURN", 0.05)
+    monkeypatch.setattr(locks, "BUSY", 0.05)
     local_world.commit(SW, 5)
     local_world.land(NW, sales(1))
     with held(local_world.catalog) as end:

@@ -10,7 +10,7 @@ from dev.servers.pgbouncer import encrypted_pgbouncer
 from dev.servers.postgres import PostgresServer, StoppablePostgres, stoppable_in
 from dev.servers.proxy import Rule, S3Proxy
 from dev.servers.tls import authority_in
-from lake_assets.lake import locks
+from lake_assets.lake.backends import commit_lock
 from lake_assets.lake.session import LakeSession
 from lake_assets_tests.advice.cases import Case, Cases, Steps, follow
 from lake_assets_tests.advice.test_lake import other_of
@@ -128,9 +128,9 @@ def a_lock_that_a_session_holds_is_free_when_that_has_ended(
     local_world.catalog, local_world.lake_options = database_on(postgres), {"commit_retries": 0}
     local_world.land(NW, sales(1))
     local_world.ingest(NW)
-    monkeypatch.setattr("lake_assets.lake.catalog_driver.TIMEOUT", 0.05)
+    monkeypatch.setattr("lake_assets.lake.locks.TIMEOUT", 0.05)
     with (
-        locks.commit_lock(local_world.config.lakes["test"]),
+        commit_lock(local_world.config.lakes["test"]),
         postgres.connect(local_world.catalog["database"]) as other,
     ):
         yield partial(local_world.ingest, NW, force=True), "see which session holds it (pg_locks, locktype advisory)"

@@ -18,7 +18,7 @@ from lake_assets.base import machine
 from lake_assets.base.duckdb_engine import open_engine
 from lake_assets.base.machine import cache_folder, usable_cores, usable_memory
 from lake_assets.config.storages import S3Storage
-from lake_assets.lake.attach import _create_secret
+from lake_assets.lake.backends.backend import create_secret
 from lake_assets.spark.spark_session import spark_config
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.backends import backend_of
@@ -193,6 +193,6 @@ def test_every_client_takes_an_endpoint_that_is_an_ipv6_address() -> None:
         with ArrowStore(storage).open("a") as file:
             assert file.size() == 0
         with open_engine(("httpfs",)) as engine:
-            engine.execute(_create_secret("of_bucket", backend_of(storage).as_duckdb_secret()))
+            engine.execute(create_secret("of_bucket", backend_of(storage).as_duckdb_secret()))
             assert engine.execute("SELECT size FROM read_blob('s3://bucket/a')").fetchall() == [(0,)]
         server.shutdown()

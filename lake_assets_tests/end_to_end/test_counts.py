@@ -27,7 +27,7 @@ from dev.servers.proxy import S3Proxy
 from lake_assets.cli.common import Options
 from lake_assets.config.models import LakeConfig
 from lake_assets.ingest.index.index_run import index_all
-from lake_assets.lake.catalog_driver import Driver
+from lake_assets.lake.backends.sqlite import SqliteBackend
 from lake_assets.lake.ledger import flush
 from lake_assets.lake.ledger.tables import LEDGER, LEDGER_COLUMNS
 from lake_assets.storage.bucket import Bucket
@@ -202,13 +202,13 @@ def listing(counted: Counted) -> Iterator[None]:
 @contextmanager
 def by_driver(counted: Counted) -> Iterator[None]:
     """Count what Python's driver asks of SQLite."""
-    connect = Driver._connect
+    connect = SqliteBackend._connect
 
-    def counting(driver: Driver, *, writes: bool) -> CountedConnection:
-        return CountedConnection(counted, connect(driver, writes=writes))
+    def counting(backend: SqliteBackend, *, writes: bool) -> CountedConnection:
+        return CountedConnection(counted, connect(backend, writes=writes))
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Driver, "_connect", counting)
+        patch.setattr(SqliteBackend, "_connect", counting)
         yield
 
 

@@ -131,7 +131,7 @@ def committed(
         manager = overtaken(lake.connection, overtaken_by) if overtaken_by else nullcontext(lake.connection)
         with manager as connection:
             session = (LakeSession if lock else Unlocked)(config, connection)
-            with closing(session.driver):
+            with closing(session.backend):
                 return [done.row for done in commit(session, changes)]
 
 

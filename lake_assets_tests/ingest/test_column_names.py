@@ -8,7 +8,7 @@ import pytest
 
 from lake_assets.base.errors import CatalogError, SchemaError
 from lake_assets.ingest.view import view_partition
-from lake_assets.lake.catalog.database import NotDirectError, catalog_view
+from lake_assets.lake.catalog.database import NotDirectError
 from lake_assets.lake.catalog.table import read_table
 from lake_assets.lake.commit import strategy
 from lake_assets.lake.commit.extension import replace_by_extension
@@ -89,7 +89,7 @@ def test_every_column_name_works_in_every_strategy_the_checks_and_the_ui(
 def test_the_direct_strategy_refuses_a_column_with_the_path_of_a_field(local_world: World) -> None:
     with local_world.stream.lake.open(create=True) as lake:
         lake.rows('CREATE TABLE lake.sales ("a, b" BIGINT, a STRUCT(b BIGINT), region VARCHAR)')
-        with catalog_view(lake) as catalog, pytest.raises(NotDirectError, match=r"two columns of .* have one path"):
+        with lake.read() as catalog, pytest.raises(NotDirectError, match=r"two columns of .* have one path"):
             read_table(catalog, local_world.stream.table)
 
 

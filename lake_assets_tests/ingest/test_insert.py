@@ -17,8 +17,8 @@ import pytest
 
 from lake_assets.base.errors import CatalogError, SourceError
 from lake_assets.ingest.ingest_all import ingest_all
+from lake_assets.lake.backends import commit_lock
 from lake_assets.lake.commit.change import Staged
-from lake_assets.lake.locks import commit_lock
 from lake_assets.spark.task import job as job_module
 from lake_assets.spark.task.job import Job, StagingKey
 from lake_assets.storage.formats.landed import Landed

@@ -19,6 +19,7 @@ from lake_assets.cli.app import main
 from lake_assets.config.lake import Lake
 from lake_assets.ingest.ingest_all import ingest_all
 from lake_assets.lake import attach, ducklake
+from lake_assets.lake.backends import catalog_backend
 from lake_assets.lake.commit.insert import insert_statement
 from lake_assets.upkeep.checks.check_run import checks_of, run_check
 from lake_assets.upkeep.checks.facts import Scope
@@ -76,7 +77,7 @@ def test_it_is_created_and_attached_as_in_motherducks_manual(monkeypatch: pytest
     staging = {"type": "s3", "bucket": "scratch", "prefix": "x", "key_id": "AKIA1", "secret": "it's"}
     lake = Lake.model_validate(MANAGED | {"staging": staging})
 
-    assert attach.create_statements(lake) == (
+    assert catalog_backend(lake).create_statements() == (
         "ATTACH 'md:'",
         'CREATE DATABASE IF NOT EXISTS "retail" (TYPE DUCKLAKE)',
     )

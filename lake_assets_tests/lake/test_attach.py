@@ -11,7 +11,8 @@ from lake_assets.base.duckdb_engine import find_extension, open_engine
 from lake_assets.base.errors import CatalogError, ConfigError, StorageError
 from lake_assets.config.lake import Lake
 from lake_assets.config.storages import S3Storage
-from lake_assets.lake.attach import attach_statement, create_statements, extensions, secret_statements
+from lake_assets.lake.attach import attach_statement, extensions, secret_statements
+from lake_assets.lake.backends import catalog_backend
 from lake_assets.lake.ducklake import DuckLake
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.store import Store
@@ -184,7 +185,7 @@ def test_a_lake_on_motherduck_is_created_and_attached_as_documented(monkeypatch:
     monkeypatch.setenv("MOTHERDUCK_TOKEN", "it's a token")
     config = lake(OWN_BUCKET, MOTHERDUCK | {"store_secret": True})
 
-    assert create_statements(config) == (
+    assert catalog_backend(config).create_statements() == (
         "ATTACH IF NOT EXISTS 'md:'",
         (
             "CREATE OR REPLACE SECRET my_ducklake_storage IN MOTHERDUCK (TYPE s3, SCOPE 's3://mybucket', "
@@ -197,7 +198,9 @@ def test_a_lake_on_motherduck_is_created_and_attached_as_documented(monkeypatch:
     )
     assert secret_statements(config)[0] == "SET motherduck_token = 'it''s a token'"
 
-    without = create_statements(lake(OWN_BUCKET, MOTHERDUCK))  # it gets no keys unless that is asked for
+    without = catalog_backend(
+        lake(OWN_BUCKET, MOTHERDUCK)
+    ).create_statements()  # it gets no keys unless that is asked for
     assert not any("SECRET" in statement for statement in without)
     monkeypatch.delenv("MOTHERDUCK_TOKEN")
     with pytest.raises(ConfigError, match="needs MOTHERDUCK_TOKEN in the environment"):

@@ -9,7 +9,7 @@ import pytest
 
 from lake_assets.base.errors import CatalogError
 from lake_assets.config.lake import Lake
-from lake_assets.lake import copies
+from lake_assets.lake.backends import duckdb_file
 from lake_assets.lake.ducklake import DuckLake
 from lake_assets_tests.lake.test_locked import held
 from lake_assets_tests.rights import contents, only_readable
@@ -57,7 +57,7 @@ def tear(file: Path) -> None:
 
 
 def test_a_session_that_writes_nothing_makes_no_checkpoint(lake: DuckLake, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(copies, "_copy_open", lambda *_: pytest.fail("the catalog was copied"))
+    monkeypatch.setattr(duckdb_file, "_copy_open", lambda *_: pytest.fail("the catalog was copied"))
 
     assert numbers(lake) == [1]
     assert numbers(lake, read_only=True) == [1]
@@ -96,7 +96,7 @@ def test_a_reader_who_may_not_write_reads_the_log_and_leaves_it(
     lake: DuckLake, monkeypatch: pytest.MonkeyPatch, abort: str
 ) -> None:
     if abort == "NONE":
-        monkeypatch.setattr(copies, "_checkpoint", lambda *_: None)  # as in a process that dies
+        monkeypatch.setattr(duckdb_file, "_checkpoint", lambda *_: None)  # as in a process that dies
     insert(lake, 2, abort)
     folder = file_of(lake).parent
     before = contents(folder)
@@ -111,7 +111,7 @@ def test_a_reader_who_may_not_write_reads_the_log_and_leaves_it(
 def test_a_copy_that_outlives_its_checkpoint_is_removed_and_not_used(lake: DuckLake, tmp_path: Path) -> None:
     shutil.copy(file_of(lake), tmp_path / "old")
     insert(lake, 2)
-    copy = copies.copy_of(lake.config.catalog)  # type: ignore[arg-type]
+    copy = duckdb_file.copy_of(lake.config.catalog)  # type: ignore[arg-type]
     shutil.copy(tmp_path / "old", copy)
 
     assert numbers(lake) == [1, 2]
@@ -119,19 +119,19 @@ def test_a_copy_that_outlives_its_checkpoint_is_removed_and_not_used(lake: DuckL
 
 
 def test_a_catalog_that_another_client_holds_or_that_was_moved_away_is_not_replaced(lake: DuckLake) -> None:
-    copy = copies.copy_of(lake.config.catalog)  # type: ignore[arg-type]
+    copy = duckdb_file.copy_of(lake.config.catalog)  # type: ignore[arg-type]
     shutil.copy(file_of(lake), copy)
     before = file_of(lake).stat().st_ino
 
     with held({"type": "duckdb", "path": str(file_of(lake))}):
-        copies.recover(lake.config.catalog)  # type: ignore[arg-type]
+        duckdb_file.recover(lake.config.catalog)  # type: ignore[arg-type]
 
     assert file_of(lake).stat().st_ino == before
     assert numbers(lake) == [1]
     assert not copy.exists()
 
     file_of(lake).rename(copy)
-    copies.recover(lake.config.catalog)  # type: ignore[arg-type]
+    duckdb_file.recover(lake.config.catalog)  # type: ignore[arg-type]
     assert copy.exists()
 
 
@@ -142,7 +142,7 @@ def test_without_space_for_a_copy_the_commits_stay_in_the_log(
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch, caplog.at_level(logging.WARNING):
-        patch.setattr(copies, "fill", fill)
+        patch.setattr(duckdb_file, "fill", fill)
         insert(lake, 2)
     assert "cannot be copied: No space left on device" in caplog.text
     assert files_of(lake) == {"catalog.duckdb", "catalog.duckdb.lock", "catalog.duckdb.wal"}
@@ -165,11 +165,11 @@ def test_a_copy_that_cannot_replace_the_catalog_is_named(lake: DuckLake, monkeyp
 def test_a_large_commit_makes_no_checkpoint_of_its_own(lake: DuckLake) -> None:
     with lake.open() as session:
         session.rows(f"CREATE TABLE {session.metadata}.texts (text VARCHAR)")
-        before = file_of(lake).read_bytes()[copies.HEADERS]
+        before = file_of(lake).read_bytes()[duckdb_file.HEADERS]
         texts = "SELECT repeat(md5(range::VARCHAR), 36) FROM range(20_000)"  # 23 MB, and DuckDB's limit is 16 MiB
         session.rows(f"INSERT INTO {session.metadata}.texts {texts}")
         session.rows(f"INSERT INTO {session.metadata}.texts {texts}")
 
-        assert file_of(lake).read_bytes()[copies.HEADERS] == before
+        assert file_of(lake).read_bytes()[duckdb_file.HEADERS] == before
 
-    assert file_of(lake).read_bytes()[copies.HEADERS] != before
+    assert file_of(lake).read_bytes()[duckdb_file.HEADERS] != before

@@ -14,8 +14,7 @@ import pytest
 
 from dev.servers.postgres import PostgresServer
 from lake_assets.base.errors import CatalogUnreachableError
-from lake_assets.lake.catalog.database import catalog_transaction
-from lake_assets.lake.locks import commit_lock
+from lake_assets.lake.backends import commit_lock
 from lake_assets.lake.session import LakeSession
 from lake_assets_tests.faults.writer import ROWS, make_table, write, write_together
 from lake_assets_tests.lake.commit.test_lock import LONG_AFTER, MOMENT, delayed
@@ -91,7 +90,7 @@ def test_a_session_of_many_transactions_relies_on_no_prepared_statement(
 ) -> None:
     with others(pooled, pgbouncer), pooled.stream.lake.open() as session:
         for _ in range(12):  # psycopg would prepare what it has executed five times
-            with session.commit_lock(), catalog_transaction(session) as database:
+            with session.commit_lock(), session.write() as database:
                 assert database.rows("SELECT snapshot_id FROM ducklake_snapshot WHERE snapshot_id = ?", [0]) == [(0,)]
 
 
@@ -158,14 +157,14 @@ def test_a_pooler_that_has_lost_the_server_is_unreachable_and_the_next_commit_is
     pooled: World, postgres: PostgresServer
 ) -> None:
     def lose(session: LakeSession) -> None:
-        with catalog_transaction(session) as database:
+        with session.write() as database:
             postgres.end_sessions(pooled.catalog["database"])
             database.rows("SELECT 1")
 
     with pooled.stream.lake.open() as session:
         with pytest.raises(CatalogUnreachableError):
             lose(session)
-        with catalog_transaction(session) as database:
+        with session.write() as database:
             assert database.rows("SELECT 1") == [(1,)]
 
     assert pooled.commit(NW, 2).status == "committed"

@@ -20,10 +20,9 @@ from lake_assets.base.errors import CatalogError, CatalogUnreachableError
 from lake_assets.config.catalogs import PostgresCatalog
 from lake_assets.config.lake import Lake
 from lake_assets.lake.attach import attach_statement
-from lake_assets.lake.catalog.database import catalog_transaction
+from lake_assets.lake.backends import commit_lock
+from lake_assets.lake.backends.postgres import client_options, connect, unreachable
 from lake_assets.lake.ducklake import DuckLake
-from lake_assets.lake.locks import commit_lock
-from lake_assets.lake.postgres import client_options, connect, unreachable
 from lake_assets.lake.session import LakeSession
 from lake_assets_tests.faults.writer import ROWS, write
 from lake_assets_tests.until import until
@@ -110,7 +109,7 @@ def test_a_session_that_the_server_ends_is_unreachable_and_the_next_one_works(
     lake = lake_on(catalog, local_world)
 
     def directly(session: LakeSession) -> None:
-        with catalog_transaction(session) as database:
+        with session.write() as database:
             postgres.end_sessions(catalog["database"])
             database.rows("SELECT 1")
 

@@ -14,8 +14,8 @@ import pytest
 from dev.servers.absent import absent
 from lake_assets import connect
 from lake_assets.base.errors import CatalogError, CatalogLockedError
-from lake_assets.lake import copies
-from lake_assets.lake.copies import for_reader
+from lake_assets.lake import locks
+from lake_assets.lake.backends import catalog_backend, sqlite
 from lake_assets_tests.lake.test_locked import HOLDS, held
 from lake_assets_tests.lake.worlds import EACH_CATALOG
 from lake_assets_tests.rights import COMMAND, READS, contents, only_readable, reads_all
@@ -93,10 +93,10 @@ def test_a_copy_has_one_state_while_another_process_commits_and_moves_the_log(
         assert writer.stdout is not None
         assert writer.stdout.readline() == b"begun\n"
         while writer.poll() is None:
-            copies._copy_file(file, tmp_path / "copy")
+            sqlite._copy_file(file, tmp_path / "copy")
             seen.append(total(tmp_path / "copy"))
         assert writer.returncode == 0
-    copies._copy_file(file, tmp_path / "copy")
+    sqlite._copy_file(file, tmp_path / "copy")
 
     assert total(tmp_path / "copy") == 1500
     assert seen == sorted(seen)
@@ -138,7 +138,7 @@ def test_a_session_that_stays_open_keeps_reading_while_others_copy(copied: World
 
 
 def test_a_catalog_that_stays_locked_raises_a_passing_error(copied: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(copies, "BUSY", 0.1)
+    monkeypatch.setattr(locks, "BUSY", 0.1)
     alone = "c.execute('PRAGMA locking_mode = EXCLUSIVE'); c.execute('BEGIN IMMEDIATE')"
     monkeypatch.setitem(HOLDS, "sqlite", f"{OPENED}; {alone}")
     file = Path(copied.catalog["path"])
@@ -147,7 +147,7 @@ def test_a_catalog_that_stays_locked_raises_a_passing_error(copied: World, monke
         only_readable(file.parent),
         pytest.raises(CatalogLockedError, match=r"catalog\.sqlite was locked for 0.1 seconds: run it again"),
     ):
-        for_reader(copied.config.lakes["test"])
+        catalog_backend(copied.config.lakes["test"]).for_reader()
 
 
 @pytest.mark.more

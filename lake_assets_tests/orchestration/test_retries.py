@@ -174,7 +174,7 @@ def test_a_catalog_that_stays_locked_has_the_step_tried_again(
 ) -> None:
     land_both(local_world)
     materialize(*KEYS)
-    monkeypatch.setattr("lake_assets.lake.failures.BUSY", 0.1)
+    monkeypatch.setattr("lake_assets.lake.locks.BUSY", 0.1)
 
     with held(local_world.catalog) as end:
         runs.append(end)

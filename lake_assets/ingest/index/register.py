@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from lake_assets.base.errors import LakeAssetsError, ObjectRefusedError, SchemaError, SourceError
 from lake_assets.config.layout.partition import Partition, PartitionColumn
-from lake_assets.lake.catalog.database import NotDirectError, catalog_reading
+from lake_assets.lake.catalog.database import NotDirectError
 from lake_assets.lake.catalog.file_entries import PathState, registered_before
 from lake_assets.lake.catalog.table import Table, read_folder
 from lake_assets.lake.commit.candidates import Candidate, Inspection, inspect_candidates
@@ -93,7 +93,7 @@ class Registrar:
             return dict.fromkeys(uris, error)
         errors = self.errors | (self.inspect(session, candidates, columns).errors if candidates else {})
         exists = lake is not None and lake.exists(table)
-        with suppress(NotDirectError), catalog_reading(session) as database:
+        with suppress(NotDirectError), session.read() as database:
             table_id, folder = read_folder(database, table) if exists else (0, "")  # no table has this id
             states = registered_before(database, table_id, folder, uris)
             errors = {uri: _refused(uri, state) for uri, state in states.items() if state != "live"} | errors

@@ -20,17 +20,16 @@ from pydantic import TypeAdapter, ValidationError
 from lake_assets.base.documented import Documented
 from lake_assets.base.duckdb_engine import identifier, literal, open_engine
 from lake_assets.base.errors import CatalogError, CatalogLockedError, CatalogUnreachableError, NoLakeError
-from lake_assets.config.catalogs import FileCatalog, PostgresCatalog
 from lake_assets.config.lake import Lake, Maintenance
 from lake_assets.config.storages import AnyStorage
-from lake_assets.lake.attach import catalog_source, extensions, http_limits, secret_statements
+from lake_assets.lake.attach import extensions, http_limits, secret_statements
+from lake_assets.lake.backends import catalog_backend, commit_lock
 from lake_assets.lake.catalog import spec
-from lake_assets.lake.catalog.database import CatalogDatabase, catalog_reading, catalog_transaction
+from lake_assets.lake.catalog.database import CatalogDatabase
 from lake_assets.lake.catalog.files import needed_files, scheduled_files, table_folders
-from lake_assets.lake.catalog_driver import Driver, driver_errors
 from lake_assets.lake.ducklake import DuckLake
 from lake_assets.lake.failures import catalog_error, translated
-from lake_assets.lake.locks import commit_lock
+from lake_assets.lake.locks import COMMITS
 from lake_assets.lake.retry import under_lock
 from lake_assets.lake.session import LakeSession
 from lake_assets.storage.arrow import ArrowStore
@@ -219,7 +218,7 @@ def unknown_files(
 
 def _place(lake: Lake, to: AnyStorage | None) -> AnyStorage:
     """Return the storage of the backups. A place beside the lake's files, whose keys would be there too, is refused."""
-    if not isinstance(lake.catalog, FileCatalog | PostgresCatalog):
+    if lake.catalog.is_service:
         raise CatalogError("MotherDuck has the tables of this catalog:", "use its own backups and snapshots.")
     if to is None and lake.is_encrypted:
         raise CatalogError(
@@ -232,17 +231,17 @@ def _place(lake: Lake, to: AnyStorage | None) -> AnyStorage:
 @contextmanager
 def _attached(lake: Lake, *, read_only: bool) -> Iterator[duckdb.DuckDBPyConnection]:
     """Yield an engine with the catalog's database attached as `catalog`, under the lock of a file catalog."""
-    mode = ["READ_ONLY"] if read_only else []
-    source, options = catalog_source(lake)
+    backend = catalog_backend(lake)
+    options = [*backend.source_options, *(["READ_ONLY"] if read_only else [])]
     with (
-        commit_lock(lake) if isinstance(lake.catalog, FileCatalog) else nullcontext(),
+        nullcontext() if lake.catalog.file is None else commit_lock(lake),
         translated(lake),
         closing(open_engine(extensions(lake), http_limits(lake))) as engine,
     ):
         for statement in secret_statements(lake):
             engine.execute(statement)
-        listed = f" ({', '.join([*options, *mode])})" if options or mode else ""
-        engine.execute(f"ATTACH {literal(source)} AS catalog{listed}")
+        listed = f" ({', '.join(options)})" if options else ""
+        engine.execute(f"ATTACH {literal(backend.database)} AS catalog{listed}")
         yield engine
         engine.execute("DETACH catalog")
 
@@ -324,11 +323,11 @@ def _make_room(lake: Lake, *, replace: bool) -> None:
             "nothing was changed. --replace moves it aside, and makes the catalog that of the backup.",
         )
     mark = f"before_{dt.datetime.now(dt.UTC):%Y%m%dT%H%M%S%fZ}"
-    if isinstance(lake.catalog, FileCatalog):
+    if (catalog := lake.catalog.file) is not None:
         with commit_lock(lake):
             for suffix in ("", "-wal", "-shm", ".wal", ".checkpoint"):
-                if (file := Path(f"{lake.catalog.path}{suffix}")).exists():
-                    file.rename(f"{lake.catalog.path}.{mark}{suffix}")
+                if (file := Path(f"{catalog}{suffix}")).exists():
+                    file.rename(f"{catalog}.{mark}{suffix}")
     elif state is not None:
         _move_tables(lake, f"lake_{mark}")
 
@@ -337,16 +336,14 @@ def _move_tables(lake: Lake, schema: str) -> None:
     """Move the tables of a PostgreSQL catalog to a new schema of the database, all or none."""
     with _attached(lake, read_only=False) as engine:
         tables = _tables(engine, lake)
-    driver = Driver(lake)
-    try:
-        with commit_lock(lake), driver.transaction(writes=True) as connection:
-            connection.execute(f"CREATE SCHEMA {identifier(schema)}".encode())
-            for table in tables:
-                connection.execute(f"ALTER TABLE {identifier(table)} SET SCHEMA {identifier(schema)}".encode())
-    except driver_errors(lake) as error:
-        raise catalog_error(error, lake) from error
-    finally:
-        driver.close()
+    with closing(catalog_backend(lake)) as backend:
+        try:
+            with backend.transaction(writes=True, lock=COMMITS) as database:
+                database.execute(f"CREATE SCHEMA {identifier(schema)}")
+                for table in tables:
+                    database.execute(f"ALTER TABLE {identifier(table)} SET SCHEMA {identifier(schema)}")
+        except backend.errors as error:
+            raise catalog_error(error, lake) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -375,7 +372,7 @@ def missing_indexes(session: LakeSession) -> list[Index]:
 
     Raises NotDirectError for a database of DuckDB, which refuses later changes of a table with an index.
     """
-    with catalog_reading(session) as database:
+    with session.read() as database:
         return _missing(database)
 
 
@@ -386,7 +383,7 @@ def create_indexes(session: LakeSession) -> list[Index]:
     """
 
     def create() -> list[Index]:
-        with catalog_transaction(session) as database:
+        with session.write() as database:
             made = _missing(database)
             for index in made:
                 columns = ", ".join(map(identifier, index.columns))
@@ -401,7 +398,7 @@ def drop_indexes(session: LakeSession) -> list[Index]:
     """Drop the indexes that the catalog has, and return them."""
 
     def drop() -> list[Index]:
-        with catalog_transaction(session) as database:
+        with session.write() as database:
             missing = _missing(database)
             dropped = [index for index in INDEXES if index not in missing]
             for index in dropped:

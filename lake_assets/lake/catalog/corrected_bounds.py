@@ -14,7 +14,7 @@ from lake_assets.lake.catalog.bounds import (
     merged,
     of_unknown_values,
 )
-from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError, catalog_view, statistics_transaction
+from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError
 from lake_assets.lake.catalog.file_facts import file_facts, open_footers
 from lake_assets.lake.catalog.table import Table, read_folder, read_table
 from lake_assets.lake.failures import is_conflict, translated
@@ -25,7 +25,7 @@ _NONE = Bounds(None, None)
 
 def table_bounds(session: LakeSession, name: TableName) -> dict[int, Bounds]:
     """Return the bounds of a whole table's columns, by the columns' ids; the table exists."""
-    with catalog_view(session) as catalog:
+    with session.read(by_duckdb=True) as catalog:
         return _table_bounds(catalog, read_folder(catalog, name)[0])
 
 
@@ -40,7 +40,7 @@ def correct_bounds(
     Both are taken from the footer, or from the data if that has none. Bounds of single-precision columns are moved
     outward, see `bounds.beyond`; columns with NaN have none.
     """
-    with catalog_view(session) as catalog:
+    with session.read(by_duckdb=True) as catalog:
         table_id = read_folder(catalog, name)[0]
         doubted = catalog.rows(
             f"SELECT column_id FROM {spec.COLUMN} WHERE table_id = ? AND end_snapshot IS NULL "
@@ -79,7 +79,7 @@ def wrong_bounds(session: LakeSession, name: TableName) -> dict[int, str]:
     DuckLake's COMMIT and `correct_bounds`. Only columns that every file has statistics of are examined, and no texts
     and floating-point numbers: DuckDB answers nothing from their bounds in a table.
     """
-    with catalog_view(session) as catalog:
+    with session.read(by_duckdb=True) as catalog:
         try:
             table = read_table(catalog, name)
         except NotDirectError:  # a type that is not supported
@@ -110,7 +110,7 @@ def wrong_bounds(session: LakeSession, name: TableName) -> dict[int, str]:
 def repair_bounds(session: LakeSession, name: TableName) -> dict[int, str]:
     """Correct the `wrong_bounds`, and return these columns; bounds that no footer has are read from the data, once."""
     if wrong := wrong_bounds(session, name):
-        with catalog_view(session) as catalog:
+        with session.read(by_duckdb=True) as catalog:
             table = read_table(catalog, name)
             condition = f"column_id IN (SELECT unnest(?)) AND {_UNKNOWN}"
             examined = _examined(catalog, name, condition, [list(wrong)])
@@ -194,7 +194,7 @@ def _set_table_bounds(
     shows that there may be such rows.
     """
     types = {c.column_id: c.type for c in table.leaves.values() if c.column_id in column_ids and c.type not in FLOATS}
-    with statistics_transaction(session) as catalog:
+    with session.write() as catalog:
         states = [] if before is None and _is_in_files(catalog, table.table_id) else [before or {}]
         states += [_table_bounds(catalog, table.table_id) for _ in states]
         of_files = bounds_of_files(catalog, table.table_id, types)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from lake_assets.base.duckdb_engine import identifier
 from lake_assets.lake.catalog import spec
-from lake_assets.lake.catalog.database import Answer, CatalogDatabase, NotDirectError, catalog_reading
+from lake_assets.lake.catalog.database import Answer, CatalogDatabase, NotDirectError
 from lake_assets.lake.catalog.table import (
     Mappings,
     Partitioning,
@@ -142,7 +142,7 @@ def describe(session: LakeSession, targets: Sequence[TableName], others: Sequenc
     if (known := session.descriptions.get(key)) is not None:
         assert isinstance(known, Description)  # noqa: S101 - nothing else is kept
         return known
-    with catalog_reading(session) as database:
+    with session.read() as database:
         asked = ask_state(database)
         tables = {name: read_table(database, name) for name in key}
         ids = [tables[target].table_id for target in targets]

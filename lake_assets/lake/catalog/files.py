@@ -5,17 +5,13 @@ Every function raises CatalogError if the catalog cannot be read or refuses.
 
 import datetime as dt
 from collections.abc import Callable, Collection, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 
 from lake_assets.base.duckdb_engine import identifier
-from lake_assets.config.catalogs import DuckdbCatalog, PostgresCatalog, SqliteCatalog
 from lake_assets.lake.catalog import spec
-from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError, Row, catalog_tables
+from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError, Row
 from lake_assets.lake.catalog.described import ask_counts, inlined_rows, inlined_tables, total
 from lake_assets.lake.catalog.table import Key, Partitioning, Table, find_table
-from lake_assets.lake.catalog_driver import driver_errors
 from lake_assets.lake.session import LakeSession, TableName
 
 _FEW = 500  # ids in one statement; for more files, the deletes of all files are read
@@ -326,37 +322,14 @@ class TableFiles:
 
 def snapshot_count(session: LakeSession) -> int:
     """Return the number of snapshots that have not expired."""
-    with catalog_tables(session) as database:
+    with session.read() as database:
         ((number,),) = database.rows(f"SELECT count(*) FROM {spec.SNAPSHOT}")
     return int(number)
 
 
-def catalog_size(session: LakeSession) -> int | None:
-    """Return the bytes of the catalog in its database; None if they are not known, as of a lake of MotherDuck."""
-    catalog = session.config.catalog
-    if isinstance(catalog, SqliteCatalog | DuckdbCatalog):
-        return sum(_size(Path(f"{catalog.path}{suffix}")) for suffix in ("", "-wal", ".wal"))
-    if not isinstance(catalog, PostgresCatalog):
-        return None
-    with suppress(*driver_errors(session.config)):
-        # The tables of inlined rows begin with `ducklake_` too.
-        ((size,),) = session.driver.rows(
-            "SELECT coalesce(sum(pg_total_relation_size(oid)), 0) FROM pg_catalog.pg_class "
-            "WHERE relkind = 'r' AND starts_with(relname, 'ducklake_') AND pg_table_is_visible(oid)"
-        )
-        return int(size)
-    return None
-
-
-def _size(file: Path) -> int:
-    with suppress(FileNotFoundError):
-        return file.stat().st_size
-    return 0
-
-
 def table_files(session: LakeSession, table: TableName, keys: int) -> TableFiles:
     """Return the data files of a table, and of the partition with most of them."""
-    with catalog_tables(session) as database:
+    with session.read() as database:
         table_id = find_table(database, table)
         live = "f.table_id = ? AND f.end_snapshot IS NULL"
         ((files,),) = database.rows(f"SELECT count(*) FROM {spec.DATA_FILE} f WHERE {live}", [table_id])

@@ -14,7 +14,7 @@ from lake_assets.base.errors import PartitionError
 from lake_assets.config.layout.hive import HIVE_NULL, escape
 from lake_assets.config.layout.partition import Partition, PartitionColumn
 from lake_assets.lake.catalog import spec
-from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError, Row, catalog_reading
+from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError, Row
 from lake_assets.lake.catalog.described import inlined_tables
 from lake_assets.lake.catalog.files import of_partition, partition_rows, refuse_inlined_rows, values_of_files
 from lake_assets.lake.catalog.snapshots import Snapshot, changes_rows, snapshots_with_rows
@@ -301,7 +301,7 @@ def past_table(
     if session.unknown_specification is not None:
         return PastTable(session, name)
     try:
-        with catalog_reading(session) as database:
+        with session.read() as database:
             return _Reader(session, database, name, columns).read(partitions, since)
     except NotDirectError:
         return PastTable(session, name)
@@ -310,7 +310,7 @@ def past_table(
 def live_rows(session: LakeSession, name: TableName, columns: Sequence[PartitionColumn]) -> Mapping[Key, int] | None:
     """Return the number of rows that each partition has now, by its key; None if a row may be in no file of its own."""
     try:
-        with catalog_reading(session) as database:
+        with session.read() as database:
             return _Reader(session, database, name, columns).live_rows()
     except NotDirectError:
         return None
@@ -329,7 +329,7 @@ def newest_values(
     left out. Some keys are `wanted`; all when None.
     """
     try:
-        with catalog_reading(session) as database:
+        with session.read() as database:
             return _Reader(session, database, name, (*others, time)).newest_values(wanted)
     except NotDirectError:
         columns = [f"{identifier(column.name)}::VARCHAR" for column in others]
@@ -349,7 +349,7 @@ def changed_partitions(
     """
     if not numbers:
         return {}
-    with catalog_reading(session) as database:
+    with session.read() as database:
         reader = _Reader(session, database, name, columns)
         found = reader.changed([snapshot.number for snapshot in numbers], most)
         hidden = reader.hidden()

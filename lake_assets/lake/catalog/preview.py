@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from lake_assets.base.duckdb_engine import glob_literal, identifier, literal
 from lake_assets.base.errors import CatalogError
 from lake_assets.config.layout.partition import Partition
-from lake_assets.lake.catalog.database import NotDirectError, catalog_reading
+from lake_assets.lake.catalog.database import NotDirectError
 from lake_assets.lake.catalog.past import LIVE, CatalogFile, past_table
 from lake_assets.lake.catalog.snapshots import columns_since
 from lake_assets.lake.catalog.table import column_types, read_columns, read_folder
@@ -48,7 +48,7 @@ def view_of_files(session: LakeSession, table: TableName, partition: Partition) 
         return None
     live = past.live
     try:
-        with catalog_reading(session) as database:
+        with session.read() as database:
             table_id, *_ = read_folder(database, table)
             types = column_types(read_columns(database, table_id))
             if types is None:

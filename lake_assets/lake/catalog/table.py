@@ -11,7 +11,7 @@ from lake_assets.base.duckdb_engine import identifier
 from lake_assets.config.layout.partition import Partition
 from lake_assets.lake.catalog import spec
 from lake_assets.lake.catalog.bounds import duckdb_type
-from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError, Row, catalog_tables
+from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError, Row
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.schema.row_order import SortKey
 
@@ -190,7 +190,7 @@ def partition_keys(session: LakeSession, name: TableName) -> list[str]:
 
     A key that DuckLake's extension does not make of a path, a bucket of a column, is such as `bucket(4) of region`.
     """
-    with catalog_tables(session) as database:
+    with session.read() as database:
         keys = _partition_keys(database, find_table(database, name))
     return [name.lower() if key in _OF_PATHS else f"{key} of {name.lower()}" for _, key, _, name, *_ in keys]
 
@@ -263,7 +263,7 @@ def read_options(database: CatalogDatabase, table_id: int | None) -> dict[str, s
 
 def table_options(session: LakeSession, name: TableName) -> dict[str, str]:
     """Return the DuckLake options that were set for this table only, as texts."""
-    with catalog_tables(session) as database:
+    with session.read() as database:
         rows = database.rows(
             f"SELECT key, value FROM {spec.METADATA} WHERE scope = 'table' AND scope_id = ?",
             [find_table(database, name)],
@@ -288,7 +288,7 @@ def read_order(database: CatalogDatabase, table_id: int | None) -> tuple[SortKey
 
 def columns_changed_at(session: LakeSession, name: TableName) -> int:
     """Return the snapshot that last changed a table's columns."""
-    with catalog_tables(session) as database:
+    with session.read() as database:
         (moments,) = database.rows(
             f"SELECT max(begin_snapshot), max(end_snapshot) FROM {spec.COLUMN} WHERE table_id = ?",
             [find_table(database, name)],
@@ -304,7 +304,8 @@ def named_since(session: LakeSession, name: TableName, database: CatalogDatabase
     """
     if session.unknown_specification is not None:
         return 0
-    with catalog_tables(session) if database is None else nullcontext(database) as catalog:
+    opened = session.read(by_duckdb=session.in_transaction) if database is None else nullcontext(database)
+    with opened as catalog:
         ids = catalog.rows(f"SELECT t.table_id, t.schema_id {spec.FROM_LIVE_TABLE}", [name.schema, name.table])
         if not ids:
             return 0
@@ -321,7 +322,7 @@ def renamed(session: LakeSession, name: TableName) -> list[tuple[TableName, int]
     """Return today's tables that had this name before, each with the snapshot that renamed it, the last one first."""
     if session.unknown_specification is not None:
         return []
-    with catalog_tables(session) as database:
+    with session.read() as database:
         rows = database.rows(
             f"SELECT s.schema_name, t.table_name, o.end_snapshot FROM {spec.TABLE} o "
             f"JOIN {spec.SCHEMA} os ON os.schema_id = o.schema_id JOIN {spec.TABLE} t ON t.table_id = o.table_id "

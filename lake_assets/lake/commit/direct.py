@@ -14,7 +14,7 @@ import duckdb
 
 from lake_assets.base.errors import CatalogError, SchemaChangedError, StorageError
 from lake_assets.config.layout.partition import Partition
-from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError, catalog_transaction
+from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError
 from lake_assets.lake.catalog.described import Description, describe
 from lake_assets.lake.catalog.file_entries import add_copies, ensure_mapping, live_file_ids, registered_before
 from lake_assets.lake.catalog.file_facts import FileFacts, read_footers
@@ -28,7 +28,6 @@ from lake_assets.lake.catalog.files import (
 from lake_assets.lake.catalog.spec import VERSIONS
 from lake_assets.lake.catalog.table import Key, Partitioning, Table, key_values
 from lake_assets.lake.catalog.transaction import Transaction
-from lake_assets.lake.catalog_driver import driver_errors
 from lake_assets.lake.commit.change import (
     Change,
     EarlierRows,
@@ -137,9 +136,11 @@ def open_tables(
     had the expected objects, if objects are expected and one is known; PartitionMovedError if they have others. Raises
     NotDirectError if the direct strategy does not support the table or the catalog.
     """
+    if session.config.inserts_only:
+        raise NotDirectError("the lake accepts rows only through INSERT, and no files that were written outside of it")
     description = _described(session, changes)
     version, inlined = VERSIONS[description.state.version], description.inlined
-    with catalog_transaction(session) as database:
+    with session.write() as database:
         files: dict[TableName, Callable[[], dict[Key, list[PartitionFile]]]] = {}
         may_drift: Callable[[Transaction], bool] | None = None
         try:
@@ -150,7 +151,7 @@ def open_tables(
             if since is not None:
                 may_drift = ask_drift(session, database, description, changes, since)
             transaction = Transaction(database, session.engine, description)
-        except driver_errors(session.config) as error:
+        except session.backend.errors as error:
             if not matches(error, Meaning.GONE):
                 raise
             raise duckdb.TransactionException(OVERTAKEN) from error  # the description is out of date

@@ -12,7 +12,7 @@ from lake_assets.base.errors import CatalogError, CatalogUnreachableError, LakeU
 from lake_assets.config.layout.partition import Partition
 from lake_assets.lake.catalog.bounds import Bounds
 from lake_assets.lake.catalog.corrected_bounds import correct_bounds, table_bounds
-from lake_assets.lake.catalog.database import NotDirectError, catalog_view
+from lake_assets.lake.catalog.database import NotDirectError
 from lake_assets.lake.catalog.file_entries import registered_before
 from lake_assets.lake.catalog.past import LIVE, counted_rows, past_table, where
 from lake_assets.lake.catalog.table import partition_keys, read_folder
@@ -213,7 +213,7 @@ def _add_landed(session: LakeSession, table: TableName, files: Sequence[LandedFi
 
 
 def _refuse_registered(session: LakeSession, table: TableName, files: Sequence[LandedFile]) -> None:
-    with catalog_view(session) as catalog:
+    with session.read() as catalog:
         states = registered_before(catalog, *read_folder(catalog, table), [file.uri for file in files])
     if states:
         raise RegisteredBeforeError(states)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Sequence
 
 from lake_assets.base.errors import PartitionHeldError, PartitionMovedError, SchemaChangedError
 from lake_assets.lake.catalog import spec
-from lake_assets.lake.catalog.database import CatalogDatabase, catalog_reading
+from lake_assets.lake.catalog.database import CatalogDatabase
 from lake_assets.lake.catalog.described import Description, ask_added
 from lake_assets.lake.catalog.files import PartitionFile
 from lake_assets.lake.catalog.snapshots import ask_changes, snapshot_span
@@ -74,7 +74,7 @@ def drift_checked(session: LakeSession, changes: Sequence[Change]) -> int | None
     """
     if all(change.requires.objects is None for change in changes):
         return None
-    with catalog_reading(session) as database:
+    with session.read() as database:
         refuse_drift(session, changes, database)
         _, newest = snapshot_span(database)
     return newest

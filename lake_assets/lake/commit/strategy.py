@@ -23,10 +23,9 @@ from lake_assets.base.errors import (
     WholeStorageError,
 )
 from lake_assets.base.texts import count
-from lake_assets.config.catalogs import DuckdbCatalog, PostgresCatalog, SqliteCatalog
 from lake_assets.config.lake import Lake
 from lake_assets.config.layout.partition import Partition
-from lake_assets.lake.catalog.database import NotDirectError, catalog_reading
+from lake_assets.lake.catalog.database import NotDirectError
 from lake_assets.lake.catalog.files import refuse_inlined_rows, whole_files_of
 from lake_assets.lake.catalog.table import key_values, read_partitioning, read_table
 from lake_assets.lake.commit.change import (
@@ -103,11 +102,12 @@ def foreseen_strategies(
     if lake.inserts_only:
         return dict.fromkeys(adds, "INSERT")
     if session is None or not session.exists(table):
-        has_driver = isinstance(lake.catalog, SqliteCatalog | PostgresCatalog | DuckdbCatalog)
-        return dict.fromkeys(adds, "direct" if has_driver else "extension")
+        return dict.fromkeys(adds, "extension" if lake.catalog.is_service else "direct")
     found: dict[Partition, StrategyName] = dict.fromkeys(adds, "extension")
+    if lake.catalog.is_service:
+        return found
     try:
-        with catalog_reading(session) as database:
+        with session.read() as database:
             described = read_table(database, table)
             partitioning = read_partitioning(database, described.table_id)
             added = [partition for partition, is_added in adds.items() if is_added]

@@ -18,7 +18,6 @@ from typing import Any
 
 from lake_assets.base.duckdb_engine import identifier
 from lake_assets.base.texts import count
-from lake_assets.lake.catalog.database import catalog_tables
 from lake_assets.lake.catalog.described import has_deletes, inlined_rows
 from lake_assets.lake.catalog.table import find_table, read_order, table_options
 from lake_assets.lake.ledger.tables import LEDGER, OF_RUNS, OWN_TABLES, set_option
@@ -48,7 +47,7 @@ def flush_ledger(session: LakeSession, *, dry_run: bool = False) -> int:
         table = own.name(session.config)
         if not own.order or not own.is_used(session.config) or not session.exists(table):
             continue
-        with catalog_tables(session) as database:
+        with session.read() as database:
             table_id = find_table(database, table)  # None if it was renamed meanwhile
             rows = 0 if table_id is None else inlined_rows(database, table_id)
         if dry_run:
@@ -69,7 +68,7 @@ def flush_ledger(session: LakeSession, *, dry_run: bool = False) -> int:
 
 def _arrange(session: LakeSession, table: TableName, order: Sequence[str]) -> None:
     """Set the order and the sizes of the files that DuckLake writes, if an earlier flush has not."""
-    with catalog_tables(session) as database:
+    with session.read() as database:
         is_sorted = bool(read_order(database, find_table(database, table)))
     if not is_sorted:
         keys = ", ".join(map(identifier, order))
@@ -93,7 +92,7 @@ def _write(session: LakeSession, what: str, sql: str, parameters: Sequence[objec
 
 
 def _has_deletes(session: LakeSession, table: TableName) -> bool:
-    with catalog_tables(session) as database:
+    with session.read() as database:
         table_id = find_table(database, table)
         return table_id is not None and has_deletes(database, table_id)
 

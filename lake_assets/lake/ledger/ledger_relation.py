@@ -14,8 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 from lake_assets.base.duckdb_engine import glob_literal, identifier
-from lake_assets.config.catalogs import SqliteCatalog
-from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError, catalog_reading
+from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError
 from lake_assets.lake.catalog.described import flushed_files, inlined_tables
 from lake_assets.lake.catalog.table import read_folder
 from lake_assets.lake.ledger.tables import OwnTable
@@ -94,7 +93,7 @@ def relation(session: LakeSession, wanted: Wanted, database: CatalogDatabase | N
     try:
         if any(len(values) > MOST for values in wanted.among.values()):
             raise NotDirectError(f"there are too many values for the rows of {table}")  # noqa: TRY301
-        with catalog_reading(session) if database is None else nullcontext(database) as catalog:
+        with session.read() if database is None else nullcontext(database) as catalog:
             table_id, *_ = read_folder(catalog, table)
             names = inlined_tables(catalog, table_id)
             inlined = [row for name in names for row in _inlined(catalog, name, wanted)]
@@ -127,7 +126,7 @@ def relation_of_lake(session: LakeSession, wanted: Wanted) -> Relation:
     source = wanted.own.name(session.config).sql
     if ADDED in wanted.columns:
         source = f"(SELECT *, snapshot_id AS {ADDED} FROM {source})"  # noqa: S608 - a quoted name
-    if isinstance(session.config.catalog, SqliteCatalog):
+    if session.backend.is_scanned:
         # No conditions by which DuckLake prunes files.
         source = f"(SELECT *, {condition} AS wanted FROM {source})"  # noqa: S608 - quoted names
         condition = "wanted IS TRUE"

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 
 from lake_assets.base.duckdb_engine import identifier
 from lake_assets.config.layout.partition import Partition
-from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError, catalog_reading
+from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError
 from lake_assets.lake.catalog.described import FlushedFile, flushed_files, inlined_tables
 from lake_assets.lake.catalog.files import PartitionFile, files_of_partitions, partition_files
 from lake_assets.lake.catalog.table import Key, Partitioning, key_values, named_since, read_folder, read_partitioning
@@ -143,7 +143,7 @@ def newest_runs(
     ledger = LEDGER.name(session.config)
     found: dict[str, LastRuns] = {}
     try:
-        with catalog_reading(session) as database:
+        with session.read() as database:
             ledger_id, *_ = read_folder(database, ledger)
             since = named_since(session, table, database)
             for name in inlined_tables(database, ledger_id):
@@ -285,7 +285,7 @@ def commits_by_files(
     if not partitions or session.config.inserts_only:
         return {}  # DuckLake names the files that it writes
     try:
-        with catalog_reading(session) as database:
+        with session.read() as database:
             table_id, *_ = read_folder(database, table)
             partitioning = read_partitioning(database, table_id)
             values = {partition.path: key_values(partitioning, partition) for partition in partitions}

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from lake_assets.base.errors import CatalogError
 from lake_assets.config.layout.partition import Partition
-from lake_assets.lake.catalog.database import NotDirectError, catalog_reading
+from lake_assets.lake.catalog.database import NotDirectError
 from lake_assets.lake.catalog.snapshots import snapshot_span
 from lake_assets.lake.catalog.table import named_since
 from lake_assets.lake.ledger.ledger_relation import Wanted, wanted_rows
@@ -151,7 +151,7 @@ def commits(
 def tables_after(session: LakeSession, snapshot: int) -> tuple[set[str], int]:
     """Return the tables that have commits after a snapshot, and the newest snapshot, which was read before."""
     try:
-        with catalog_reading(session) as database:
+        with session.read() as database:
             _, newest = snapshot_span(database)
     except NotDirectError:
         newest = session.current_snapshot()

@@ -12,8 +12,8 @@ from lake_assets.base.documented import Documented
 from lake_assets.base.duckdb_engine import identifier
 from lake_assets.base.texts import storable
 from lake_assets.config.lake import Lake
-from lake_assets.lake.attach import alias
-from lake_assets.lake.catalog.database import NotDirectError, catalog_reading, catalog_transaction
+from lake_assets.lake.backends import catalog_backend
+from lake_assets.lake.catalog.database import NotDirectError
 from lake_assets.lake.catalog.described import Description, describe
 from lake_assets.lake.catalog.table import find_table, read_columns
 from lake_assets.lake.catalog.transaction import Transaction
@@ -185,7 +185,7 @@ class OwnTable:
 
     def name(self, lake: Lake) -> TableName:
         """Return the table's name in this lake."""
-        return TableName(lake.ledger_schema, getattr(lake, self.setting), alias(lake))
+        return TableName(lake.ledger_schema, getattr(lake, self.setting), catalog_backend(lake).alias)
 
     def rows(self, row: LedgerRow, values: Iterable[Values]) -> list[Values]:
         """Return rows about the run of a ledger row, from the values of the columns that the ledger does not have."""
@@ -287,7 +287,7 @@ def create_ledger(session: LakeSession) -> None:
 def _has_columns(session: LakeSession, tables: Mapping[TableName, Mapping[str, str]]) -> bool:
     """Return whether the catalog's own tables prove that all columns exist, which is faster than to ask DuckDB."""
     try:
-        with catalog_reading(session) as database:
+        with session.read() as database:
             for table, columns in tables.items():
                 table_id = find_table(database, table)
                 if table_id is None or columns.keys() - {c.name.lower() for c in read_columns(database, table_id)}:
@@ -358,7 +358,7 @@ def record(
     def insert() -> None:
         try:
             description = describe(session, [], [own.name(session.config) for own in appends])
-            with catalog_transaction(session) as database:
+            with session.write() as database:
                 transaction = Transaction(database, session.engine, description)
                 append_directly(session, transaction, description, appends)
                 transaction.finish(None, None, None)

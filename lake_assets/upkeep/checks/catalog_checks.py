@@ -6,7 +6,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 from lake_assets.base.texts import count
 from lake_assets.lake.catalog.corrected_bounds import wrong_bounds
-from lake_assets.lake.catalog.database import catalog_tables
 from lake_assets.lake.catalog.past import LIVE, key_of
 from lake_assets.lake.catalog.snapshots import columns_since, last_addition, snapshot_span, snapshots
 from lake_assets.lake.catalog.table import Key, named_since, read_folder
@@ -77,7 +76,7 @@ def _commits(facts: Facts) -> list[LedgerRow]:
 
 def _snapshots(facts: Facts, rows: Sequence[LedgerRow]) -> tuple[set[int], int]:
     """Return those of the commits' snapshots that exist, and the newest snapshot of the lake."""
-    with catalog_tables(facts.lake) as database:
+    with facts.lake.read() as database:
         return set(snapshots(database, [row.snapshot for row in rows])), snapshot_span(database)[1]
 
 
@@ -190,7 +189,7 @@ def schema(facts: Facts) -> PreparedCheck:
 
 def _of_run(facts: Facts) -> CheckResult:
     """Return the check after a run, by the catalog's own tables; the ledger of all runs is not read."""
-    with catalog_tables(facts.lake) as database:
+    with facts.lake.read() as database:
         table_id, *_ = read_folder(database, facts.stream.table)
         previous = last_addition(database, table_id, facts.scope.first_commit)
         since = None if previous is None else columns_since(database, table_id, previous)

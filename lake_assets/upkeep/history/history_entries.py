@@ -10,7 +10,7 @@ from lake_assets.base.progress import counted, counting
 from lake_assets.base.texts import figure, moment
 from lake_assets.config.layout.hive import HIVE_NULL, escape
 from lake_assets.config.layout.partition import Partition
-from lake_assets.lake.catalog.database import NotDirectError, catalog_reading
+from lake_assets.lake.catalog.database import NotDirectError
 from lake_assets.lake.catalog.past import PastPartition, changed_partitions, partition_of, past_table
 from lake_assets.lake.catalog.snapshots import Snapshot, first_kept, snapshots, snapshots_of_table
 from lake_assets.lake.catalog.table import Key, named_since, read_folder
@@ -115,7 +115,7 @@ class _Reader:
         items = [_Item(row.snapshot, row.load_partition, row) for row in rows]
         known = {item.number for item in items}
         oldest = min(known, default=0) if len(rows) == limit else 0
-        with catalog_reading(self.session) as database:
+        with self.session.read() as database:
             table_id, *_ = read_folder(database, self.stream.table)
             newest = snapshots_of_table(database, table_id, limit)
         newest = [s for s in newest if s.number not in known and s.number >= oldest]
@@ -156,7 +156,7 @@ class _Reader:
         return entries
 
     def _snapshots(self, numbers: Sequence[int]) -> dict[int, Snapshot]:
-        with catalog_reading(self.session) as database:
+        with self.session.read() as database:
             return snapshots(database, numbers)
 
     def _path(self, key: Key) -> str:
@@ -169,7 +169,7 @@ class _Reader:
     def _kept(self, row: LedgerRow, past: PastPartition | None) -> int | None:
         """Return a snapshot that still exists with the rows of a commit whose own has expired."""
         number = row.snapshot
-        with catalog_reading(self.session) as database:
+        with self.session.read() as database:
             kept = first_kept(database, number)
         is_same = past is not None and kept is not None and past.has_rows_of(row.rows_after, number, kept)
         return kept if is_same else None

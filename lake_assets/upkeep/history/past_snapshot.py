@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from lake_assets.base.errors import CatalogError, PartitionError
 from lake_assets.config.layout.partition import Partition
-from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError, catalog_reading, catalog_tables
+from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError
 from lake_assets.lake.catalog.past import PastPartition, past_table
 from lake_assets.lake.catalog.snapshots import snapshot_span, snapshots
 from lake_assets.lake.catalog.table import Column, find_table, named_since, read_columns, read_folder
@@ -35,7 +35,7 @@ def earlier_names(
     """
     if session.unknown_specification is not None:
         return None
-    with catalog_tables(session) as database:
+    with session.read() as database:
         table_id = find_table(database, table)
         then, now = (
             {c.column_id: c.name for c in read_columns(database, table_id, at) if c.parent is None}
@@ -116,7 +116,7 @@ def require_snapshot(session: LakeSession, stream: OpenStream, number: int) -> N
 
 def _span(session: LakeSession, number: int) -> tuple[int, int, bool]:
     """Return the oldest and the newest snapshot, and whether this one exists."""
-    with suppress(NotDirectError), catalog_reading(session) as database:
+    with suppress(NotDirectError), session.read() as database:
         return *snapshot_span(database), number in snapshots(database, [number])
     ((oldest, newest, found),) = session.rows(
         "SELECT min(snapshot_id), max(snapshot_id), count(*) FILTER (snapshot_id = ?) FROM ducklake_snapshots(?)",
@@ -129,7 +129,7 @@ def past_state(session: LakeSession, stream: OpenStream, partition: Partition, n
     """Return the partition in a snapshot that exists."""
     past = past_table(session, stream.table, partition.columns, [partition]).of(partition)
     try:
-        with catalog_reading(session) as database:
+        with session.read() as database:
             table_id, *_ = read_folder(database, stream.table)
             columns = past_columns(database, table_id, number)
     except NotDirectError:

@@ -26,7 +26,7 @@ from lake_assets.base.errors import (
 from lake_assets.base.progress import counted
 from lake_assets.config.layout.partition import Partition
 from lake_assets.ingest.outcome import IngestOptions, blank_row
-from lake_assets.lake.catalog.database import NotDirectError, catalog_view
+from lake_assets.lake.catalog.database import NotDirectError
 from lake_assets.lake.catalog.past import LIVE, CatalogFile, partition_of, past_table
 from lake_assets.lake.catalog.table import Partitioning, columns_changed_at, read_folder, read_partitioning
 from lake_assets.lake.commit.change import Change, Requirements, Rewrite, Written
@@ -122,7 +122,7 @@ def candidates(stream: OpenStream, session: LakeSession, at_least: int) -> list[
 def _partitioning(session: LakeSession, table: TableName) -> Partitioning | None:
     """Return the table's partitioning; None if it has none, or one that transforms its columns."""
     try:
-        with catalog_view(session) as catalog:
+        with session.read() as catalog:
             table_id, *_ = read_folder(catalog, table)
             return read_partitioning(catalog, table_id)
     except NotDirectError:

@@ -10,7 +10,7 @@ from typing import Literal
 from lake_assets.base.documented import Documented
 from lake_assets.base.progress import counted
 from lake_assets.config.models import LakeConfig
-from lake_assets.lake.catalog.files import catalog_size, snapshot_count, table_files
+from lake_assets.lake.catalog.files import snapshot_count, table_files
 from lake_assets.lake.ducklake import DuckLake
 from lake_assets.lake.ledger.read import last_runs
 from lake_assets.streams.landing_zone import list_landed
@@ -125,7 +125,7 @@ def gauges(config: LakeConfig, now: dt.datetime | None = None) -> Iterator[Value
         with DuckLake(lake).open_if_exists() as session:
             if session is not None:
                 yield Value(metric="lake_assets.snapshots", lake=name, value=snapshot_count(session))
-                if (size := catalog_size(session)) is not None:
+                if (size := session.backend.size()) is not None:
                     yield Value(metric="lake_assets.catalog.size", lake=name, value=size)
 
 

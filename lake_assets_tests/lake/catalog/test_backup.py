@@ -16,9 +16,9 @@ from lake_assets.base.errors import CatalogLockedError
 from lake_assets.cli import main
 from lake_assets.config.catalogs import PostgresCatalog
 from lake_assets.config.storages import LocalStorage
+from lake_assets.lake.backends.postgres import connect
 from lake_assets.lake.catalog.backup import FOLDER, backups, make_backup, restore_backup
 from lake_assets.lake.ducklake import DuckLake
-from lake_assets.lake.postgres import connect
 from lake_assets_tests.world import NW, SW, World, sales
 
 ON_S3 = pytest.param(("duckdb", "s3"), marks=pytest.mark.more)

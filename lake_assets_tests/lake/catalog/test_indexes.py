@@ -7,7 +7,7 @@ from click.testing import CliRunner
 
 from lake_assets.cli import main
 from lake_assets.lake.catalog.backup import INDEXES, create_indexes, missing_indexes
-from lake_assets.lake.catalog.database import CatalogDatabase, catalog_reading, catalog_transaction
+from lake_assets.lake.catalog.database import CatalogDatabase
 from lake_assets.lake.catalog.files import partition_files
 from lake_assets.lake.catalog.table import read_folder, read_partitioning
 from lake_assets.upkeep.doctor import examine
@@ -47,7 +47,7 @@ def test_the_command_which_the_doctor_names_creates_what_is_missing_and_drops_it
         f"test: created {index.name} on {index.table} ({', '.join(index.columns)})" for index in INDEXES
     ]
     assert optimize(world, tmp_path) == "test: has all of the indexes\n"
-    with world.stream.lake.open() as lake, catalog_transaction(lake) as database:
+    with world.stream.lake.open() as lake, lake.write() as database:
         database.execute("DROP INDEX lake_assets_column_bounds")  # as by a migration
     assert optimize(world, tmp_path).count("created") == 1
     assert optimize(world, tmp_path, "--drop") == created.replace("created", "dropped")
@@ -104,7 +104,7 @@ def test_sqlite_finds_the_files_of_a_partition_by_the_index(
         plans.append(plan(database, sql, parameters))
         return query(database, sql, parameters)  # type: ignore[arg-type]
 
-    with local_world.stream.lake.open() as lake, catalog_reading(lake) as database:
+    with local_world.stream.lake.open() as lake, lake.read() as database:
         table_id, *_ = read_folder(database, local_world.stream.table)
         partitioning = read_partitioning(database, table_id)
         monkeypatch.setattr(CatalogDatabase, "rows", rows)

@@ -6,7 +6,7 @@ import pytest
 
 from lake_assets.base.errors import CatalogError, SpecificationError
 from lake_assets.lake.catalog import spec
-from lake_assets.lake.catalog.database import NotDirectError, catalog_transaction
+from lake_assets.lake.catalog.database import NotDirectError
 from lake_assets.lake.catalog.described import describe
 from lake_assets.lake.catalog.transaction import Transaction
 from lake_assets.upkeep.checks.check_run import run_check
@@ -56,7 +56,7 @@ def test_a_migration_while_the_lake_is_open_is_detected(local_world: World) -> N
         described = describe(lake, [local_world.stream.table])
         lake.rows(f"UPDATE {lake.metadata}.{spec.METADATA} SET value = '9.9' WHERE key = 'version'")
         assert lake.unknown_specification is None  # as it was when the lake was opened
-        with pytest.raises(NotDirectError, match=r"version 9\.9"), catalog_transaction(lake) as database:
+        with pytest.raises(NotDirectError, match=r"version 9\.9"), lake.write() as database:
             Transaction(database, lake.connection, described)
 
 

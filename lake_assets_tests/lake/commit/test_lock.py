@@ -19,11 +19,12 @@ from dev.servers.postgres import PostgresServer
 from dev.servers.postgres_proxy import PostgresProxy, Statement
 from dev.servers.proxy import Request, Rule, S3Proxy
 from lake_assets.base.errors import CatalogLockedError, CatalogUnreachableError, LakeAssetsError, PartitionMovedError
+from lake_assets.lake.backends import catalog_backend, commit_lock
 from lake_assets.lake.commit import direct, exporter
 from lake_assets.lake.commit.strategy import commit
 from lake_assets.lake.failures import OVERTAKEN
 from lake_assets.lake.ledger import flush
-from lake_assets.lake.locks import FILES_IN_USE, FILES_REMOVED, commit_lock, file_lock
+from lake_assets.lake.locks import FILES_IN_USE, FILES_REMOVED
 from lake_assets.lake.retry import retried
 from lake_assets.lake.session import LakeSession
 from lake_assets.upkeep.history.restore import restore
@@ -249,7 +250,7 @@ def test_maintenance_gets_its_turn_beside_commits_whose_times_overlap(local_worl
             while not ended.is_set():
                 following = ExitStack()
                 with suppress(CatalogLockedError):  # it waits for maintenance
-                    following.enter_context(file_lock(lake, FILES_IN_USE, timeout=MOMENT))
+                    following.enter_context(catalog_backend(lake).lock(FILES_IN_USE, MOMENT))
                     begun.set()
                 last.close()
                 last.push(following)
@@ -258,7 +259,7 @@ def test_maintenance_gets_its_turn_beside_commits_whose_times_overlap(local_worl
         running = pool.submit(commits)
         assert begun.wait(SECONDS)
         try:
-            with file_lock(lake, FILES_REMOVED, timeout=SECONDS):
+            with catalog_backend(lake).lock(FILES_REMOVED, SECONDS):
                 pass
         finally:
             ended.set()
@@ -293,7 +294,7 @@ def test_a_commit_that_never_gets_the_lock_raises_a_passing_error_and_the_next_o
     with world.stream.lake.open() as lake:
         change = prepared(world, NW, 1.0)
         with commit_lock(lake.config), monkeypatch.context() as patched:
-            patched.setattr("lake_assets.lake.catalog_driver.TIMEOUT", 0.1)
+            patched.setattr("lake_assets.lake.locks.TIMEOUT", 0.1)
             with pytest.raises(
                 CatalogLockedError, match=r"commit lock was not free within 0.1 seconds: .* run it again"
             ):

@@ -13,8 +13,8 @@ import pytest
 
 from lake_assets.base.duckdb_engine import identifier
 from lake_assets.config.layout.partition import Partition
+from lake_assets.lake.backends import catalog_backend
 from lake_assets.lake.catalog import spec
-from lake_assets.lake.catalog_driver import Driver
 from lake_assets.lake.commit.direct import register_directly, replace_directly
 from lake_assets.lake.ducklake import version_without_attach
 from lake_assets.lake.ledger.read import last_runs
@@ -49,13 +49,13 @@ def pair(catalog: Catalogs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 @contextmanager
 def statements(side: StrategyLake) -> Iterator[Callable[[str], list[tuple[Any, ...]]]]:
     """Runs SQL in the catalog's database."""
-    driver = Driver(side.lake)
-    with closing(driver), driver.transaction(writes=True) as connection:
+    with closing(catalog_backend(side.lake)) as backend, backend.transaction(writes=True) as database:
 
         def run(sql: str) -> list[tuple[Any, ...]]:
-            cursor = connection.execute(sql)
-            rows: list[tuple[Any, ...]] = cursor.fetchall() if sql.startswith("SELECT") else []
-            return rows
+            if sql.startswith("SELECT"):
+                return database.rows(sql)
+            database.execute(sql)
+            return []
 
         yield run
 
@@ -119,6 +119,6 @@ def test_without_a_test_against_the_extension_it_is_not_written_directly(catalog
     newer = empty_lake(catalog, tmp_path / "lake", replace_directly)
     migrate(newer)
 
-    with closing(Driver(newer.lake)) as driver:
-        assert version_without_attach(newer.lake, driver, is_read_only=True) is None  # the extension attaches it
+    with closing(catalog_backend(newer.lake)) as backend:
+        assert version_without_attach(backend, is_read_only=True) is None  # the extension attaches it
     assert "version 1.1 of DuckLake's specification, and lake_assets was tested with 1.0" in (spec.unknown("1.1") or "")

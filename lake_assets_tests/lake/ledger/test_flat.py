@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from lake_assets.lake.catalog.database import CatalogDatabase, catalog_transaction
+from lake_assets.lake.catalog.database import CatalogDatabase
 from lake_assets.lake.ducklake import DuckLake
 from lake_assets.lake.ledger import flush
 from lake_assets.lake.ledger.object_history import known_objects, partition_objects, registered_objects
@@ -139,7 +139,7 @@ def looks(world: World, size: int) -> Mapping[str, Callable[[LakeSession], bool]
         return [row.row_count for row in rows]
 
     def in_a_commit(lake: LakeSession) -> bool:
-        with catalog_transaction(lake) as database:
+        with lake.write() as database:
             found = partition_objects(lake, ("sales",), TABLE, [path(0)], database)
         return {name: len(objects) for name, objects in found.items()} == {path(0): EACH}
 

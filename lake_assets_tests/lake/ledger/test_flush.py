@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from lake_assets.lake.catalog.database import NotDirectError, catalog_tables
+from lake_assets.lake.catalog.database import NotDirectError
 from lake_assets.lake.catalog.described import inlined_rows
 from lake_assets.lake.catalog.table import read_folder
 from lake_assets.lake.commit import strategy as commit
@@ -20,7 +20,7 @@ from lake_assets_tests.world import NW, SW, World, sales
 
 
 def inlined(world: World, table: TableName) -> int:
-    with world.stream.lake.open(read_only=True) as lake, catalog_tables(lake) as database:
+    with world.stream.lake.open(read_only=True) as lake, lake.read() as database:
         return inlined_rows(database, read_folder(database, table)[0])
 
 
