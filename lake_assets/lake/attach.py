@@ -13,7 +13,7 @@ from lake_assets.config.catalogs import DUCKLAKE_VERSION
 from lake_assets.config.connections import way_of
 from lake_assets.config.lake import Lake
 from lake_assets.lake.backends import catalog_backend
-from lake_assets.lake.backends.backend import ALIAS, create_secret
+from lake_assets.lake.backends.database_backend import ALIAS, create_secret
 from lake_assets.storage.backends import backend_of
 
 

@@ -21,7 +21,7 @@ from lake_assets.config.catalogs import DUCKLAKE_VERSION, METADATA_SCHEMA
 from lake_assets.config.lake import Lake
 from lake_assets.lake.attach import attach_statement, extensions, http_limits, secret_statements
 from lake_assets.lake.backends import catalog_backend, commit_lock
-from lake_assets.lake.backends.backend import ALIAS, CatalogBackend, EngineLostError
+from lake_assets.lake.backends.database_backend import ALIAS, CatalogBackend, EngineLostError
 from lake_assets.lake.catalog import spec
 from lake_assets.lake.database_errors import Meaning, matches
 from lake_assets.lake.failures import catalog_error, is_locked, translated

@@ -15,7 +15,7 @@ from lake_assets.base.errors import CatalogUnreachableError
 from lake_assets.config.lake import Lake
 from lake_assets.lake.attach import attach_statement, secret_statements
 from lake_assets.lake.backends import catalog_backend
-from lake_assets.lake.backends.backend import ALIAS
+from lake_assets.lake.backends.database_backend import ALIAS
 from lake_assets.lake.backends.duckdb_file import DuckdbDatabase
 from lake_assets.lake.catalog import spec
 from lake_assets.lake.catalog.database import CatalogDatabase, HiddenTablesError, NotDirectError

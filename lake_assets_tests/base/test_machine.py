@@ -18,7 +18,7 @@ from lake_assets.base import machine
 from lake_assets.base.duckdb_engine import open_engine
 from lake_assets.base.machine import cache_folder, usable_cores, usable_memory
 from lake_assets.config.storages import S3Storage
-from lake_assets.lake.backends.backend import create_secret
+from lake_assets.lake.backends.database_backend import create_secret
 from lake_assets.spark.spark_session import spark_config
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.backends import backend_of

@@ -6,7 +6,7 @@ from typing import Any
 
 from lake_assets.config.catalogs import DuckdbCatalog, MotherDuckCatalog, PostgresCatalog, SqliteCatalog
 from lake_assets.config.lake import Lake
-from lake_assets.lake.backends.backend import CatalogBackend
+from lake_assets.lake.backends.database_backend import CatalogBackend
 from lake_assets.lake.backends.duckdb_file import DuckdbBackend
 from lake_assets.lake.backends.motherduck import MotherDuckBackend
 from lake_assets.lake.backends.postgres import PostgresBackend

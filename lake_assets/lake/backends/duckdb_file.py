@@ -25,7 +25,7 @@ from lake_assets.base.duckdb_engine import identifier
 from lake_assets.base.errors import CatalogError
 from lake_assets.base.machine import can_write
 from lake_assets.config.catalogs import DuckdbCatalog
-from lake_assets.lake.backends.backend import ALIAS, EngineLostError, FileBackend
+from lake_assets.lake.backends.database_backend import ALIAS, EngineLostError, FileBackend
 from lake_assets.lake.catalog import spec
 from lake_assets.lake.catalog.database import Answer, CatalogDatabase, Row, names_of, set_clause
 from lake_assets.lake.locks import COMMITS, file_lock

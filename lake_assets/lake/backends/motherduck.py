@@ -6,7 +6,7 @@ from lake_assets.base.duckdb_engine import identifier, literal
 from lake_assets.base.errors import ConfigError
 from lake_assets.config.catalogs import MotherDuckCatalog
 from lake_assets.config.secrets import MOTHERDUCK_TOKEN
-from lake_assets.lake.backends.backend import ALIAS, CatalogBackend, create_secret
+from lake_assets.lake.backends.database_backend import ALIAS, CatalogBackend, create_secret
 from lake_assets.lake.catalog import spec
 from lake_assets.storage.backends import backend_of
 

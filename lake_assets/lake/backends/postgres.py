@@ -17,7 +17,7 @@ from lake_assets.base.errors import CatalogError, CatalogLockedError, CatalogUnr
 from lake_assets.config.catalogs import PostgresCatalog
 from lake_assets.config.lake import Lake
 from lake_assets.lake import locks
-from lake_assets.lake.backends.backend import CatalogBackend, create_secret
+from lake_assets.lake.backends.database_backend import CatalogBackend, create_secret
 from lake_assets.lake.catalog.database import Answer, CatalogDatabase, Row, names_of, set_clause, time_text
 from lake_assets.lake.database_errors import Meaning, matches
 from lake_assets.lake.locks import Lock

@@ -25,7 +25,7 @@ from lake_assets.base.retrying import Limit, pause_between, poll
 from lake_assets.config.catalogs import SqliteCatalog
 from lake_assets.config.lake import Lake
 from lake_assets.lake import locks
-from lake_assets.lake.backends.backend import FileBackend
+from lake_assets.lake.backends.database_backend import FileBackend
 from lake_assets.lake.backends.duckdb_file import DuckdbDatabase
 from lake_assets.lake.catalog.database import (
     Answer,
