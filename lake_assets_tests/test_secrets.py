@@ -32,9 +32,9 @@ from lake_assets.lake.ledger.read import read_ledger
 from lake_assets.spark.task.job import Job
 from lake_assets.spark.task.write import write_files
 from lake_assets.storage import patience
-from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.formats.landed import Landed
 from lake_assets.storage.formats.parquet_files import read_schema
+from lake_assets.storage.store import Store
 from lake_assets.streams.load import load_config
 from lake_assets_tests.world import sales
 
@@ -284,8 +284,8 @@ def test_a_signed_url_does_not_come_out_of_arrow(listener: Listener) -> None:
     job = Job("run", Landed(storage), storage, sales(1).schema, "zstd", 2**20, ())
 
     for attempt in (
-        lambda: ArrowStore(storage).open("a.parquet"),
-        lambda: read_schema(ArrowStore(storage), "a.parquet"),
+        lambda: Store(storage).open("a.parquet"),
+        lambda: read_schema(Store(storage), "a.parquet"),
         lambda: list(write_files(sales(1).to_batches(), job, "main/")),
     ):
         with pytest.raises((OSError, StorageError), match=r"403|refuses access") as raised:

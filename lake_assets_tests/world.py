@@ -25,7 +25,6 @@ from lake_assets.ingest.outcome import IngestOptions, Outcome
 from lake_assets.ingest.plan import PartitionPlan
 from lake_assets.lake.ledger.read import read_ledger
 from lake_assets.lake.ledger.tables import LedgerRow
-from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.store import Store
 from lake_assets.streams.stream import OpenStream
 from lake_assets.upkeep.maintenance.maintenance_run import Maintained, maintain
@@ -118,10 +117,10 @@ class World:
         return f"{partition.path}/{name}"
 
     @property
-    def landing(self) -> ArrowStore:
+    def landing(self) -> Store:
         if isinstance(self.config.streams["sales"].source, LocalStorage):
             Path(self.source["path"]).mkdir(parents=True, exist_ok=True)
-        return ArrowStore(self.config.streams["sales"].source)
+        return Store(self.config.streams["sales"].source)
 
     def unland(self, text: str, name: str = "batch_1.parquet") -> None:
         Store(self.config.streams["sales"].source).delete((self._key(text, name),))

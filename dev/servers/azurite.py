@@ -17,7 +17,7 @@ import pytest
 from dev.servers.absent import absent, started
 from dev.servers.process import free_ports, listens, retried, running
 from lake_assets.config.storages import AzureStorage
-from lake_assets.storage.backends import backend_of
+from lake_assets.storage.backends import AzureContainer
 
 ACCOUNT = "devstoreaccount1"
 # The one key that every Azurite has; Azure's manual prints it.
@@ -58,7 +58,7 @@ class AzureServer:
         """
         name = f"t-{uuid.uuid4().hex}"
         storage = AzureStorage.model_validate({"container": name, "connection_string": self.connection_string})
-        backend_of(storage).as_arrow().create_dir(name)
+        AzureContainer(storage).as_arrow().create_dir(name)
         return name
 
 

@@ -19,7 +19,7 @@ from lake_assets.config.sections import AfterLoad, Move
 from lake_assets.config.storages import AnyStorage
 from lake_assets.ingest.compare_objects import compared, read_noted
 from lake_assets.lake.ledger.read import last_runs
-from lake_assets.storage.manifest import LandedObject, Original
+from lake_assets.storage.manifest import LandedObject
 from lake_assets.storage.server_copies import copy_object
 from lake_assets.storage.store import Store
 from lake_assets.streams.landing_zone import list_landed
@@ -86,7 +86,7 @@ def _copy(source: Store, landed: LandedObject, archive: AnyStorage) -> None:
     target = Store(archive)
     copied = target.find(landed.key)
     if copied is None:
-        copy_object(source.storage, Original(landed.key, landed.etag, landed.size), archive, landed.key)
+        copy_object(source.storage, landed, archive, landed.key)
     elif copied.size != landed.size or source.get(landed.key, landed.etag) != target.get(landed.key, copied.etag):
         raise StorageError(f"{copied.uri} is another object than {landed.uri}:", "rename the one in the archive.")
 

@@ -23,10 +23,10 @@ from lake_assets.schema.ducklake_types import sql_type
 from lake_assets.schema.leaves import with_null_parts, with_types_of
 from lake_assets.schema.partition_columns import with_added_columns
 from lake_assets.schema.schema_fit import Fitter
-from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.formats.landed import SAMPLE
 from lake_assets.storage.formats.parquet_files import FOOTERS
 from lake_assets.storage.manifest import Manifest
+from lake_assets.storage.store import Store
 from lake_assets.streams.landing_zone import list_landed
 from lake_assets.streams.stream import OpenStream
 
@@ -42,7 +42,7 @@ class Footers:
 
     def __init__(self, stream: OpenStream, reads: Iterable[Manifest], known: pa.Schema) -> None:
         self._stream = stream
-        self._store = ArrowStore(stream.config.source)
+        self._store = Store(stream.config.source)
         self._known = known  # the columns of the table, if there is one, for formats that have no types
         few = [manifest.read for manifest in reads if len(manifest.read) <= MOST]
         keys = [] if stream.config.transform is not None else [landed.key for read in few for landed in read]

@@ -11,9 +11,9 @@ from lake_assets.ingest.outcome import Outcome
 from lake_assets.lake.catalog.past import counted_rows, where
 from lake_assets.lake.catalog.preview import PREVIEW_CHARACTERS, PREVIEW_ROWS, PartitionView, view_of_files
 from lake_assets.lake.session import LakeSession, TableName
-from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.formats.parquet_files import column_descriptions
 from lake_assets.storage.manifest import Manifest
+from lake_assets.storage.store import Store
 from lake_assets.streams.stream import OpenStream
 
 PREVIEWS = 20  # of a run: reading rows takes longer than a small commit
@@ -72,7 +72,7 @@ class Viewer:
         landed: dict[str, str] = {}
         if self._reads_footers:
             try:
-                described = column_descriptions(ArrowStore(self._stream.config.source), manifest.read[0].key)
+                described = column_descriptions(Store(self._stream.config.source), manifest.read[0].key)
                 names = {source.lower(): name.lower() for name, source in self._stream.landed.declared.sources.items()}
                 landed = {names.get(name, name): text for name, text in described.items()}
             except LakeAssetsError as error:

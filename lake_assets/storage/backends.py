@@ -1,24 +1,27 @@
-"""The class of each storage of the config; Azure's and Google's, whose clients do all that the others do by boto3."""
+"""The class of each storage of the config, with those of Azure, of Google and of web servers."""
 
 # ruff: noqa: D102 - `Backend` says what the methods do
 
 import datetime as dt
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlsplit
 
-from obstore.store import AzureStore, GCSStore
+from obstore.store import AzureStore, GCSStore, HTTPStore
 from pyarrow import fs
 
 from lake_assets.base.errors import StorageError
-from lake_assets.config.storages import AnyStorage, AzureStorage, GcsStorage
+from lake_assets.config.storages import AnyStorage, AzureStorage, GcsStorage, WebStorage
 from lake_assets.storage import patience
 from lake_assets.storage.backend import Backend, duckdb_keys, obstore_options, sql_literals
 from lake_assets.storage.bucket import Bucket
 from lake_assets.storage.folder import Folder
+from lake_assets.storage.manifest import etag_of
 from lake_assets.storage.s3 import S3Bucket
-from lake_assets.storage.web import WebFolder
+
+if TYPE_CHECKING:
+    from obstore import ObjectMeta
 
 _GOOGLE_SCOPE = "https://www.googleapis.com/auth/devstorage.read_write"
 
@@ -106,6 +109,31 @@ class GoogleBucket(Bucket[GcsStorage]):
     @property
     def is_chained(self) -> bool:
         return self.storage.key_id is None
+
+
+class WebFolder(Bucket[WebStorage]):
+    """A folder of a web server."""
+
+    has_conditions: ClassVar[bool] = False  # its ETags may be weak
+
+    def as_obstore(self) -> HTTPStore:
+        return HTTPStore.from_url(self.storage.url, **obstore_options(self.storage))
+
+    def etag(self, meta: "ObjectMeta") -> str:
+        """Return the ETag of an object, or its Last-Modified if the server has no ETags.
+
+        Raises StorageError without either.
+        """
+        if meta["e_tag"]:
+            return etag_of(meta)
+        changed = meta["last_modified"].timestamp()
+        if changed <= 0:  # the client's value for a missing header
+            raise StorageError(
+                f"{self.storage.url}/{meta['path']} comes with neither ETag nor Last-Modified, so a change could not "
+                "be seen:",
+                "let the server send one of them, or land the file in a folder or bucket.",
+            )
+        return f"{changed:.0f}"
 
 
 _BACKENDS: Mapping[str, type[Backend[Any]]] = MappingProxyType(

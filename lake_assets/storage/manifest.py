@@ -4,7 +4,7 @@ import datetime as dt
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Protocol
 
 from lake_assets.base.documented import Documented, NotInJson
 from lake_assets.base.errors import SourceError
@@ -68,13 +68,20 @@ def etag_of(meta: "ObjectMeta", *, is_time: bool = False) -> str:
     return f"{TIME}{meta['last_modified']:%Y%m%dT%H%M%S}" if is_time or not etag else etag
 
 
-@dataclass(frozen=True, slots=True)
-class Original:
-    """An object to be copied, as in a listing."""
+class ListedObject(Protocol):
+    """An object, or a share of one, as in a listing."""
 
-    key: str
-    etag: str
-    size: int  # bytes
+    @property
+    def key(self) -> str:
+        """Below the storage's root."""
+
+    @property
+    def etag(self) -> str:
+        """See `etag_of`."""
+
+    @property
+    def size(self) -> int:
+        """Bytes, of the whole object."""
 
 
 FINGERPRINT_VERSION = "2"

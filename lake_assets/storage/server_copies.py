@@ -9,9 +9,8 @@ from obstore import Bytes
 from lake_assets.base.errors import StorageError
 from lake_assets.config.secrets import masking
 from lake_assets.config.storages import AnyStorage
-from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.backends import backend_of
-from lake_assets.storage.manifest import Original
+from lake_assets.storage.manifest import ListedObject
 from lake_assets.storage.storage_errors import storage_errors
 from lake_assets.storage.store import Store
 
@@ -20,7 +19,7 @@ _AHEAD = 2  # chunks that are fetched while one is written
 
 
 def copy_object(
-    source: AnyStorage, original: Original, target: AnyStorage, key: str, *, may_link: bool = False
+    source: AnyStorage, original: ListedObject, target: AnyStorage, key: str, *, may_link: bool = False
 ) -> None:
     """Copy an object under a new key, with the content that the listing saw and no other.
 
@@ -33,7 +32,7 @@ def copy_object(
     SourceChangedError if the original is gone or has changed; the copy may exist then, and is not valid.
     """
     if not backend_of(target).copied_from(source, original, key, may_link=may_link):
-        _copy_bytes(Store(source), original, ArrowStore(target), key)
+        _copy_bytes(Store(source), original, Store(target), key)
     copy = Store(target).find(key)
     if copy is None or copy.size != original.size:
         size = None if copy is None else copy.size
@@ -43,7 +42,7 @@ def copy_object(
         )
 
 
-def _copy_bytes(source: Store, original: Original, target: ArrowStore, key: str) -> None:
+def _copy_bytes(source: Store, original: ListedObject, target: Store, key: str) -> None:
     with (
         masking(source.storage, target.storage),
         ThreadPoolExecutor(_AHEAD) as pool,
@@ -54,7 +53,7 @@ def _copy_bytes(source: Store, original: Original, target: ArrowStore, key: str)
             sink.write(memoryview(chunk))
 
 
-def _chunks(source: Store, original: Original, pool: ThreadPoolExecutor) -> Iterator[Bytes]:
+def _chunks(source: Store, original: ListedObject, pool: ThreadPoolExecutor) -> Iterator[Bytes]:
     """Yield the bytes of an object in order; the next ones are fetched while some are written."""
     fetched: deque[Future[Bytes]] = deque()
     for start in range(0, original.size, CHUNK):

@@ -1,17 +1,18 @@
-"""The driver's access to one object store: listing with ETags, reading, writing, deleting; for folders and buckets."""
+"""One object store, for driver and tasks: listing with ETags, reading, writing, deleting; of folders and buckets."""
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 import obstore
 import pyarrow as pa
 from obstore.exceptions import AlreadyExistsError, NotFoundError, NotSupportedError, PreconditionError
 from obstore.exceptions import BaseError as ObstoreError
+from pyarrow import fs
 
 from lake_assets.base.errors import (
     KeyOrderError,
@@ -23,12 +24,12 @@ from lake_assets.base.errors import (
 )
 from lake_assets.base.retrying import Result
 from lake_assets.config.layout.hive import is_data
-from lake_assets.config.secrets import mask_error
+from lake_assets.config.secrets import mask_error, masking
 from lake_assets.config.storages import AnyStorage
-from lake_assets.storage import web
 from lake_assets.storage.backend import Client, Hides
 from lake_assets.storage.backends import backend_of
 from lake_assets.storage.manifest import TIME, LandedObject, etag_of, landed_object
+from lake_assets.storage.object_files import ARROWS_PART, BufferedUpload, RangeFile, copied
 from lake_assets.storage.server_answers import Meaning, is_absent, may_pass, meaning_of
 from lake_assets.storage.storage_errors import (
     Operation,
@@ -177,7 +178,24 @@ class Store:
                 raise self.changed(key)
         return answer
 
+    @cached_property
+    def _arrow(self) -> fs.FileSystem | None:
+        with masking(self.storage):
+            return self.backend.as_arrow()
+
+    def _arrows_path(self, key: str) -> str:
+        """Return a key as Arrow has it: behind the bucket, where there is one."""
+        return f"{self.root.split('://', 1)[-1]}/{key}"
+
     def open(self, key: str) -> pa.NativeFile:
+        """Return an object for random access. Arrow's own errors are OSError.
+
+        An error of an open file may hold a signed URL of Azure, so callers read and write inside `masking`.
+        """
+        with masking(self.storage), _as_os_errors():
+            return self._arrow.open_input_file(self._arrows_path(key)) if self._arrow else self._by_ranges(key)
+
+    def _by_ranges(self, key: str) -> pa.NativeFile:
         """Return an object for random access: by ranges, or from a temporary copy if the server has no ranges."""
 
         def looked(client: Client) -> tuple[int, IO[bytes] | None]:
@@ -185,7 +203,7 @@ class Store:
             with suppress(NotSupportedError):
                 obstore.get_range(client, key, start=0, length=1)
                 return size, None
-            return size, web.copied(obstore.get(client, key))
+            return size, copied(obstore.get(client, key))
 
         def fetched(start: int, end: int) -> bytes:
             return self._asked(
@@ -193,7 +211,40 @@ class Store:
             ).to_bytes()
 
         size, copy = self._asked("read", looked, key)
-        return pa.PythonFile(copy or web.RangeFile(size, fetched), "r")
+        return pa.PythonFile(copy or RangeFile(size, fetched), "r")
+
+    def misled(self, key: str) -> StorageError | None:
+        """Return the error for an object whose size Arrow's client takes from a redirection; None if it is right."""
+        if not isinstance(self._arrow, fs.S3FileSystem) or (landed := self.find(key)) is None:
+            return None
+        if self._arrow.get_file_info(self._arrows_path(key)).size == landed.size:
+            return None
+        return StorageError(
+            f"{location(self.storage)} sends requests on to another server, which Arrow's client does not follow:",
+            "correct `endpoint` to the server that answers.",
+        )
+
+    def create(self, key: str) -> pa.NativeFile:
+        """Return a new object; it is visible only when the stream is closed, except in a local folder.
+
+        Errors are as of `open`; to close a small object may raise StorageError too.
+        """
+        if self.storage.requests is None:
+            Path(self.root, key).parent.mkdir(parents=True, exist_ok=True)
+            return self.stream(key)
+        threshold = self.storage.requests.multipart_threshold
+        if threshold is None and self._arrow:
+            return self.stream(key)
+        part = threshold or ARROWS_PART
+        put = partial(self.put_own, key, multipart_above=part)
+        return pa.PythonFile(BufferedUpload(partial(self.stream, key), put, part), mode="w")
+
+    def stream(self, key: str) -> Any:  # noqa: ANN401 - a file of Arrow's, or of obstore's
+        """Create an object as `create` does, by the client of the store; the object's folder exists."""
+        with masking(self.storage), _as_os_errors():
+            if self._arrow is None:
+                return obstore.open_writer(self.backend.as_obstore(), key)
+            return self._arrow.open_output_stream(self._arrows_path(key), compression=None)
 
     def digest(self, key: str, etag: str) -> str:
         """Return the SHA-256 of an object's content, in hexadecimal digits; it is read in pieces.
@@ -426,3 +477,14 @@ class Store:
                 self.probe()
                 return self.uri(folder)
         return self.root
+
+
+@contextmanager
+def _as_os_errors() -> Iterator[None]:
+    """Raise what Arrow calls an unknown error, such as Azure's of a chain without credentials, as those of requests."""
+    try:
+        yield
+    except pa.ArrowException as error:
+        if type(error) is not pa.ArrowException:
+            raise
+        raise OSError(str(error)) from error

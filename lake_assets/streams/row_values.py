@@ -32,14 +32,13 @@ from lake_assets.schema.partition_columns import typed_value
 from lake_assets.schema.spans import Box, ValueSpan, merged_boxes
 from lake_assets.spark.task.job import Job
 from lake_assets.spark.task.shares import WHOLE, ShareReader
-from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.formats.declared import Declared
 from lake_assets.storage.formats.landed import Landed
 from lake_assets.storage.formats.landed_rows import Share
 from lake_assets.storage.formats.parquet_files import FOOTERS, read_spans, readable_object
 from lake_assets.storage.manifest import LandedObject, Manifest
+from lake_assets.storage.object_files import RangeFile
 from lake_assets.storage.store import Store
-from lake_assets.storage.web import RangeFile
 
 _REMEMBERED_SPANS = 262_144  # objects
 _BOXES = 32  # of one object
@@ -139,7 +138,7 @@ class Holdings:
     def _open(self, landed: LandedObject) -> pa.NativeFile:
         store, key, etag = self._store, landed.key, landed.etag
         if not store.storage.is_listable:
-            return ArrowStore(store.storage).open(key)
+            return store.open(key)
         # Each request has the condition that the object is that of the listing.
         return pa.PythonFile(RangeFile(landed.size, lambda s, e: store.get_range(key, etag, s, e).to_bytes()), "r")
 

@@ -483,7 +483,7 @@ def an_object_that_vanishes_while_it_is_read_is_left_out_when_it_is_run_again(
     for name, total in (("a.parquet", 1), ("b.parquet", 2)):
         local_world.land(NW, sales(total), name)
     unland = partial(local_world.unland, NW, "b.parquet")
-    with monkeypatch.context() as once, just_before("lake_assets.storage.arrow.ArrowStore.open", unland):
+    with monkeypatch.context() as once, just_before("lake_assets.storage.store.Store.open", unland):
         once.setattr("lake_assets.ingest.partition_run.TRIES", 1)
         yield "storage_errors.py: run it again"
     return [1]

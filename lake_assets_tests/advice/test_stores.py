@@ -24,7 +24,6 @@ from dev.servers.tls import authority_in
 from dev.servers.web import plain_web_server
 from lake_assets.api import open_stream
 from lake_assets.config.storages import GcsStorage
-from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.store import Store
 from lake_assets.upkeep.doctor import probe_reading
 from lake_assets_tests.advice.cases import Case, Cases, Steps, command, follow
@@ -604,14 +603,14 @@ def a_key_file_of_google_is_corrected(tmp_path: Path) -> Steps:
     file = tmp_path / "key.json"
     file.write_text("{}")
     storage = GcsStorage(bucket="lake", service_account=str(file))
-    yield partial(ArrowStore, storage), "correct the key file"
+    yield partial(Store(storage).open, "a"), "correct the key file"
     key = rsa.generate_private_key(65537, 2048).private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
     with closing(Listener(200, json.dumps({"access_token": "t", "expires_in": 3600}).encode())) as tokens:
         fields = {"client_email": "a@b", "private_key": key.decode(), "token_uri": tokens.url, "private_key_id": "1"}
         file.write_text(json.dumps({"type": "service_account", **fields}))
-        assert ArrowStore(storage)
+        assert Store(storage).backend.as_arrow()
     assert tokens.asked
     return None
 

@@ -20,7 +20,6 @@ from lake_assets.base.machine import cache_folder, usable_cores, usable_memory
 from lake_assets.config.storages import S3Storage
 from lake_assets.lake.backends.database_backend import create_secret
 from lake_assets.spark.spark_session import spark_config
-from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.backends import backend_of
 from lake_assets.storage.store import Store
 from lake_assets_tests.world import NW, World, sales
@@ -190,7 +189,7 @@ def test_every_client_takes_an_endpoint_that_is_an_ipv6_address() -> None:
         endpoint = f"http://[::1]:{server.server_port}"
         storage = S3Storage(type="s3", bucket="bucket", endpoint=endpoint, region="r", key_id="k", secret="s")
         assert Store(storage).find("a") is not None
-        with ArrowStore(storage).open("a") as file:
+        with Store(storage).open("a") as file:
             assert file.size() == 0
         with open_engine(("httpfs",)) as engine:
             engine.execute(create_secret("of_bucket", backend_of(storage).as_duckdb_secret()))

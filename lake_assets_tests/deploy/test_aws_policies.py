@@ -27,7 +27,6 @@ from lake_assets.config.storages import AnyStorage, S3Storage
 from lake_assets.orchestration.sensors.sqs_queue import Queue
 from lake_assets.spark.task.attempt import discard_unfinished
 from lake_assets.spark.task.job import LetterRules
-from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.store import Store
 from lake_assets.streams.landing_zone import list_scope
 from lake_assets.streams.stream import LETTERS
@@ -151,7 +150,7 @@ def give_up(account: Account, user: World) -> None:
 
 def _give_up(account: Account, owned: AnyStorage, storage: AnyStorage, folder: str = "") -> None:
     assert isinstance(storage, S3Storage)
-    with ArrowStore(owned).create(f"{folder}whole.parquet") as file:
+    with Store(owned).create(f"{folder}whole.parquet") as file:
         file.write(b"whole")
     account.s3.client().create_multipart_upload(Bucket=storage.bucket, Key=f"{PREFIX}/{folder}begun.parquet")
     uris = [f"{storage.root}/{folder}{name}.parquet" for name in ("whole", "begun")]
@@ -198,7 +197,7 @@ def maintain_deltas(account: Account, user: World) -> None:
 def read_deltas(account: Account, user: World) -> None:
     storage = deltas_of(user)
     for _, uri in visible(account.owner):
-        with ArrowStore(storage).open(uri.removeprefix(f"{storage.root}/")) as file:
+        with Store(storage).open(uri.removeprefix(f"{storage.root}/")) as file:
             assert pq.read_table(file).num_rows
 
 
@@ -220,7 +219,7 @@ def letter(account: Account, user: World) -> None:
 def maintain_letters(account: Account, user: World) -> None:
     """The file of a killed run is deleted; that of a commit stays."""
     rules = letters_of(account.owner)
-    with ArrowStore(rules.storage).create(f"{rules.folder}of-a-killed-run-{'0' * 32}-{rules.tag}.parquet") as file:
+    with Store(rules.storage).create(f"{rules.folder}of-a-killed-run-{'0' * 32}-{rules.tag}.parquet") as file:
         file.write(b"of no commit")
     done = user.tidy(days=30)
     assert [obj.uri.rpartition("/")[2][:16] for obj in done.letters] == ["of-a-killed-run-"]

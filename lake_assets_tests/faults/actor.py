@@ -34,7 +34,6 @@ from lake_assets.lake.commit.direct import register_directly, replace_directly
 from lake_assets.lake.commit.extension import register_by_extension, replace_by_extension
 from lake_assets.lake.ducklake import DuckLake
 from lake_assets.lake.session import LakeSession
-from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.store import Store
 from lake_assets.upkeep.history import restore as restoring
 from lake_assets.upkeep.history.restore import release
@@ -127,8 +126,7 @@ class Steps:
         for owner, names in (
             (psycopg.Cursor, ("execute", "executemany")),
             (psycopg.Connection, ("commit",)),
-            (ArrowStore, ("create", "stream")),
-            (Store, ("delete", "put_new", "put_own", "delete_unchanged")),
+            (Store, ("create", "stream", "delete", "put_new", "put_own", "delete_unchanged")),
             (restoring, ("copy_object",)),
         ):
             for name in names:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lake_assets.storage.arrow import ArrowStore
+from lake_assets.storage.store import Store
 from lake_assets_tests.faults.actors import Actors, Ended
 from lake_assets_tests.faults.independent import Row
 from lake_assets_tests.faults.lake_invariants import assert_sound, complaints
@@ -133,7 +133,7 @@ def _clean(scenario: Scenario) -> Round:
     for index in range(2):
         scenario.landed.land(NW, f"{index}.parquet", scenario.numbers(1 + scenario.number % 3))
         scenario.do("ingest", partitions=[NW])
-    storage = ArrowStore(scenario.world.config.lakes["test"].own_storage)
+    storage = Store(scenario.world.config.lakes["test"].own_storage)
     with storage.create(f"main/sales/region=NW/date=2026-02-11/of-a-killed-run-{scenario.number}.parquet") as file:
         file.write(b"of no commit")
     return Round("maintain", {"days": 3}, scenario.landed.rows(), scenario.landed.rows(), cleaning=True)

@@ -26,9 +26,9 @@ from lake_assets.lake.session import LakeSession
 from lake_assets.lake.table_setup import create_table, prepare_table
 from lake_assets.spark.task.job import DataFile, Job, StagingKey
 from lake_assets.spark.task.write import stage_files
-from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.formats.landed import Landed
 from lake_assets.storage.manifest import LandedObject, Manifest
+from lake_assets.storage.store import Store
 from lake_assets_tests.world import World
 
 Watcher = Callable[[str], None]
@@ -175,7 +175,7 @@ def prepared(
 
 def put(world: World, text: str, rows: pa.Table) -> str:
     """A new data file of the partition; returns its URI."""
-    store = ArrowStore(world.config.lakes["test"].own_storage)
+    store = Store(world.config.lakes["test"].own_storage)
     key = f"{world.stream.destination_folder(world.partition(text))}{uuid.uuid4().hex}.parquet"
     with store.create(key) as file:
         pq.write_table(rows, file)

@@ -8,7 +8,6 @@ from typing import NoReturn
 import pyarrow as pa
 import pytest
 
-from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.store import Store
 from lake_assets_tests.world import World
 
@@ -41,7 +40,7 @@ def stored(world: World) -> Iterator[tuple[str, bytes]]:
     storage = world.config.lakes["test"].own_storage
     for page in Store(storage).pages(tree=True):
         for item in page:
-            with ArrowStore(storage).open(item.key) as file:
+            with Store(storage).open(item.key) as file:
                 yield item.key, file.read()
 
 

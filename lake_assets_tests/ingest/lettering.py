@@ -5,7 +5,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.store import Store
 from lake_assets_tests.world import NW, World
 
@@ -37,7 +36,7 @@ def letters(world: World, uris: list[str] | None = None) -> list[dict[str, Any]]
     assert rules is not None
     rows: list[dict[str, Any]] = []
     for uri in visible(world) if uris is None else uris:
-        with ArrowStore(rules.storage).open(uri.removeprefix(f"{rules.storage.root}/")) as file:
+        with Store(rules.storage).open(uri.removeprefix(f"{rules.storage.root}/")) as file:
             rows += pq.read_table(file).to_pylist()
     return rows
 

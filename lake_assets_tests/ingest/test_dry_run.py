@@ -14,8 +14,8 @@ from lake_assets.ingest.outcome import IngestOptions
 from lake_assets.ingest.plan import PartitionPlan
 from lake_assets.lake.catalog.database import CatalogDatabase, Row
 from lake_assets.lake.ledger.read import Pace
-from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.formats.parquet_files import read_footer
+from lake_assets.storage.store import Store
 from lake_assets_tests.tiers import more
 from lake_assets_tests.world import NW, SW, World, plan, sales
 
@@ -210,7 +210,7 @@ def test_each_footer_is_read_once_and_the_catalog_for_all_partitions_together(
     statements: list[str] = []
     rows = CatalogDatabase.rows
 
-    def read(store: ArrowStore, key: str, **options: Any) -> tuple[int, pa.Schema]:
+    def read(store: Store, key: str, **options: Any) -> tuple[int, pa.Schema]:
         footers.append(key)
         return read_footer(store, key, **options)
 

@@ -14,7 +14,6 @@ from lake_assets.config.storages import S3Storage
 from lake_assets.lake.attach import attach_statement, extensions, secret_statements
 from lake_assets.lake.backends import catalog_backend
 from lake_assets.lake.ducklake import DuckLake
-from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.store import Store
 from lake_assets_tests.world_fixtures import bucket_on
 
@@ -221,7 +220,7 @@ def test_the_credential_chain_opens_a_real_bucket_and_requests_to_an_anonymous_o
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", s3.secret_key)
     storage = S3Storage.model_validate(location)
 
-    with ArrowStore(storage).create("landed/a.parquet") as file:
+    with Store(storage).create("landed/a.parquet") as file:
         file.write(b"x")
     assert [obj.key for obj in Store(storage).list()] == ["landed/a.parquet"]
     config = lake(location, {"type": "sqlite", "path": str(tmp_path / "c.sqlite")})
@@ -233,7 +232,7 @@ def test_the_credential_chain_opens_a_real_bucket_and_requests_to_an_anonymous_o
     with pytest.raises(StorageError, match="refuses access"):
         Store(public).list()
     with pytest.raises(OSError, match="ACCESS_DENIED"):
-        ArrowStore(public).open("landed/a.parquet")
+        Store(public).open("landed/a.parquet")
 
 
 def test_a_credential_chain_without_keys_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -14,8 +14,8 @@ from lake_assets.ingest.view import view_partition
 from lake_assets.lake.catalog.preview import PartitionView
 from lake_assets.lake.session import LakeSession
 from lake_assets.orchestration.metadata import markdown, preview_markdown, table_schema
-from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.formats.parquet_files import column_descriptions
+from lake_assets.storage.store import Store
 from lake_assets_tests.orchestration.in_process import Materialize, logged
 from lake_assets_tests.world import NW, World, sales
 
@@ -137,7 +137,7 @@ def test_a_comment_that_spark_writes_describes_its_column(tmp_path: Path) -> Non
             {"org.apache.spark.sql.parquet.row.metadata": written}
         )
         pq.write_table(table, tmp_path / f"{name}.parquet")
-    store = ArrowStore(LocalStorage(path=str(tmp_path)))
+    store = Store(LocalStorage(path=str(tmp_path)))
 
     assert [column_descriptions(store, f"{name}.parquet") for name in "abc"] == [{"total": "Gross"}, {}, {}]
 

@@ -11,7 +11,6 @@ from lake_assets.config.lake import Lake
 from lake_assets.config.storages import AnyStorage, LakeStorage, S3Storage
 from lake_assets.lake.attach import extensions, http_limits, secret_statements
 from lake_assets.lake.failures import translated
-from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.formats.parquet_files import opened
 from lake_assets.storage.s3 import S3Bucket
 from lake_assets.storage.storage_errors import storage_errors
@@ -37,7 +36,7 @@ class Clients:
     def __init__(self, place: dict[str, Any]) -> None:
         place = {"requests": {"retries": 2, "first_wait": 0.01, "longest_wait": 0.02}} | place
         storage: AnyStorage = TypeAdapter(LakeStorage).validate_python({"type": "s3"} | place)
-        self._storage, self._store, self._arrow = storage, Store(storage), ArrowStore(storage)
+        self._storage, self._store, self._arrow = storage, Store(storage), Store(storage)
         catalog = {"type": "duckdb", "path": "unused"}
         self._lake = Lake.model_validate({"catalog": catalog, "storage": "/unused"})
         self._lake.note_streams([storage], exports_deltas=False, has_dead_letters=False)

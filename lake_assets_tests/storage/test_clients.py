@@ -15,7 +15,6 @@ from lake_assets.base.errors import StorageError
 from lake_assets.config.lake import Lake
 from lake_assets.config.storages import AzureStorage, GcsStorage, R2Storage, S3Storage
 from lake_assets.lake.attach import extensions, secret_statements
-from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.backends import backend_of
 from lake_assets.storage.s3 import S3Bucket
 from lake_assets.storage.store import Store
@@ -40,7 +39,7 @@ def test_requests_to_azure_have_the_container_and_the_accounts_key(listener: Lis
     with pytest.raises(StorageError, match=r"refuses access: grant .*correct account_key, connection_string or sas"):
         Store(storage).list("region=NW/")
     with pytest.raises(OSError, match="403"):
-        ArrowStore(storage).open("a.parquet")
+        Store(storage).open("a.parquet")
 
     (listing, headers), (path, arrows) = listener.asked[0], listener.asked[-1]
     assert listing.startswith("/retail/lake?")
@@ -57,7 +56,7 @@ def test_all_three_clients_send_azure_the_signature(listener: Listener) -> None:
     with pytest.raises(StorageError, match="refuses access"):
         Store(storage).list()
     with pytest.raises(OSError, match="403"):
-        ArrowStore(storage).open("a.parquet")
+        Store(storage).open("a.parquet")
     with open_engine(extensions(lake)) as engine:
         engine.execute(*secret_statements(lake))
         with pytest.raises(duckdb.IOException):
@@ -123,10 +122,10 @@ def test_requests_to_google_have_the_bucket(listener: Listener, key_file: Path) 
 def test_a_bad_key_file_is_an_error_of_both_clients(key_file: Path) -> None:
     storage = GcsStorage(bucket="retail", service_account=str(key_file))
     with pytest.raises(StorageError, match=r"the service account of gs://retail cannot be used.*correct the key"):
-        ArrowStore(storage)
+        Store(storage).open("a")
 
     absent = GcsStorage(bucket="retail", service_account=str(key_file.with_name("absent.json")))
-    for attempt in (lambda: ArrowStore(absent), lambda: Store(absent).list()):
+    for attempt in (lambda: Store(absent).open("a"), lambda: Store(absent).list()):
         with pytest.raises(StorageError, match=r"absent\.json"):
             attempt()
 

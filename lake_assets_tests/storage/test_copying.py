@@ -12,8 +12,7 @@ from lake_assets.base.errors import SourceChangedError
 from lake_assets.config.storages import AnyStorage, AzureStorage, LocalStorage, R2Storage, S3Storage
 from lake_assets.storage import folder, server_copies
 from lake_assets.storage import s3 as by_boto
-from lake_assets.storage.arrow import ArrowStore
-from lake_assets.storage.manifest import Original
+from lake_assets.storage.manifest import LandedObject
 from lake_assets.storage.server_copies import copy_object
 from lake_assets.storage.store import Store
 from lake_assets_tests.tiers import more
@@ -23,13 +22,13 @@ KEY = "region=N W/ü+%41 x.parquet"
 BODY = bytes(range(256)) * 1000
 
 
-def land(storage: AnyStorage, body: bytes = BODY) -> Original:
+def land(storage: AnyStorage, body: bytes = BODY) -> LandedObject:
     store = Store(storage)
     store.put_new(KEY, body, multipart_above=10 * 2**20)
     if isinstance(storage, LocalStorage):
         os.utime(Path(storage.path, KEY), (1, 1))  # so that any change has another time
     (landed,) = store.list()
-    return Original(landed.key, landed.etag, landed.size)
+    return landed
 
 
 def content(storage: AnyStorage, key: str) -> bytes:
@@ -40,7 +39,7 @@ def content(storage: AnyStorage, key: str) -> bytes:
 
 
 def change(storage: AnyStorage) -> None:
-    with ArrowStore(storage).create(KEY) as sink:
+    with Store(storage).create(KEY) as sink:
         sink.write(BODY[::-1])
 
 
@@ -127,7 +126,7 @@ def test_metadata_and_tags_stay_behind(s3: S3Server) -> None:
     client.put_object(Bucket=landing.bucket, Key=key, Body=BODY, Metadata={"owner": "them"}, Tagging="delete=soon")
     (landed,) = Store(landing).list()
 
-    copy_object(landing, Original(landed.key, landed.etag, landed.size), lake, "copy.parquet")
+    copy_object(landing, landed, lake, "copy.parquet")
 
     place = {"Bucket": lake.bucket, "Key": f"{lake.prefix}/copy.parquet"}
     assert client.head_object(**place)["Metadata"] == {}

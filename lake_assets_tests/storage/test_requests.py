@@ -16,9 +16,7 @@ from lake_assets.config.lake import Lake
 from lake_assets.config.storages import AzureStorage, GcsStorage, S3Storage, WebStorage
 from lake_assets.lake.attach import extensions, http_limits
 from lake_assets.spark.task.attempt import discard_unfinished
-from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.backends import backend_of
-from lake_assets.storage.manifest import Original
 from lake_assets.storage.server_copies import copy_object
 from lake_assets.storage.store import Store
 from lake_assets_tests.tiers import more
@@ -28,14 +26,14 @@ QUICK = {"first_wait": 0.02, "longest_wait": 0.03}
 
 
 def write(storage: S3Storage, key: str, size: int) -> None:
-    with ArrowStore(storage).create(key) as file:
+    with Store(storage).create(key) as file:
         file.write(b"x" * size)
 
 
 def copy(storage: S3Storage, key: str) -> None:
     found = Store(storage).find("original")
     assert found is not None
-    copy_object(storage, Original("original", found.etag, found.size), storage, key)
+    copy_object(storage, found, storage, key)
 
 
 def delete_unchanged(storage: S3Storage, key: str) -> None:
@@ -149,7 +147,7 @@ MIB = 2**20
 
 
 def in_blocks(storage: S3Storage, mib: int) -> None:
-    with ArrowStore(storage).create("new") as file:
+    with Store(storage).create("new") as file:
         for _ in range(mib):
             file.write(b"x" * MIB)
         assert file.tell() == mib * MIB

@@ -31,7 +31,6 @@ from lake_assets.base.vendor_texts import Text
 from lake_assets.config.sections import SqsSensor
 from lake_assets.config.storages import AnyStorage, AzureStorage, LakeStorage, LocalStorage, S3Storage
 from lake_assets.orchestration.sensors.sqs_queue import Queue
-from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.backends import backend_of
 from lake_assets.storage.s3 import S3Bucket
 from lake_assets.storage.server_answers import DELETION, NUMBERS, VENDORS, Meaning, find, meaning_of
@@ -55,7 +54,7 @@ def arrow(storage: AnyStorage) -> str:
     """The text of Arrow's client when it writes an object."""
 
     def write() -> None:
-        with ArrowStore(storage).create("a") as file:
+        with Store(storage).create("a") as file:
             file.write(b"x")
 
     return failing(write)
@@ -287,7 +286,7 @@ def test_an_answer_of_google_has_the_meaning_of_its_status(status: int, means: M
 )  # 200 has no text
 def test_a_deletion_means_what_its_status_says(s3_proxy: S3Proxy, status: int) -> None:
     storage: Any = S3Storage.model_validate(bucket_on(s3_proxy.s3))
-    with ArrowStore(storage).create("a") as file:
+    with Store(storage).create("a") as file:
         file.write(b"x")
     s3_proxy.inject(Rule("status", lambda request: request.method == "DELETE", status=status))
 

@@ -12,7 +12,6 @@ from dev.servers.proxy import Request, Rule, S3Proxy
 from dev.servers.s3 import S3Server
 from lake_assets.base.errors import SourceChangedError, SourceError, StorageError, StorageUnreachableError
 from lake_assets.config.storages import AnyStorage, LocalStorage, S3Storage
-from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.manifest import LandedObject, Manifest, digest_of
 from lake_assets.storage.store import Store
 from lake_assets_tests.storage.conftest import SERVERS, STORAGES
@@ -29,7 +28,7 @@ KEYS = [
 
 def fill(storage: AnyStorage, *keys: str) -> Store:
     for key in keys:
-        with ArrowStore(storage).create(key) as file:
+        with Store(storage).create(key) as file:
             file.write(key.encode())
     return Store(storage)
 
@@ -42,7 +41,7 @@ def test_a_listing_is_the_folders_objects_sorted_with_etag_and_size(storage: Any
     assert [obj.key for obj in objects] == [KEYS[1], KEYS[0]]
     assert all(item.etag and '"' not in item.etag for item in objects)
     assert [o.size for o in objects] == [len(KEYS[1]), len(KEYS[0])]
-    assert all(o.uri == store.uri(o.key) == ArrowStore(storage).uri(o.key) for o in objects)
+    assert all(o.uri == store.uri(o.key) == Store(storage).uri(o.key) for o in objects)
 
 
 PATTERNS = {
@@ -77,7 +76,7 @@ def test_an_object_that_is_not_the_listed_one_is_refused(storage: AnyStorage) ->
     store = fill(storage, "a.parquet")
     etag = store.list()[0].etag
     assert store.digest("a.parquet", etag) == digest_of(bytes(store.get("a.parquet", etag)))
-    with ArrowStore(storage).create("a.parquet") as file:
+    with Store(storage).create("a.parquet") as file:
         file.write(b"another")
     for read in (store.get, store.digest):
         with pytest.raises(SourceChangedError, match=r"a\.parquet changed while"):
@@ -232,7 +231,7 @@ KEY = "region=N%2FA x/ü?&=+~#'.parquet"
 
 
 def put(storage: AnyStorage, text: str, key: str = KEY) -> LandedObject:
-    with ArrowStore(storage).create(key) as file:
+    with Store(storage).create(key) as file:
         file.write(text.encode())
     if isinstance(storage, LocalStorage):  # the clock of a file system may stand still between two writes
         os.utime(Path(storage.path, key), ns=(int.from_bytes(text.encode()) * 1000,) * 2)
@@ -272,7 +271,7 @@ def deletion(request: Request) -> bool:
 def test_an_object_that_lands_before_the_deletion_stays(bucket: S3Storage, monkeypatch: pytest.MonkeyPatch) -> None:
     before = put(bucket, "one")
     monkeypatch.setattr(Store, "find", lambda *_: before)
-    now = ArrowStore(bucket)
+    now = Store(bucket)
     with now.create(KEY) as file:
         file.write(b"two")
 

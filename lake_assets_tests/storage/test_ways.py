@@ -26,7 +26,6 @@ from lake_assets.config.storages import S3Storage
 from lake_assets.lake.ducklake import DuckLake
 from lake_assets.orchestration.sensors.sqs_queue import Queue
 from lake_assets.storage import s3 as by_boto
-from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.store import Store
 from lake_assets.wings.launch import pipes
 from lake_assets_tests.storage.each_client import BODY, Clients
@@ -252,7 +251,7 @@ def test_each_client_renews_the_keys_of_a_role_before_they_expire(odd: OddS3, mo
         role = {"role_arn": WRITER, "sts_endpoint": sts.source["endpoint"]}
         storage = S3Storage.model_validate(odd.source | role)
         lake = Lake.model_validate({"catalog": {"type": "sqlite", "path": "unused"}, "storage": storage})
-        arrow, engine = ArrowStore(storage), DuckLake(lake).unattached()
+        arrow, engine = Store(storage), DuckLake(lake).unattached()
         reads: dict[str, Callable[[], object]] = {
             "obstore": Store(storage).list,
             "boto3": lambda: by_boto.S3Bucket(storage).page("", ""),

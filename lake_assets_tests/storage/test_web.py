@@ -12,7 +12,6 @@ from dev.servers.process import free_ports
 from dev.servers.web import WebServer, plain_web_server
 from lake_assets.base.errors import SourceChangedError, StorageError, StorageUnreachableError
 from lake_assets.config.storages import WebStorage
-from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.formats.parquet_files import read_schema
 from lake_assets.storage.store import Store
 
@@ -66,12 +65,12 @@ def test_a_changed_object_is_an_error(web: WebServer, tmp_path: Path) -> None:
 def test_an_object_is_read_at_any_place(web: WebServer) -> None:
     body = parquet(5000)
     web.put("a.parquet", body)
-    with ArrowStore(zone(web)).open("a.parquet") as file:
+    with Store(zone(web)).open("a.parquet") as file:
         assert pq.read_metadata(file).num_rows == 5000
     methods = [method for method, _ in web.requests]
     assert methods in (["HEAD", "GET", "GET"], [])  # of the plain one: the whole comes where a byte was asked for
 
-    with ArrowStore(zone(web)).open("a.parquet") as file:
+    with Store(zone(web)).open("a.parquet") as file:
         table = pq.ParquetFile(file, pre_buffer=True).read(["n"])
         file.seek(len(body) - 4)
         end = file.read(100)
@@ -79,7 +78,7 @@ def test_an_object_is_read_at_any_place(web: WebServer) -> None:
     assert table.column("n").to_pylist() == list(range(5000))
     assert end == b"PAR1"
     with pytest.raises(SourceChangedError, match=r"b\.parquet changed while"):
-        ArrowStore(zone(web)).open("b.parquet")
+        Store(zone(web)).open("b.parquet")
 
 
 @pytest.mark.usefixtures("impatient")
@@ -89,19 +88,19 @@ def test_a_server_that_is_away_or_refuses_is_named(tmp_path: Path) -> None:
     with pytest.raises(StorageUnreachableError, match=f"http://127.0.0.1:{port}/x cannot be reached"):
         Store(away).list("", "a.parquet")
     with pytest.raises(StorageUnreachableError, match=r"a\.parquet was not read"):
-        ArrowStore(away).open("a.parquet")
+        Store(away).open("a.parquet")
     with (
         plain_web_server(tmp_path, status=403) as web,
         pytest.raises(StorageError, match=r"a\.parquet was not read: read"),
     ):
-        read_schema(ArrowStore(zone(web)), "a.parquet")
+        read_schema(Store(zone(web)), "a.parquet")
     with plain_web_server(tmp_path, status=403) as web, pytest.raises(StorageError, match="read public files over"):
         Store(zone(web)).list("", "a.parquet")
     with (
         plain_web_server(tmp_path, status=451) as web,
         pytest.raises(StorageError, match=r"451 .*correct the") as raised,
     ):
-        read_schema(ArrowStore(zone(web)), "a.parquet")
+        read_schema(Store(zone(web)), "a.parquet")
     assert not isinstance(raised.value, StorageUnreachableError)
 
 

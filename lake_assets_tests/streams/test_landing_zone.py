@@ -16,7 +16,7 @@ from lake_assets.config.layout.partition import Partition
 from lake_assets.config.streams import Stream
 from lake_assets.ingest.index.index_run import plan_index
 from lake_assets.ingest.ingest_all import ingest_all
-from lake_assets.storage.arrow import ArrowStore
+from lake_assets.storage.store import Store
 from lake_assets.streams.calendar import Calendar
 from lake_assets.streams.detection.scan import scan
 from lake_assets.streams.landing_zone import list_landed, list_landed_in
@@ -214,7 +214,7 @@ def test_a_partition_whose_folder_has_the_time_of_the_run_too_is_listed_without_
     world.options = {"layout": "k={k}-{now(),,YYYY}", "partitions": {"k": {}}}
     of_value = {"a": ["k=a-2025/1.parquet", "k=a-2026/2.parquet"], "a-b": ["k=a-b-2026/3.parquet"], "b": []}
     for key in (key for keys in of_value.values() for key in keys):
-        with ArrowStore(world.stream.source.storage).create(key) as file:
+        with Store(world.stream.source.storage).create(key) as file:
             file.write(b"x")
 
     for value, keys in of_value.items():

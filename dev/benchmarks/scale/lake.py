@@ -24,9 +24,9 @@ from lake_assets.lake.ledger.tables import MANIFEST, LedgerRow, create_ledger, m
 from lake_assets.lake.session import LakeSession
 from lake_assets.lake.table_setup import create_table, prepare_table
 from lake_assets.spark.task.job import DataFile, new_name
-from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.formats.footers import of_writer
 from lake_assets.storage.manifest import LandedObject, Manifest
+from lake_assets.storage.store import Store
 from lake_assets.streams.stream import OpenStream
 
 FIRST = dt.date(2020, 1, 1)
@@ -83,7 +83,7 @@ class Files:
 
     def __init__(self, stream: OpenStream) -> None:
         self._stream = stream
-        self._store = ArrowStore(stream.lake_config.own_storage)
+        self._store = Store(stream.lake_config.own_storage)
         sink = pa.BufferOutputStream()
         with pq.ParquetWriter(sink, ROWS.schema, compression="zstd") as writer:
             writer.write_table(ROWS)

@@ -25,9 +25,9 @@ from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.lake.table_setup import create_table, created_schema, data_schema, decided_in_sql, prepare_table
 from lake_assets.schema.leaves import stored_columns, with_types_of, without_values
 from lake_assets.schema.type_fit import refuse_places
-from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.formats.parquet_files import read_footer, read_schema
 from lake_assets.storage.manifest import LandedObject, Manifest
+from lake_assets.storage.store import Store
 from lake_assets.streams.stream import OpenStream
 
 _BEFORE: Mapping[PathState, str] = {
@@ -117,13 +117,13 @@ class Registrar:
         return inspect_candidates(session, table, checker, candidates, stream.source.probe)
 
     def _schema_of(self, obj: LandedObject) -> pa.Schema:
-        return read_schema(ArrowStore(self.stream.config.source), obj.key, as_it_is=True)
+        return read_schema(Store(self.stream.config.source), obj.key, as_it_is=True)
 
     def _schemas(self, candidates: Sequence[Candidate]) -> Iterator[pa.Schema]:
         """Return the schemas of the first objects with rows that can be read. The inspection reports the others."""
         for obj, _ in candidates[:MOST_SCHEMAS]:
             with suppress(SourceError, ObjectRefusedError):
-                rows, schema = read_footer(ArrowStore(self.stream.config.source), obj.key, as_it_is=True)
+                rows, schema = read_footer(Store(self.stream.config.source), obj.key, as_it_is=True)
                 if rows:
                     yield schema
 

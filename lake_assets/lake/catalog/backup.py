@@ -32,7 +32,6 @@ from lake_assets.lake.failures import catalog_error, translated
 from lake_assets.lake.locks import COMMITS
 from lake_assets.lake.retry import under_lock
 from lake_assets.lake.session import LakeSession
-from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.manifest import LandedObject
 from lake_assets.storage.store import Store
 from lake_assets.version import VERSION
@@ -124,7 +123,7 @@ def make_backup(lake: Lake, to: AnyStorage | None = None, keep: int | None = Non
             sha256=_checksum(file),
             made_by=VERSION,
         )
-        with ArrowStore(storage).create(f"{FOLDER}/{backup.name}.duckdb") as written, file.open("rb") as read:
+        with Store(storage).create(f"{FOLDER}/{backup.name}.duckdb") as written, file.open("rb") as read:
             while chunk := read.read(_CHUNK):
                 written.write(chunk)
     Store(storage).put_new(f"{FOLDER}/{backup.name}.json", _DOCUMENT.dump_json(backup, indent=2))

@@ -47,8 +47,8 @@ from lake_assets.lake.ledger.tables import DELTAS
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.spark.task.attempt import discard, discard_unfinished
 from lake_assets.spark.task.write import row_groups
-from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.storage_errors import storage_errors
+from lake_assets.storage.store import Store
 
 _LOG = logging.getLogger(__name__)
 
@@ -217,7 +217,7 @@ class Exporter:
     def _write_file(self, key: str, groups: Iterator[pa.Table], schema: pa.Schema) -> DeltaFile:
         """Write one file of the next row groups, up to the target size."""
         deltas = self._export.deltas
-        store = ArrowStore(deltas.to)
+        store = Store(deltas.to)
         counts = {"insert": 0, "delete": 0}
         with storage_errors(deltas.to, store.uri(key), "write"), store.create(key) as sink:
             with pq.ParquetWriter(
@@ -284,7 +284,7 @@ def _latest(session: LakeSession, streams: tuple[str, ...]) -> bytes:
 
 def _put(export: Export, body: bytes) -> None:
     storage = export.deltas.to
-    store = ArrowStore(storage)
+    store = Store(storage)
     name = f".{LATEST}.{os.getpid()}" if storage.is_local else LATEST
     with storage_errors(storage, store.uri(LATEST), "write"):
         with masking(storage), store.create(name) as sink:

@@ -40,14 +40,12 @@ from lake_assets.spark.task.job import DataFile, Job
 from lake_assets.spark.task.shares import FETCHED, digest_of_file
 from lake_assets.spark.task.task import Bin, Refusal, TaskReport, encode, reported
 from lake_assets.spark.task.write import parquet_schema
-from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.formats import footers
 from lake_assets.storage.formats.landed_rows import BATCH_ROWS, Share
 from lake_assets.storage.formats.parquet_files import TAIL, ParquetRows, readable_object
-from lake_assets.storage.manifest import Original
+from lake_assets.storage.object_files import RangeFile
 from lake_assets.storage.server_copies import copy_object
 from lake_assets.storage.store import Store
-from lake_assets.storage.web import RangeFile
 
 _CODECS = {"none": "UNCOMPRESSED", "zstd": "ZSTD", "snappy": "SNAPPY", "gzip": "GZIP"}
 # LZ4 has two forms: DuckDB reads the one that it calls LZ4_RAW, and Arrow LZ4. The latter is not copied, because other
@@ -373,8 +371,7 @@ def _copy(job: Job, item: Bin, share: Share) -> DataFile | Refusal | None:
     key = job.file_key(item.destination)
     copy = f"{job.storage.root}/{key}"
     try:
-        original = Original(share.key, share.etag, share.size)
-        copy_object(job.landed.storage, original, job.storage, key, may_link=job.copies.may_link)
+        copy_object(job.landed.storage, share, job.storage, key, may_link=job.copies.may_link)
     except BaseException as error:
         discard_unfinished(job.storage, [copy], error)
         raise
@@ -395,7 +392,7 @@ def _opened(store: Store, share: Share) -> pa.NativeFile:
         found = store.find(share.key)
         if found is None or found.etag != share.etag:
             raise store.changed(share.key)
-        return ArrowStore(store.storage).open(share.key)  # the copy compares the file before and after
+        return store.open(share.key)  # the copy compares the file before and after
     if share.size <= _WHOLE:
         return pa.BufferReader(pa.py_buffer(store.get(share.key, share.etag)))
     ranges = RangeFile(share.size, lambda start, end: store.get_range(share.key, share.etag, start, end).to_bytes())

@@ -17,8 +17,8 @@ from lake_assets.schema.bad_rows import NUMBER, BadRows, with_escaped_bytes
 from lake_assets.schema.leaves import dictionary_decoded, filterable
 from lake_assets.spark.task.attempt import discard, discard_unfinished
 from lake_assets.spark.task.job import Job, LetterFile
-from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.storage_errors import storage_errors
+from lake_assets.storage.store import Store
 
 REASON, OBJECT, _, RUN = LETTER_COLUMNS  # and NUMBER
 
@@ -46,7 +46,7 @@ class DeadLetterWriter:
         self._job = job
         self._rules = job.letters
         self._partition = partition
-        self._store = ArrowStore(self._rules.storage)
+        self._store = Store(self._rules.storage)
         self.files: list[LetterFile] = []
 
     @contextmanager
@@ -71,7 +71,7 @@ class DeadLetterWriter:
 class _Letter:
     """One file, which is created with its first rows."""
 
-    def __init__(self, job: Job, store: ArrowStore, key: str, landed: str) -> None:
+    def __init__(self, job: Job, store: Store, key: str, landed: str) -> None:
         self._job = job
         self._store = store
         self._key = key

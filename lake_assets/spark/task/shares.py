@@ -4,7 +4,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, closing, contextmanager
-from functools import cached_property, partial
+from functools import partial
 from threading import BoundedSemaphore
 
 import pyarrow as pa
@@ -19,7 +19,6 @@ from lake_assets.schema.partition_columns import Facts, with_added_columns, with
 from lake_assets.schema.schema_fit import Fitter
 from lake_assets.spark.task.job import Job
 from lake_assets.spark.task.letters import DeadLetterWriter, Sink, refuse_taken_names
-from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.formats.declared import DeclaredRows
 from lake_assets.storage.formats.landed_rows import LandedRows, Share
 from lake_assets.storage.formats.parquet_files import Columns, LandedParquet, ParquetRows, readable_object
@@ -107,17 +106,13 @@ class ShareReader:
                     fetched -= share.size
                     continue
                 with self._readable(share):
-                    file = self._ranges.open(share.key)
+                    file = self._store.open(share.key)
                 with file:
                     yield share, partial(self._load, share, partition, file)
 
     def _readable(self, share: Share) -> AbstractContextManager[None]:
         uri = self._store.uri(share.key)
         return readable_object(self._landed.storage, uri, self._landed.form_of(share.key).type)
-
-    @cached_property
-    def _ranges(self) -> ArrowStore:
-        return ArrowStore(self._landed.storage)
 
     def _load_whole(self, share: Share, partition: Partition) -> "_Loaded":
         data = self._store.get(share.key, share.etag)

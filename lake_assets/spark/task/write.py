@@ -19,9 +19,9 @@ from lake_assets.schema.leaves import leaf_types, leaves, no_rows, width
 from lake_assets.schema.row_order import sorted_runs
 from lake_assets.spark.task.attempt import discard_unfinished
 from lake_assets.spark.task.job import DataFile, Job
-from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.formats.footers import of_writer
 from lake_assets.storage.storage_errors import reason, storage_errors
+from lake_assets.storage.store import Store
 
 # A row group ends at either limit. The second one bounds the memory of a task if rows are wide.
 GROUP_ROWS = 1_000_000
@@ -33,7 +33,7 @@ def write_files(batches: Iterable[pa.RecordBatch], job: Job, folder: str) -> Ite
 
     Without rows no file is written. On an error all files are removed, because they will never be registered.
     """
-    store = ArrowStore(job.storage)
+    store = Store(job.storage)
     groups = _Groups(row_groups(sorted_runs(batches, job.landed.declared.rules.order)))
     written: list[str] = []
     try:
@@ -68,7 +68,7 @@ class _Groups:
         return group
 
 
-def _write_file(groups: _Groups, store: ArrowStore, job: Job, key: str) -> DataFile:
+def _write_file(groups: _Groups, store: Store, job: Job, key: str) -> DataFile:
     """Write one file of the next row groups, up to the target size."""
     nan = groups.nan
     with storage_errors(job.storage, store.uri(key), "write"), ExitStack() as stack:
@@ -178,7 +178,7 @@ def stage_files(batches: Iterable[pa.RecordBatch], job: Job, folder: str) -> Ite
 
 def _stage(batches: Iterable[pa.RecordBatch], job: Job, folder: str, written: list[str]) -> Iterator[DataFile]:
     assert job.key is not None  # noqa: S101 - the caller checks
-    store = ArrowStore(job.storage)
+    store = Store(job.storage)
     codec = "uncompressed" if job.compression == "none" else job.compression
     with (
         masking(job.landed.storage, job.storage),

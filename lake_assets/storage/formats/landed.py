@@ -26,7 +26,6 @@ from lake_assets.config.storages import AnyStorage
 from lake_assets.schema.leaves import joined_columns
 from lake_assets.schema.partition_columns import AddedColumns, with_added_columns
 from lake_assets.schema.type_fit import refuse_places, united_columns, wider_type
-from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.formats.avro import LandedAvro
 from lake_assets.storage.formats.csv_text import LandedCsv
 from lake_assets.storage.formats.declared import UNDECLARED, Declared
@@ -34,6 +33,7 @@ from lake_assets.storage.formats.json_lines import LandedJson
 from lake_assets.storage.formats.landed_rows import Expected, LandedRows
 from lake_assets.storage.formats.orc import LandedOrc
 from lake_assets.storage.formats.parquet_files import FOOTERS, opened, read_footer
+from lake_assets.storage.store import Store
 
 _READERS: Mapping[str, Callable[[pa.NativeFile, str, Expected], LandedRows]] = MappingProxyType(
     {"orc": LandedOrc, "avro": LandedAvro, "csv": LandedCsv, "json": LandedJson}
@@ -85,7 +85,7 @@ class Landed:
     def count_rows(self, key: str) -> int:
         """Return the number of rows of an object that tells it; errors are those of `footer`."""
         if isinstance(self.form, ParquetFormat):
-            return read_footer(ArrowStore(self.storage), key)[0]
+            return read_footer(Store(self.storage), key)[0]
         rows, _ = self.footer(key)
         assert rows is not None  # noqa: S101 - see `counts_rows`
         return rows
@@ -96,7 +96,7 @@ class Landed:
         `known` has columns whose types are known, for a format that has none. With `as_it_is` the object becomes a lake
         file, so columns that DuckLake cannot read are refused.
         """
-        store = ArrowStore(self.storage)
+        store = Store(self.storage)
         origin, form = self.origin(key), self.form_of(key)
         rows: int | None
         if isinstance(form, ParquetFormat):
@@ -114,7 +114,7 @@ class Landed:
 
     def _counted(self, key: str, known: pa.Schema = NOTHING) -> tuple[int | None, pa.Schema]:
         rows, schema = self.footer(key, known)
-        uri = ArrowStore(self.storage).uri(key)
+        uri = Store(self.storage).uri(key)
         return rows, with_added_columns(schema, self.added.values(key, uri, schema)) if self.added else schema
 
     def schemas(self, keys: Sequence[str], known: pa.Schema = NOTHING) -> list[tuple[str, pa.Schema]]:
@@ -167,7 +167,7 @@ class Landed:
 
     def origin(self, key: str) -> str:
         """Return the name of an object for errors."""
-        return f"the object {visible_name(ArrowStore(self.storage).uri(key))}"
+        return f"the object {visible_name(Store(self.storage).uri(key))}"
 
 
 def generalized(schemas: Sequence[tuple[str, pa.Schema]]) -> pa.Schema:

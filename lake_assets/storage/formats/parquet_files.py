@@ -31,7 +31,6 @@ from lake_assets.schema.dictionaries import dictionary_columns
 from lake_assets.schema.leaves import FIRST_NANOSECOND, leaf_types, leaves, width
 from lake_assets.schema.schema_fit import Fitter
 from lake_assets.schema.spans import Box, ValueSpan, span_of
-from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.formats.footers import ENTRIES, LIMITS, only_logical, readable
 from lake_assets.storage.formats.foreign_types import with_foreign_types, without_wide_integers
 from lake_assets.storage.formats.landed_rows import BATCH_ROWS, DECODED, Rows, Share
@@ -329,7 +328,7 @@ _TITLES = {"parquet": "Parquet", "csv": "CSV", "json": "JSON", "orc": "ORC", "av
 FOOTERS = 16  # read in parallel: most of the time is network latency
 
 
-def read_schema(store: ArrowStore, key: str, *, as_it_is: bool = False) -> pa.Schema:
+def read_schema(store: Store, key: str, *, as_it_is: bool = False) -> pa.Schema:
     """Return the Arrow schema of one object, from its footer.
 
     With `as_it_is`, the object becomes a lake file, so DuckLake must be able to read it.
@@ -338,7 +337,7 @@ def read_schema(store: ArrowStore, key: str, *, as_it_is: bool = False) -> pa.Sc
     return schema
 
 
-def read_footer(store: ArrowStore, key: str, *, as_it_is: bool = False) -> tuple[int, pa.Schema]:
+def read_footer(store: Store, key: str, *, as_it_is: bool = False) -> tuple[int, pa.Schema]:
     """Return the number of rows of one object, and the Arrow schema of its columns, from its footer."""
     with opened(store, key) as file:
         rows = ParquetRows(file, f"the object {visible_name(store.uri(key))}")
@@ -348,7 +347,7 @@ def read_footer(store: ArrowStore, key: str, *, as_it_is: bool = False) -> tuple
 
 
 @contextmanager
-def opened(store: ArrowStore, key: str, form: str = "parquet") -> Iterator[pa.NativeFile]:
+def opened(store: Store, key: str, form: str = "parquet") -> Iterator[pa.NativeFile]:
     """Open an object of a format; errors in the block name it, as those of `readable_object`."""
     with masking(store.storage), readable_object(store.storage, store.uri(key), form), store.open(key) as file:
         yield file
@@ -360,14 +359,14 @@ def readable_object(storage: AnyStorage, uri: str, form: str = "parquet") -> Ite
     try:
         yield
     except (OSError, pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        means = meaning_of(error)
+        means, key = meaning_of(error), uri.removeprefix(f"{storage.root}/")
         if means is Meaning.NOT_FOUND:
             raise changed_object(uri, "vanished") from error
         if getattr(error, "errno", None) is not None or means is not None:
             mask_error(error, storage)
-            refusal = Store(storage).refusal(uri.removeprefix(f"{storage.root}/"))
+            refusal = Store(storage).refusal(key)
             raise (refusal or storage_error(error, storage, "read", uri)) from error
-        ours = None if storage.is_local else ArrowStore(storage).misled(uri)
+        ours = None if storage.is_local else Store(storage).misled(key)
         raise (ours or _damaged(uri, form, error)) from error
 
 
@@ -406,7 +405,7 @@ _KEYS = (b"description", b"comment")  # of a field's metadata; the first that it
 _SPARK = b"org.apache.spark.sql.parquet.row.metadata"
 
 
-def column_descriptions(store: ArrowStore, key: str) -> dict[str, str]:
+def column_descriptions(store: Store, key: str) -> dict[str, str]:
     """Return the descriptions of an object's columns, by their names in small letters; only the footer is read.
 
     Raises:

@@ -45,7 +45,7 @@ from lake_assets.lake.session import LakeSession
 from lake_assets.lake.table_setup import prepare_table
 from lake_assets.spark.task.attempt import discard
 from lake_assets.spark.task.job import MARK, LetterFile, named_fingerprint, new_name
-from lake_assets.storage.manifest import LandedObject, Manifest, Original
+from lake_assets.storage.manifest import LandedObject, Manifest
 from lake_assets.storage.server_copies import copy_object
 from lake_assets.storage.store import Store
 from lake_assets.streams.stream import OpenStream
@@ -324,7 +324,7 @@ def _copy(stream: OpenStream, files: Sequence[CatalogFile], run_id: str, *, is_h
         new_key = posixpath.join(posixpath.dirname(key), name)
         uris.append(store.uri(new_key))
         try:
-            copy_object(storage, Original(key, found.etag, found.size), storage, new_key, may_link=True)
+            copy_object(storage, found, storage, new_key, may_link=True)
         except SourceChangedError as error:  # maintenance removed it meanwhile
             raise unusable(file, "is gone") from error
         return Copy(file.file_id, store.uri(new_key), file.size)

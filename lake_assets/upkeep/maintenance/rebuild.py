@@ -25,7 +25,6 @@ from lake_assets.lake.ledger.tables import create_ledger
 from lake_assets.lake.session import LakeSession
 from lake_assets.lake.table_setup import data_schema, prepare_table
 from lake_assets.spark.task.job import DataFile
-from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.formats.parquet_files import read_footer
 from lake_assets.storage.manifest import LandedObject
 from lake_assets.storage.store import Store
@@ -118,7 +117,7 @@ def _adopted(
     files: Sequence[LandedObject],
     options: IngestOptions,
 ) -> LostPartition:
-    reader = ArrowStore(stream.lake_config.own_storage)
+    reader = Store(stream.lake_config.own_storage)
     footers = [read_footer(reader, obj.key, as_it_is=True) for obj in files]
     expected = data_schema(session, stream.table, stream.config.columns)
     for obj, (_, of_file) in zip(files, footers, strict=True):

@@ -5,7 +5,6 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -15,7 +14,6 @@ from lake_assets.config.formats import PARQUET, CsvFormat, LandedFormat, format_
 from lake_assets.config.layout.hive import is_hidden, is_reserved, table_of, trailing
 from lake_assets.config.storages import AnyStorage
 from lake_assets.schema.spans import Box, ValueSpan
-from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.formats.decoding import decompressed
 from lake_assets.storage.formats.landed import Landed
 from lake_assets.storage.formats.parquet_files import opened, read_spans
@@ -100,13 +98,9 @@ class Sampler:
                 self._schemas[landed.key] = self._schema(landed)
         return self._schemas.get(landed.key)
 
-    @cached_property
-    def _ranges(self) -> ArrowStore:
-        return ArrowStore(self.storage)
-
     def _schema(self, landed: LandedObject) -> pa.Schema:
         if isinstance(form := self.form(landed), CsvFormat):
-            with opened(self._ranges, landed.key, form.type) as file:
+            with opened(self._store, landed.key, form.type) as file:
                 begin = decompressed(file).read(_SNIFFED)
             form, self.doubts[landed.key] = sniffed(begin, form)
             self._forms[landed.key] = form
@@ -128,7 +122,7 @@ class Sampler:
         ends: list[Any] = []
         for landed in read:
             boxes: set[Box] = {(ValueSpan(),)}
-            with suppress(SourceError), opened(self._ranges, landed.key) as file:
+            with suppress(SourceError), opened(self._store, landed.key) as file:
                 boxes = read_spans(file, [name.lower()]) or boxes
             ends += [end for (span,) in boxes for end in (span.least, span.greatest)]
         days = [end.date() if isinstance(end, dt.datetime) else end for end in ends if end is not None]

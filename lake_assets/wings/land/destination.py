@@ -27,7 +27,6 @@ from lake_assets.config.streams import Stream
 from lake_assets.lake.table_setup import data_schema
 from lake_assets.schema.leaves import no_rows
 from lake_assets.schema.partition_columns import AddedColumns, is_other, typed_value
-from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.formats.parquet_files import read_schema
 from lake_assets.storage.store import Store
 from lake_assets.streams.calendar import Calendar
@@ -208,5 +207,5 @@ def _known(stream: OpenStream) -> pa.Schema:
             folder = folders[-1]
         if objects := store.list(folder, stream.config.files):
             newest = max(objects, key=lambda landed: landed.last_modified)
-            return read_schema(ArrowStore(store.storage), newest.key)
+            return read_schema(Store(store.storage), newest.key)
     return pa.schema([])

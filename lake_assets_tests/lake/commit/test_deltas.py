@@ -20,7 +20,6 @@ from lake_assets.ingest.outcome import Outcome
 from lake_assets.lake.commit import exporter, strategy
 from lake_assets.lake.commit.direct import replace_directly
 from lake_assets.lake.commit.extension import replace_by_extension
-from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.store import Store
 from lake_assets.upkeep.history.restore import restore
 from lake_assets_tests.world import NW, SW, World, plan, sales
@@ -54,7 +53,7 @@ def visible(world: World) -> list[tuple[int, str]]:
 def read(world: World, uri: str) -> pa.Table:
     deltas = world.config.streams["sales"].deltas
     assert deltas is not None
-    with ArrowStore(deltas.to).open(uri.removeprefix(f"{deltas.to.root}/")) as file:
+    with Store(deltas.to).open(uri.removeprefix(f"{deltas.to.root}/")) as file:
         return pq.read_table(file)
 
 

@@ -17,7 +17,6 @@ from lake_assets.spark.task import as_is
 from lake_assets.spark.task.as_is import copy_or_encode
 from lake_assets.spark.task.job import CopyRules, Job, PartitionJob
 from lake_assets.spark.task.task import Bin
-from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.formats.landed import Landed
 from lake_assets.storage.formats.landed_rows import Share
 from lake_assets.storage.server_copies import copy_object
@@ -43,7 +42,7 @@ def places(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[AnyStorage, 
 def land(storage: AnyStorage, name: str, rows: int) -> None:
     sink = io.BytesIO()
     pq.write_table(pa.table({"id": range(rows), "text": [str(n) for n in range(rows)]}, schema=SCHEMA), sink)
-    with ArrowStore(storage).create(name) as file:
+    with Store(storage).create(name) as file:
         file.write(sink.getvalue())
 
 
@@ -121,7 +120,7 @@ def test_encrypted_columns_behind_a_plain_footer(places: tuple[AnyStorage, AnySt
     sink = io.BytesIO()
     with pq.ParquetWriter(sink, SCHEMA, encryption_properties=properties) as writer:
         writer.write_table(pa.table({"id": [1], "text": ["x"]}, schema=SCHEMA))
-    with ArrowStore(landing).create("a.parquet") as file:
+    with Store(landing).create("a.parquet") as file:
         file.write(sink.getvalue())
     job, item = work(landing, lake)
 

@@ -13,7 +13,6 @@ from lake_assets.config.layout.partition import Partition, PartitionColumn
 from lake_assets.config.storages import S3Storage
 from lake_assets.spark.task.job import Job
 from lake_assets.spark.task.task import Bin, TaskReport, discarding, encode
-from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.formats.landed import Landed
 from lake_assets.storage.formats.landed_rows import Share
 from lake_assets.storage.store import Store
@@ -29,7 +28,7 @@ class Task:
         self.lake = Store(lake)
         self.job = Job("run", Landed(landing), lake, SCHEMA, "zstd", 2**20, ())
         for number in range(COUNT):
-            with ArrowStore(landing).create(f"{number:02}.parquet") as file:
+            with Store(landing).create(f"{number:02}.parquet") as file:
                 pq.write_table(pa.table({"n": [number] * (number + 1)}, SCHEMA), file)
         column = PartitionColumn("key", "integer")
         self.bins = [
@@ -52,13 +51,13 @@ def task(s3_location: Callable[[], Any]) -> Task:
 def test_uploads_overlap_and_reports_are_in_the_order_of_the_partitions(
     task: Task, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    both, create = threading.Barrier(2, timeout=60), ArrowStore.create
+    both, create = threading.Barrier(2, timeout=60), Store.create
 
-    def together(store: ArrowStore, key: str) -> pa.NativeFile:
+    def together(store: Store, key: str) -> pa.NativeFile:
         both.wait()  # until another upload begins
         return create(store, key)
 
-    monkeypatch.setattr(ArrowStore, "create", together)
+    monkeypatch.setattr(Store, "create", together)
 
     reports = list(task.run())
 
@@ -71,14 +70,14 @@ def test_uploads_overlap_and_reports_are_in_the_order_of_the_partitions(
 
 
 def test_a_task_that_fails_leaves_no_file_of_its_other_partitions(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
-    create = ArrowStore.create
+    create = Store.create
 
-    def failing(store: ArrowStore, key: str) -> pa.NativeFile:
+    def failing(store: Store, key: str) -> pa.NativeFile:
         if key.startswith("5/"):
             raise StorageUnreachableError("the store is away:", "wait.")
         return create(store, key)
 
-    monkeypatch.setattr(ArrowStore, "create", failing)
+    monkeypatch.setattr(Store, "create", failing)
 
     with pytest.raises(StorageUnreachableError):
         list(task.run())

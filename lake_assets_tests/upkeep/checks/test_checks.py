@@ -9,7 +9,6 @@ import pytest
 from lake_assets.base.errors import CatalogError, SourceError
 from lake_assets.config.sections import Checks
 from lake_assets.ingest.index.verify import repair_indexed
-from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.formats.parquet_files import read_footer
 from lake_assets.storage.store import Store
 from lake_assets.upkeep.checks.check_run import CheckRun, checks_of, describe, is_by_partition, is_error, scope_of_run
@@ -147,7 +146,7 @@ def test_objects_that_changed_are_left_to_the_check_of_the_landing_zone(
     of_run = check(filled, "landing_zone", scope_of_run(filled.stream, "second"))
     assert (of_run.passed, of_run.named) == (False, [f"{OF_NW}: stale"])
 
-    def after_it_is_gone(store: ArrowStore, key: str, **options: bool) -> tuple[int, pa.Schema]:
+    def after_it_is_gone(store: Store, key: str, **options: bool) -> tuple[int, pa.Schema]:
         if "region=SW" in key:
             filled.unland(SW)
         return read_footer(store, key, **options)

@@ -11,7 +11,6 @@ from lake_assets.config.models import LakeConfig
 from lake_assets.lake.commit import strategy
 from lake_assets.lake.commit.extension import replace_by_extension
 from lake_assets.lake.session import TableName
-from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.store import Store
 from lake_assets.upkeep.checks.check_run import checks_of, run_check
 from lake_assets.upkeep.checks.facts import Scope
@@ -30,7 +29,7 @@ def newest_snapshot(world: World) -> int:
 
 def orphan(world: World, key: str) -> str:
     """A data file that no snapshot names, as a killed run leaves it."""
-    store = ArrowStore(world.config.lakes["test"].own_storage)
+    store = Store(world.config.lakes["test"].own_storage)
     with store.create(key) as file:
         file.write(b"whatever")
     return store.uri(key)

@@ -21,7 +21,7 @@ from lake_assets.ingest.outcome import IngestOptions
 from lake_assets.lake.ledger.object_history import objects_at
 from lake_assets.lake.ledger.read import commits, newest_commits, pace, read_ledger
 from lake_assets.lake.session import LakeSession
-from lake_assets.storage.arrow import ArrowStore
+from lake_assets.storage.store import Store
 from lake_assets.streams.pending import next_tries
 from lake_assets.streams.stream import OpenStream
 from lake_assets.upkeep.checks.check_run import run_check
@@ -162,7 +162,7 @@ def test_dead_letters_of_a_killed_run_under_the_earlier_name_are_cleaned(local_w
     rules = local_world.stream.letters
     assert rules is not None
     orphan = f"{rules.folder}of-a-killed-run-{'0' * 32}-{rules.tag}.parquet"
-    with ArrowStore(rules.storage).create(orphan) as file:
+    with Store(rules.storage).create(orphan) as file:
         file.write(b"")
     stream = renamed(local_world, **PREVIOUSLY)
     with stream.lake.open() as lake:
