@@ -1,4 +1,4 @@
-"""The connection string of an Azure storage account.
+"""How a storage is reached: requests, certificates, proxies, and the connection string of an Azure account.
 
 Source: Azure Storage's manual, "Configure Azure Storage connection strings".
 """

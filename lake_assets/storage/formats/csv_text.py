@@ -22,7 +22,7 @@ from lake_assets.schema.rescue import converted_values, with_kept
 from lake_assets.storage.formats.blocks import LONGEST, Positions, Quotes, TextBlock, line_breaks
 from lake_assets.storage.formats.decoding import PEEKED
 from lake_assets.storage.formats.landed_columns import BLANKS, fit, has_codes, inferred, too_wide, wide_integers
-from lake_assets.storage.formats.landed_rows import Expected, Share
+from lake_assets.storage.formats.landed_rows import ExpectedObject, Share
 from lake_assets.storage.formats.landed_text import LandedText
 from lake_assets.storage.formats.records import NOT_ONE_RECORD, Block, FixSchema, Lines, Text, reason_of
 
@@ -420,7 +420,7 @@ def _has_hex(text: memoryview) -> bool:
 class LandedCsv(LandedText):
     """The rows of CSV; its columns are those of its header, or of the format."""
 
-    def __init__(self, file: pa.NativeFile, origin: str, expected: Expected) -> None:
+    def __init__(self, file: pa.NativeFile, origin: str, expected: ExpectedObject) -> None:
         super().__init__(file, origin, expected)
         self._dialect: CsvFormat = expected.form
         self._header: Sequence[str] = self._dialect.names or ()

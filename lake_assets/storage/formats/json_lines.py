@@ -33,7 +33,7 @@ from lake_assets.storage.formats.blocks import FindEnds, Positions, TextBlock, l
 from lake_assets.storage.formats.decoding import PEEKED
 from lake_assets.storage.formats.json_documents import documents, have_breaks, parts_of
 from lake_assets.storage.formats.landed_columns import allowed_mistakes, fit, inferred, too_wide
-from lake_assets.storage.formats.landed_rows import Expected, Share
+from lake_assets.storage.formats.landed_rows import ExpectedObject, Share
 from lake_assets.storage.formats.landed_text import LandedText
 from lake_assets.storage.formats.records import NOT_ONE_RECORD, Block, FixSchema, Lines, Rejected, Text, reason_of
 
@@ -503,7 +503,7 @@ def _parse_json(text: bytes | memoryview, options: pj.ParseOptions) -> pa.Table:
 class LandedJson(LandedText):
     """The rows of JSON; a field that an object lacks is NULL."""
 
-    def __init__(self, file: pa.NativeFile, origin: str, expected: Expected) -> None:
+    def __init__(self, file: pa.NativeFile, origin: str, expected: ExpectedObject) -> None:
         self.schema, rules = expected.columns, expected.rules
         is_known = len(self.schema) > 0
         self._omitted = expected.omitted

@@ -49,7 +49,7 @@ def renumbered(before: Callable[[], int], bad: BadRows) -> BadRows:
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
+class ExpectedObject:
     """What a stream tells of an object before it is opened."""
 
     form: Any  # the format of the config

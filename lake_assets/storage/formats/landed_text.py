@@ -17,7 +17,7 @@ from lake_assets.schema.schema_fit import Fitter
 from lake_assets.storage.formats.blocks import BLOCK, LONGEST, TextBlock, fill_from, whole_records
 from lake_assets.storage.formats.decoding import TextFile
 from lake_assets.storage.formats.landed_columns import fit
-from lake_assets.storage.formats.landed_rows import Expected, Rows, Share
+from lake_assets.storage.formats.landed_rows import ExpectedObject, Rows, Share
 from lake_assets.storage.formats.records import Block, Lines, Records, Rejected, Text, validate
 
 RAW, LINE = "_raw", "_line"
@@ -36,7 +36,7 @@ class LandedText(ABC):
     schema: pa.Schema
     count: int | None = None
 
-    def __init__(self, file: pa.NativeFile, origin: str, expected: Expected) -> None:
+    def __init__(self, file: pa.NativeFile, origin: str, expected: ExpectedObject) -> None:
         self._file = file
         self._form: TextFormat = expected.form
         self._origin = origin
