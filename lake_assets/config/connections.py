@@ -1,4 +1,4 @@
-"""How a storage is reached: requests, certificates, proxies, and the connection string of an Azure account.
+"""The connection string of an Azure storage account.
 
 Source: Azure Storage's manual, "Configure Azure Storage connection strings".
 """

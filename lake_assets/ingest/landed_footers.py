@@ -15,12 +15,12 @@ from lake_assets.base.texts import visible_name
 from lake_assets.config.layout.partition import Partition
 from lake_assets.ingest.index.register import Registrar
 from lake_assets.lake.commit.candidates import Candidate
-from lake_assets.lake.evolve import column_changes, evolved
+from lake_assets.lake.evolve import column_changes
 from lake_assets.lake.session import LakeSession
-from lake_assets.lake.table_setup import created_schema, data_schema, decided_in_sql, is_never_filled
+from lake_assets.lake.table_setup import created_schema, data_schema, is_never_filled, rules_of_table
 from lake_assets.schema.column_rules import STRICT, Rules
 from lake_assets.schema.ducklake_types import sql_type
-from lake_assets.schema.leaves import with_null_parts, with_types_of
+from lake_assets.schema.leaves import with_null_parts
 from lake_assets.schema.partition_columns import with_added_columns
 from lake_assets.schema.schema_fit import Fitter
 from lake_assets.storage.formats.landed import SAMPLE
@@ -120,10 +120,10 @@ class Columns:
         if stream.config.mode == "index":
             refused = Registrar(stream, {}, {}).refusals(lake, new) if new else {}
             return cls(stream, footers, table, refused=refused)
-        declared = stream.landed.declared
+        rules = stream.landed.rules
         if lake is None or table is None:
-            return cls(stream, footers, rules=declared.rules.of_first)
-        return cls(stream, footers, table, rules=declared.for_table(*decided_in_sql(lake, stream.table)).rules)
+            return cls(stream, footers, rules=rules.of_first)
+        return cls(stream, footers, table, rules=rules_of_table(lake, stream.table, rules))
 
     def refusals(self, partition: Partition, reads: Manifest) -> tuple[str, ...]:
         """Return why the ingest would refuse objects that the partition reads; quarantine leaves them out."""
@@ -147,7 +147,7 @@ class Columns:
         try:
             landed = self._make(reads)
             if (table := self._with_file_columns) is not None:
-                evolved(table, landed, config.columns, self.rules)
+                self.rules.evolved(table, landed, config.columns)
         except LakeAssetsError as error:
             return (_clause(error),)
         return tuple(text for origin, schema in landed if (text := self._misfit(partition, origin, schema)))
@@ -156,10 +156,9 @@ class Columns:
         """Return the columns of objects, of which the first ones make the table if there is none, as `Writer` does."""
         own, landed = self.stream.landed, self.footers.schemas(reads)
         if landed and self.table is None and self.made is None and own.has_types:
-            columns = own.declared.created(with_types_of(own.of_all(landed[:SAMPLE]), (schema for _, schema in landed)))
-            types = {field.name: field.type for field in columns}
+            columns = own.rules.created(own.of_all(landed[:SAMPLE]), (schema for _, schema in landed), landed[0][0])
             made = created_schema(self.stream.table, columns, self.stream.config.columns, landed[0][0])
-            self.made = pa.schema([field.with_type(with_null_parts(field.type, types[field.name])) for field in made])
+            self.made = with_null_parts(made, columns)
         return landed
 
     @property
@@ -170,20 +169,11 @@ class Columns:
 
     def _misfit(self, partition: Partition, origin: str, schema: pa.Schema) -> str:
         """Return why an object does not fit the table; empty if it does, or the table would change."""
-        config, table = self.stream.config, self._with_file_columns
+        table = self._with_file_columns
         if table is None:
             return ""
         try:
-            Fitter(
-                schema,
-                table,
-                partition,
-                origin,
-                rules=self.rules,
-                by_value=True,
-                selects=config.selects_rows,
-                derived=config.derived,
-            )
+            Fitter(schema, table, partition, origin, self.rules)
         except SchemaDriftError:
             return ""
         except LakeAssetsError as error:
@@ -199,8 +189,7 @@ class Columns:
             if self.table is None or table is None:
                 return self._inferred(reads)
             landed = self.footers.schemas(reads)
-            after = with_types_of(table, (schema for _, schema in landed))
-            after = evolved(after, landed, config.columns, self.rules)
+            after = self.rules.evolved(table, landed, config.columns)
         except LakeAssetsError as error:  # of an object that is left out
             return (_clause(error),)
         return tuple(map(str, column_changes(self.table, after)))
@@ -210,7 +199,7 @@ class Columns:
         landed, config = self.stream.landed, self.stream.config
         if landed.has_types or config.transform is not None or not (schemas := self.footers.schemas(reads)):
             return ()
-        created = landed.declared.created(landed.of_all(schemas))
+        created = landed.rules.created(landed.of_all(schemas))
         columns = pa.schema([f for f in created if f.name not in config.partitions])
         return tuple(map(str, column_changes(pa.schema([]), columns)))
 
@@ -231,7 +220,7 @@ def inferred_columns(stream: OpenStream) -> Mapping[str, Mapping[str, Any]]:
             raise SourceError(
                 f"nothing has landed in {stream.layout_uri}:", "land an object, or correct the stream's source."
             )
-        schema = landed.declared.created(landed.sampled(keys))
+        schema = landed.rules.created(landed.sampled(keys))
     declared = {name.lower(): column for name, column in config.declared.items()}
     others = (*config.partitions, *config.path_columns, *config.file_columns, *filter(None, [config.rescue]))
     decided = {name.lower() for name in others}

@@ -73,7 +73,7 @@ class Viewer:
         if self._reads_footers:
             try:
                 described = column_descriptions(Store(self._stream.config.source), manifest.read[0].key)
-                names = {source.lower(): name.lower() for name, source in self._stream.landed.declared.sources.items()}
+                names = {source.lower(): name.lower() for name, source in self._stream.landed.rules.sources.items()}
                 landed = {names.get(name, name): text for name, text in described.items()}
             except LakeAssetsError as error:
                 self._warn(f"No descriptions of columns: {error}")

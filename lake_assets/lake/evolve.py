@@ -15,16 +15,15 @@ from lake_assets.base.duckdb_engine import identifier
 from lake_assets.base.errors import SchemaError
 from lake_assets.config.layout.partition import PartitionColumn
 from lake_assets.lake.catalog.described import describe
-from lake_assets.lake.catalog.table import LakeColumn, Table
+from lake_assets.lake.catalog.table import Column, Table
 from lake_assets.lake.catalog.transaction import Transaction
 from lake_assets.lake.catalog.untyped import give_types
 from lake_assets.lake.retry import under_lock
 from lake_assets.lake.session import AUTHOR, LakeSession, TableName
 from lake_assets.lake.table_setup import data_schema, untyped_schema
 from lake_assets.schema.column_rules import GROWING, Rules
-from lake_assets.schema.ducklake_types import check_columns, sql_type
+from lake_assets.schema.ducklake_types import sql_type
 from lake_assets.schema.leaves import is_list, stored_columns, with_types_of, without_null_parts
-from lake_assets.schema.type_fit import refuse_places
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,28 +43,8 @@ class ColumnChange:
         return f"widened {name} from {self.before} to {self.type}"
 
 
-def evolved(
-    schema: pa.Schema,
-    landed: Sequence[tuple[str, pa.Schema]],
-    partition_columns: Sequence[PartitionColumn],
-    rules: Rules = GROWING,
-) -> pa.Schema:
-    """Return the columns with which a table can hold the rows of the landed schemas; those of the table come first.
-
-    The table's are without partition columns, which never change. Each landed schema has its origin, for errors. Rules
-    of another table than one that grows change nothing. Raises SchemaError if a column cannot be widened to a type, or
-    a new one has a name or type that the lake cannot hold.
-    """
-    by_path = {column.name.lower() for column in partition_columns}
-    for origin, given in landed if rules.grows else ():
-        check_columns(given, origin)
-        refuse_places(given, [*(name.lower() for name in schema.names), *by_path], origin)
-        schema = rules.changed(schema, pa.schema([f for f in given if f.name.lower() not in by_path]), origin)
-    return schema
-
-
 def column_changes(before: pa.Schema, after: pa.Schema) -> list[ColumnChange]:
-    """Return what differs between a table's columns and those that `evolved` gives."""
+    """Return what differs between a table's columns and those that `Rules.evolved` gives."""
     return list(_changes(before, after, ()))
 
 
@@ -125,7 +104,7 @@ def evolve_table(
 
     Columns, and parts of them, that have never had a value get the type of the first one before, in a snapshot of its
     own, by any rules. Of a table without rows only `known` tells them: its columns, with the type null for those. The
-    snapshot's message has the run's id. The other arguments and the SchemaError are those of `evolved`.
+    snapshot's message has the run's id. The other arguments and the SchemaError are those of `Rules.evolved`.
     """
 
     def change() -> list[ColumnChange]:
@@ -136,7 +115,7 @@ def evolve_table(
         session.rows("SET ducklake_max_retry_count = 0")
         with session.transaction():
             before = data_schema(session, table, partition_columns)
-            after = evolved(before, landed, partition_columns, rules)
+            after = rules.evolved(before, landed, partition_columns)
             changes = column_changes(before, after)
             if changes:
                 for statement in statements(table, before, after):
@@ -183,7 +162,7 @@ def _give_types(
     return changes
 
 
-def _path(column: LakeColumn, table: Table) -> tuple[str, ...]:
+def _path(column: Column, table: Table) -> tuple[str, ...]:
     return (*(() if column.parent is None else _path(table.columns[column.parent], table)), column.name)
 
 

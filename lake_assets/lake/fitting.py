@@ -11,7 +11,6 @@ from pyarrow import types as t
 from lake_assets.base.duckdb_engine import glob_literal, identifier
 from lake_assets.base.errors import LakeAssetsError, SchemaError
 from lake_assets.base.texts import visible_name
-from lake_assets.config.layout.derived import Derived
 from lake_assets.config.layout.hive import HIVE_NULL
 from lake_assets.config.layout.partition import Partition, PartitionColumn, PartitionValue
 from lake_assets.config.layout.template import Template
@@ -65,7 +64,6 @@ class PartitionKeys:
 
     columns: Sequence[PartitionColumn]
     layout: Template = field(default_factory=Template.root)  # the landing zone's
-    derived: Sequence[Derived] = ()  # those that are derived from another column of the files
 
 
 class FileChecker:
@@ -80,7 +78,6 @@ class FileChecker:
         self._session = session
         self._columns = keys.columns
         self._folder_names = {column.name: keys.layout.folder(column.name) for column in keys.columns}
-        self._derived = keys.derived
         self._target = target
         self._rules = rules
         self._schema_of = schema_of
@@ -133,13 +130,13 @@ class FileChecker:
                     raise SchemaError(
                         f"the object {landed.shown} has a row with {row}, and belongs to {partition}:", fix
                     )
-        for made in derived_values(self._derived, partition, names, f"the object {landed.shown}"):
+        for made in derived_values(self._rules.derived, partition, names, f"the object {landed.shown}"):
             self._check_made(landed, made, schema, footer)
         ignored = frozenset(names[name] for name in by_path if name in names)
         return ColumnPlaces(inside, folders, ignored, self._untyped[footer.shape])
 
     def _check_columns(self, landed: LandedObject, partition: Partition, schema: pa.Schema) -> str | None:
-        fitter = Fitter(schema, self._target, partition, f"the object {landed.shown}", rules=self._rules)
+        fitter = Fitter(schema, self._target, partition, f"the object {landed.shown}", self._rules)
         as_stored, untyped = stored_columns(schema), None
         for name, wanted in zip(fitter.columns, self._target, strict=True):
             given = schema.field(name).type

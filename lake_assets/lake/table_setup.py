@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 
 import pyarrow as pa
 from duckdb.sqltypes import DuckDBPyType
@@ -25,9 +26,8 @@ from lake_assets.lake.failures import translated
 from lake_assets.lake.ledger.tables import set_option
 from lake_assets.lake.retry import under_lock
 from lake_assets.lake.session import LakeSession, TableName
+from lake_assets.schema.column_rules import Rules
 from lake_assets.schema.ducklake_types import PARTITION_TYPES, check_columns, data_file_type, sql_type
-from lake_assets.schema.row_order import SortKey
-from lake_assets.storage.formats.declared import Declared
 
 _MAKER = "lake_assets tables"  # the author of snapshots without rows, which are not those of a run
 
@@ -172,20 +172,22 @@ def data_schema(
     return pa.schema([(name, data_file_type(sql, name)) for name, sql in columns.items()])
 
 
-def decided_in_sql(
-    session: LakeSession, table: TableName
-) -> tuple[frozenset[str], dict[str, pa.Scalar], tuple[SortKey, ...]]:
-    """Return the table's NOT NULL columns and the values of those with a default, by names in lower case; its order.
+def rules_of_table(session: LakeSession, table: TableName, rules: Rules) -> Rules:
+    """Return the rules with what the table decides: its NOT NULL columns, its defaults, and its order.
 
-    All are empty if only DuckLake can read the catalog. Then it inserts all rows, refuses NULL itself, and sorts.
+    They stay as they are if only DuckLake can read the catalog. Then it inserts all rows, refuses NULL itself, and
+    sorts. A registered file is not rewritten, so no default is written to it.
     """
     try:
         with session.read() as database:
             table_id = find_table(database, table)
             columns, order = read_columns(database, table_id), read_order(database, table_id)
     except NotDirectError:
-        return frozenset(), {}, ()
+        return rules
     whole = [column for column in columns if column.parent is None]
+    not_null = frozenset(column.name.lower() for column in whole if not column.is_nullable)
+    if rules.rows == "registered":
+        return replace(rules, not_null=not_null)
     types = column_types([column for column in whole if column.default is not None]) or {}
     with translated(session.config):
         defaults = {
@@ -195,7 +197,7 @@ def decided_in_sql(
             for column in whole
             if column.name in types
         }
-    return frozenset(column.name.lower() for column in whole if not column.is_nullable), defaults, order
+    return replace(rules, not_null=not_null, absent=defaults, order=order)
 
 
 def untyped_schema(session: LakeSession, table: TableName, schema: pa.Schema, typed: Collection[str] = ()) -> pa.Schema:
@@ -215,7 +217,7 @@ def untyped_schema(session: LakeSession, table: TableName, schema: pa.Schema, ty
 
 
 def declared_schema(
-    session: LakeSession, table: TableName, partition_columns: Sequence[PartitionColumn], declared: Declared
+    session: LakeSession, table: TableName, partition_columns: Sequence[PartitionColumn], rules: Rules
 ) -> pa.Schema:
     """Return the schema of `data_schema`, for a stream that declares columns.
 
@@ -224,19 +226,19 @@ def declared_schema(
     """
     schema = data_schema(session, table, partition_columns)
     known = {field.name.lower(): field.type for field in schema}
-    for key, column in declared.rules.types.items():
+    for key, column in rules.types.items():
         name, kind = column.name, column.type
-        wanted, found = sql_type(kind, name), known.get(key)
-        if found is None and not declared.rules.grows:
-            grows = "" if declared.rules.rows == "registered" else "set schema_policy: evolve, "
+        wanted, of_table = sql_type(kind, name), known.get(key)
+        if of_table is None and not rules.grows:
+            grows = "" if rules.rows == "registered" else "set schema_policy: evolve, "
             raise SchemaError(
                 f"table {table} has no column {name!r}, which `columns` declares as {wanted}:",
                 f"{grows}add it by ALTER TABLE {table} ADD COLUMN {identifier(name)} {wanted}, or remove its type.",
             )
-        if found is not None and not found.equals(kind):
+        if of_table is not None and not of_table.equals(kind):
             raise SchemaError(
-                f"column {name!r} of table {table} is {sql_type(found, name)}, and `columns` declares {wanted}:",
-                f"declare type: {sql_type(found, name)}, or let the stream fill another table.",
+                f"column {name!r} of table {table} is {sql_type(of_table, name)}, and `columns` declares {wanted}:",
+                f"declare type: {sql_type(of_table, name)}, or let the stream fill another table.",
             )
     return schema
 

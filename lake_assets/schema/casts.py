@@ -16,13 +16,18 @@ import pyarrow.compute as pc
 from pyarrow import types as t
 
 from lake_assets.schema.leaves import is_list
-from lake_assets.schema.rescue import NumberText
 
 _EXACT = {pa.float16(): 2**11, pa.float32(): 2**24, pa.float64(): 2**53}  # below this, each whole number is exact
 _WRAPPED = 1.5e38  # below this, and above 38 digits, Arrow refuses a decimal; of larger ones it drops bits above 128
 _WHOLE = re.compile(r"([+-]?[0-9]+)(\.0*)?")
 _HEX = r"^0[xX]"
 _POWER = r"^-?[0-9]+(\.[0-9]*)?[eE][+-]?[0-9]{1,2}$"
+
+
+class NumberText(str):
+    """A number of JSON that no double is."""
+
+    __slots__ = ()
 
 
 def is_number(data_type: pa.DataType) -> bool:

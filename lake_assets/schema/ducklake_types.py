@@ -26,7 +26,7 @@ The names in brackets are what writers call a type whose file has the one before
 | null (a column that is always NULL)                                       | that of another object, else INTEGER     |
 | a struct with a field without a name (DuckDB's UNION)                     | refused                                  |
 | decimals of more digits, 128-bit integers, durations, other extensions    | refused                                  |
-| what `formats/annotations` refuses, such as INTERVAL and VARIANT          | refused                                  |
+| what `schema/annotations` refuses, such as INTERVAL and VARIANT           | refused                                  |
 """
 
 from collections.abc import Sequence

@@ -313,9 +313,9 @@ def without_null_parts(data_type: pa.DataType) -> pa.DataType:
     return pa.list_(without_null_parts(data_type.value_type)) if is_list(data_type) else without_dictionary(data_type)
 
 
-def with_null_parts(own: pa.DataType, landed: pa.DataType) -> pa.DataType:
-    """Return a column's own type, with the type null for the parts that have none where it landed."""
-    return joined_types(own, landed, lambda own, landed: landed if t.is_null(landed) else own)
+def with_null_parts(own: pa.Schema, landed: pa.Schema) -> pa.Schema:
+    """Return own columns, with the type null for them, and parts of them, that have no type where they landed."""
+    return joined_columns(own, landed, lambda own, landed: landed if t.is_null(landed) else own)
 
 
 def stored_columns(schema: pa.Schema) -> pa.Schema:

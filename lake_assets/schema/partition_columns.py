@@ -1,6 +1,6 @@
 """The values of partition columns in rows, compared with those of a partition."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -48,21 +48,21 @@ def chosen_values(
     by_name: Mapping[str, str],
     partition: Partition,
     origin: str,
-    derived: Mapping[str, Derived],
+    derived: Iterable[Derived],
 ) -> dict[str, pa.Scalar]:
     """Return the values that select the rows of a partition, by column of the source."""
-    chosen = {}
+    chosen, sources = {}, {of_column.name: of_column for of_column in derived}
     for column, value in zip(partition.columns, partition.values, strict=True):
         if not column.in_rows:
             continue
-        wanted = derived[column.name].column if column.name in derived else column.name
+        wanted = sources[column.name].column if column.name in sources else column.name
         name = by_name.get(wanted.lower())
         if name is None:
             raise SchemaError(
                 f"{origin} has no column {wanted!r}, which selects the rows of a partition:",
                 "land it again with that column, or correct `partitions` in the config.",
             )
-        if column.name in derived and not derived[column.name].is_whole:
+        if column.name in sources and not sources[column.name].is_whole:
             continue
         given = source.field(name).type
         data_type = given.value_type if t.is_dictionary(given) else given

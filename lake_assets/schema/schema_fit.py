@@ -5,7 +5,7 @@ row is read. (Parquet readers that match by position, or cast where they can, wr
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from copy import copy
 from dataclasses import replace
 from functools import partial
@@ -16,9 +16,10 @@ import pyarrow.compute as pc
 from pyarrow import types as t
 
 from lake_assets.base.errors import SchemaError
-from lake_assets.config.layout.derived import Derived
 from lake_assets.config.layout.partition import Partition
+from lake_assets.config.sections import LETTER_COLUMNS
 from lake_assets.schema.bad_rows import (
+    NOTHING,
     NUMBER,
     BadRows,
     is_alike,
@@ -28,6 +29,8 @@ from lake_assets.schema.bad_rows import (
     positions,
     python_values,
     reasons_of,
+    split_by_type,
+    with_kept,
 )
 from lake_assets.schema.casts import cast
 from lake_assets.schema.column_rules import STRICT, Rules, Verdict
@@ -42,7 +45,6 @@ from lake_assets.schema.leaves import (
     unheld,
 )
 from lake_assets.schema.partition_columns import cast_whole, chosen_values, is_other, other_value
-from lake_assets.schema.rescue import NOTHING, split_by_type, with_kept
 
 
 class Fitter:
@@ -57,27 +59,23 @@ class Fitter:
         target: pa.Schema,  # of a data file, without partition columns; columns, and parts, without a type yet are null
         partition: Partition,
         origin: str,
-        *,
         rules: Rules = STRICT,
-        by_value: bool = False,  # a number may have another type of numbers in the table; its values decide
-        selects: bool = False,  # keep only the rows with the partition's values, by the partition columns in the rows
-        derived: Sequence[Derived] = (),  # by whose value each row is checked, or with `selects` kept or dropped
     ) -> None:
+        if rules.splits:
+            _refuse_letter_columns(source, origin)
         if rules.rescue is not None:
             own = (name for name in target.names if name.lower() == rules.rescue.lower())
             rules = replace(rules, rescue=next(own, None))
         self._rules, self._partition, self._origin = rules, partition, origin
         self._target = stored_columns(target)
         by_name = _by_name(source, origin)
-        self._read_partition(source, by_name, derived, selects=selects)
+        self._read_partition(source, by_name)
         types = {field.name.lower(): field.type for field in self._target}
         self._forms = {f.name: form for f in source if f.name.lower() in types and (form := rules.form_of(f))}
         """The formats of texts, by the columns to read."""
         columns = {column.name.lower() for column in partition.columns}
         given = [f.with_type(types[f.name.lower()]) if f.name in self._forms else f for f in source]
-        verdicts = rules.accepted(
-            pa.schema([f for f in given if f.name.lower() not in columns]), target, origin, by_value=by_value
-        )
+        verdicts = rules.accepted(pa.schema([f for f in given if f.name.lower() not in columns]), target, origin)
         rescued = verdicts[Verdict.RESCUE]
         self._extras = [misfit.name for misfit in rescued if misfit.known is None and len(misfit.path) == 1]
         """The columns of the source that only the column of what does not fit takes."""
@@ -85,18 +83,20 @@ class Fitter:
         self._hints = {by_name[m.path[0].lower()]: hint for m in verdicts[Verdict.CAST] if (hint := rules.widening(m))}
         self._set_columns(source, by_name)
 
-    def _read_partition(
-        self, source: pa.Schema, by_name: Mapping[str, str], derived: Sequence[Derived], *, selects: bool
-    ) -> None:
+    def _read_partition(self, source: pa.Schema, by_name: Mapping[str, str]) -> None:
         """Find the columns that tell the partition of a row."""
-        partition, origin = self._partition, self._origin
+        partition, origin, rules = self._partition, self._origin, self._rules
         self._partition_names = {
             column.name: by_name[column.name.lower()] for column in partition.columns if column.name.lower() in by_name
         }
-        self.chosen = chosen_values(source, by_name, partition, origin, {d.name: d for d in derived}) if selects else {}
+        self.chosen = chosen_values(source, by_name, partition, origin, rules.derived) if rules.selects else {}
         """The partition's value in each source column that selects rows, by the column's name."""
-        made = [value for value in derived_values(derived, partition, by_name, origin) if value.name not in self.chosen]
-        self.made = [value for value in made if value.column.in_rows and selects]
+        made = [
+            value
+            for value in derived_values(rules.derived, partition, by_name, origin)
+            if value.name not in self.chosen
+        ]
+        self.made = [value for value in made if value.column.in_rows and rules.selects]
         """The derived values that select rows."""
         self._checked = [value for value in made if value not in self.made]
 
@@ -121,6 +121,11 @@ class Fitter:
             if name not in others and name.lower() not in rules.columns and source.field(name).type.equals(f.type)
         }
         """The columns to read whose values are neither converted nor checked against the partition."""
+
+    @property
+    def splits(self) -> bool:
+        """Whether a row that does not fit is left out by itself."""
+        return self._rules.splits
 
     def of(self, origin: str) -> Self:
         """Return the fitter of another object or result with the same schema."""
@@ -219,12 +224,14 @@ class Fitter:
     def split(self, batch: pa.RecordBatch, first: int) -> tuple[pa.RecordBatch, BadRows | None]:
         """Convert the rows of a batch that fit, as `fit` does, and give the others with their reasons.
 
-        `first` is the number of its first row in the object. If it cannot be told whether a row belongs to the
-        partition, that is a SchemaError.
+        `first` is the number of its first row in the object. If the rules split no rows, or it cannot be told whether a
+        row belongs to the partition, that is a SchemaError.
         """
         try:
             return self.fit(batch), None
         except SchemaError:
+            if not self._rules.splits:
+                raise
             numbers = pa.array(range(first, first + batch.num_rows), pa.int64())
             chosen = self._choose(batch.append_column(NUMBER, numbers))
             reasons: dict[int, list[str]] = {}
@@ -309,6 +316,16 @@ class Fitter:
                 raise SchemaError(f"{self._origin} has a row with {row}, and belongs to {self._partition}:", fix)
         for made in self._checked:
             made.check(batch)
+
+
+def _refuse_letter_columns(source: pa.Schema, origin: str) -> None:
+    """Refuse an object with a column that dead letters have too."""
+    own = min({name.lower() for name in source.names}.intersection(LETTER_COLUMNS), default=None)
+    if own is not None:
+        raise SchemaError(
+            f"{origin} has a column {own!r}, which is a name of the dead letters' own columns:",
+            "rename it, or remove on_bad_row from the stream.",
+        )
 
 
 def _by_name(source: pa.Schema, origin: str) -> dict[str, str]:

@@ -90,13 +90,13 @@ def _merged(spans: Sequence[ValueSpan]) -> list[ValueSpan]:
     if any(span.least is None for span in spans):
         return [_hull(spans)]
     first, *others = sorted(spans, key=lambda span: span.least)
-    found = [replace(first, has_null=any(span.has_null for span in spans))]
+    apart = [replace(first, has_null=any(span.has_null for span in spans))]
     for span in others:
-        if span.least > found[-1].greatest:
-            found.append(replace(span, has_null=False))
-        elif span.greatest > found[-1].greatest:
-            found[-1] = replace(found[-1], greatest=span.greatest)
-    return found
+        if span.least > apart[-1].greatest:
+            apart.append(replace(span, has_null=False))
+        elif span.greatest > apart[-1].greatest:
+            apart[-1] = replace(apart[-1], greatest=span.greatest)
+    return apart
 
 
 def _hull(spans: Sequence[ValueSpan]) -> ValueSpan:

@@ -13,8 +13,6 @@ from pyarrow import types as t
 from lake_assets.base.errors import SchemaError
 from lake_assets.schema.leaves import is_list, is_text, joined_columns, joined_types, shown_type
 
-_BINARY_KINDS = (t.is_binary, t.is_large_binary, t.is_binary_view, t.is_fixed_size_binary)
-
 _PLACE = re.compile(r"_col\d+", re.IGNORECASE)
 
 OF_ANOTHER = "that of another object"
@@ -73,9 +71,9 @@ def misfits(given: Iterable[pa.Field], known: Iterable[pa.Field], path: tuple[st
         if by_name.setdefault(field.name.lower(), field) is not field:  # one of both would be lost
             yield Misfit((*path, field.name), field.type, None, is_second=True)
     for field in known:
-        found = by_name.pop(field.name.lower(), None)
-        if found is not None:
-            yield from _parts(found.type, field.type, (*path, field.name))
+        landed = by_name.pop(field.name.lower(), None)
+        if landed is not None:
+            yield from _parts(landed.type, field.type, (*path, field.name))
         else:
             yield Misfit((*path, field.name), None, field.type)
     for field in by_name.values():
@@ -176,7 +174,7 @@ def _holds(target: pa.DataType, source: pa.DataType) -> bool:
         return (source.tz is None) == (target.tz is None)
     return (
         (is_text(source) and is_text(target))
-        or _both(source, target, _BINARY_KINDS)
+        or (_is_binary(source) and _is_binary(target))
         or (t.is_date(source) and t.is_date(target))
         or (t.is_time(source) and t.is_time(target))
     )
@@ -189,5 +187,6 @@ def _holds_integers(target: pa.DataType, source: pa.DataType) -> bool:
     return bool(not signed and source.bit_width < target.bit_width)
 
 
-def _both(source: pa.DataType, target: pa.DataType, kinds: Sequence[object]) -> bool:
-    return all(any(is_kind(data_type) for is_kind in kinds) for data_type in (source, target))  # type: ignore[operator]
+def _is_binary(data_type: pa.DataType) -> bool:
+    kinds = (t.is_binary, t.is_large_binary, t.is_binary_view, t.is_fixed_size_binary)
+    return any(is_kind(data_type) for is_kind in kinds)

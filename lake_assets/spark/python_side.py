@@ -18,7 +18,7 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 from pyspark.sql.context import SQLContext
 
-from lake_assets.spark.spark_texts import SparkMeaning, find
+from lake_assets.spark.spark_texts import SparkSays, find
 
 ENDED_SECONDS = 1.0  # for the rest of the pipe of a JVM that has ended; a worker of it may have the pipe's end too
 
@@ -80,7 +80,7 @@ def silence_loggers() -> None:
 
 
 def _is_kept(record: logging.LogRecord) -> bool:
-    return find(record.msg, SparkMeaning.CALL_LOST) is None
+    return find(record.msg, SparkSays.CALL_LOST) is None
 
 
 def start_jvm(conf: Mapping[str, str]) -> None:

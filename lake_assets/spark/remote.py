@@ -25,12 +25,10 @@ from lake_assets.base.errors import (
 )
 from lake_assets.base.events import report
 from lake_assets.config.spark import REMOTE, without_parameters
-from lake_assets.spark.spark_texts import SparkMeaning, find
 
 Result = TypeVar("Result")
 
 _PORT = 15002  # Spark's default
-_MOST_TEXT = 600  # characters of an error
 _SECONDS = 10.0  # for a connection
 _TRIES, _PAUSE = 28, 5000  # retries, and milliseconds between the later ones; together two minutes
 
@@ -86,20 +84,6 @@ def _await_answer(url: str) -> None:
         raise TimeoutError("what listens there does not answer as one") from None
     finally:
         channel.close()
-
-
-def refused_session(url: str, error: PySparkException) -> SparkUnavailableError:
-    """Return the error for a server that answers and does not start a session."""
-    if find(error, SparkMeaning.TOKEN_REFUSED):
-        return SparkUnavailableError(
-            f"the Spark Connect server at {without_parameters(url)} refuses the token, or its lack:",
-            "correct the token at the end of the URL, as in sc://host:port/;token=${SPARK_TOKEN}.",
-        )
-    text = " ".join(str(error).split("\n\nJVM stacktrace")[0].split())[:_MOST_TEXT]
-    return SparkUnavailableError(
-        f"the Spark Connect server at {without_parameters(url)} starts no session: {text}:",
-        f"correct {REMOTE} or SPARK_REMOTE; the server's log has more.",
-    )
 
 
 def is_client(spark: SparkSession) -> bool:

@@ -19,10 +19,11 @@ from lake_assets.base.errors import (
     TaskLostError,
     TransformError,
 )
+from lake_assets.config.spark import REMOTE, without_parameters
 from lake_assets.config.streams import Transform
 from lake_assets.spark.python_side import has_ended
 from lake_assets.spark.remote import end_lost_sessions
-from lake_assets.spark.spark_texts import SparkMeaning, find
+from lake_assets.spark.spark_texts import SparkSays, find
 from lake_assets.spark.workers import worker_refusal
 
 VIEW = "source"
@@ -41,7 +42,7 @@ _MORE = (
 
 _MOST_TEXT = 600  # characters of an error of Spark or of the user's code
 
-_PACKAGE = f"{Path(errors.__file__).parent}{os.sep}"
+_PACKAGE = f"{Path(__file__).parents[1]}{os.sep}"
 _FRAME = re.compile(r'^ +File "(?P<file>.+?)", line (?P<line>\d+)(?:, in (?P<name>\S+))?$', re.MULTILINE)
 _RAISED = re.compile(r"^(?P<type>[A-Za-z_][\w.]*)(?:: (?P<text>.*))?$", re.MULTILINE)
 _OTHERS_CODE = re.compile(r"[/\\](?:site-packages|pyspark(?:\.zip)?)[/\\]|^<frozen |^pyarrow/|" + re.escape(_PACKAGE))
@@ -53,14 +54,10 @@ _BEHIND = re.compile(r"\s*SQLSTATE: \w+.*|;\s*line \d+ pos \d+.*|\s*If necessary
 
 @contextmanager
 def spark_errors(transform: Transform | None = None) -> Iterator[None]:
-    """Convert errors of Spark in the block, which runs a job, to errors of this package.
+    """Convert errors of Spark in the block, which runs a job, to those of this package.
 
-    Raises:
-        TransformError: the transform's SQL or function failed.
-        TaskLostError: a process that ran a task ended, or had too little memory.
-        SparkUnavailableError: Spark ended during the job.
-        SourceError: the job failed for another reason.
-        LakeAssetsError: a task raised an error of this package.
+    A task's own error stays what it is. A failed transform is a TransformError, a lost or too small process a
+    TaskLostError, the end of Spark a SparkUnavailableError, and anything else a SourceError.
     """
     try:
         yield
@@ -75,13 +72,27 @@ def job_error(error: PySparkException | Py4JJavaError, transform: Transform | No
     text = str(error)
     if ended := _ended(error):
         return ended
-    if raised := find(text, SparkMeaning.WORKER_RAISED):
+    if raised := find(text, SparkSays.WORKER_RAISED):
         return _python_error(raised[1], transform)
     if lost := _lost(text):
         return lost
     if transform is not None and isinstance(error, PySparkException):
         return _transform_failed(transform, first_sentence(error), _position_in(text))
     return SourceError(f"the Spark job failed: {last_problem(error)}:", _DEBUG)
+
+
+def refused_session(url: str, error: PySparkException) -> SparkUnavailableError:
+    """Return the error for a server that answers and does not start a session."""
+    if find(error, SparkSays.TOKEN_REFUSED):
+        return SparkUnavailableError(
+            f"the Spark Connect server at {without_parameters(url)} refuses the token, or its lack:",
+            "correct the token at the end of the URL, as in sc://host:port/;token=${SPARK_TOKEN}.",
+        )
+    text = " ".join(str(error).split("\n\nJVM stacktrace")[0].split())[:_MOST_TEXT]
+    return SparkUnavailableError(
+        f"the Spark Connect server at {without_parameters(url)} starts no session: {text}:",
+        f"correct {REMOTE} or SPARK_REMOTE; the server's log has more.",
+    )
 
 
 def refused_sql(error: PySparkException) -> LakeAssetsError:
@@ -135,7 +146,7 @@ def _python_error(traceback: str, transform: Transform | None) -> LakeAssetsErro
         return kind(text)
     if error := worker_refusal(text):
         return error
-    if find(name, SparkMeaning.WORKER_MEMORY):
+    if find(name, SparkSays.WORKER_MEMORY):
         return TaskLostError(f"a Python worker of Spark had too little memory ({name}):", _FEWER)
     users = [frame for frame in frames if not _OTHERS_CODE.search(frame["file"])]
     where = f" at {users[-1]['file']}, line {users[-1]['line']}" if users else ""
@@ -147,14 +158,14 @@ def _python_error(traceback: str, transform: Transform | None) -> LakeAssetsErro
 
 def _lost(text: str) -> LakeAssetsError | None:
     """Return the error for a process that ended or had too little memory; None if the text names none."""
-    if find(text, SparkMeaning.WORKER_LOST):
+    if find(text, SparkSays.WORKER_LOST):
         return TaskLostError(
             "a Python worker of Spark was killed, or ended, while it ran a task, at each try:",
             f"most likely the machine had too little memory: {_FEWER} Code of a transform must not end its process.",
         )
-    if find(text, SparkMeaning.JVM_MEMORY):
+    if find(text, SparkSays.JVM_MEMORY):
         return TaskLostError("Spark's JVM had too little memory:", _MORE)
-    if find(text, SparkMeaning.EXECUTOR_LOST):
+    if find(text, SparkSays.EXECUTOR_LOST):
         return TaskLostError(
             "an executor of Spark was lost while it ran a task, at each try:",
             "often it lacked memory: raise spark.executor.memory and spark.executor.memoryOverhead. Then run it again.",
@@ -168,14 +179,10 @@ def _is_gone(error: BaseException) -> bool:
         return True
     seen: BaseException | None = error
     while seen is not None:
-        if isinstance(seen, PySparkException) and find(seen, SparkMeaning.SERVER_LOST):
+        if isinstance(seen, PySparkException) and find(seen, SparkSays.SERVER_LOST):
             return True
         # An error that the JVM raised has a trace.
-        if (
-            isinstance(seen, Py4JError)
-            and not isinstance(seen, Py4JJavaError)
-            and not find(seen, SparkMeaning.JVM_RAISED)
-        ):
+        if isinstance(seen, Py4JError) and not isinstance(seen, Py4JJavaError) and not find(seen, SparkSays.JVM_RAISED):
             return True
         seen = seen.__cause__ or seen.__context__
     return False
@@ -183,7 +190,7 @@ def _is_gone(error: BaseException) -> bool:
 
 def _ended(error: BaseException) -> LakeAssetsError | None:
     """Return the error for a session, JVM or server that an error says has ended; None if it says nothing of them."""
-    if not (isinstance(error, PySparkException) and find(error, SparkMeaning.SESSION_LOST)):
+    if not (isinstance(error, PySparkException) and find(error, SparkSays.SESSION_LOST)):
         return _gone(error) if _is_gone(error) else None
     end_lost_sessions()
     return SessionLostError(
@@ -193,7 +200,7 @@ def _ended(error: BaseException) -> LakeAssetsError | None:
 
 
 def _gone(error: BaseException | None = None) -> SparkUnavailableError:
-    if error is not None and find(error, SparkMeaning.SERVER_LOST):
+    if error is not None and find(error, SparkSays.SERVER_LOST):
         return SparkUnreachableError(
             "the Spark Connect server ended, or was lost, while it was at work:",
             "often it lacked memory: start it again, with more of spark.driver.memory. Then run it again.",
@@ -213,11 +220,11 @@ def _transform_failed(transform: Transform, problem: str, where: str) -> Transfo
 
 def _position_in(text: str) -> str:
     """Return the position of the error in the SQL, or the line of a function."""
-    if position := find(text, SparkMeaning.POSITION):
+    if position := find(text, SparkSays.POSITION):
         return f" at line {position[1]}, column {position[2]}"
-    if position := find(text, SparkMeaning.POSITION_FROM_ZERO):
+    if position := find(text, SparkSays.POSITION_FROM_ZERO):
         return f" at line {position[1]}, column {int(position[2]) + 1}"
-    if call := find(text, SparkMeaning.CALLED_FROM):
+    if call := find(text, SparkSays.CALLED_FROM):
         file, _, line = call[2].strip().rpartition(":")
         return f" at {file}, line {line}, in {call[1]}"
     return ""

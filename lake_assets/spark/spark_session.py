@@ -32,10 +32,9 @@ from lake_assets.spark.remote import (
     is_local,
     kept_session,
     limit_retries,
-    refused_session,
     remote_url,
 )
-from lake_assets.spark.spark_errors import last_problem
+from lake_assets.spark.spark_errors import last_problem, refused_session
 
 logger = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from enum import Enum, auto
 from lake_assets.base.vendor_texts import Text, Texts
 
 
-class SparkMeaning(Enum):
+class SparkSays(Enum):
     """What a text says of a job or a session."""
 
     WORKER_RAISED = auto()  # Python code raised in a worker; group 1 is its traceback
@@ -27,57 +27,49 @@ class SparkMeaning(Enum):
 
 
 TEXTS = (
-    Text(
-        r"Traceback \(most recent call last\):\n(?s:(.*))", SparkMeaning.WORKER_RAISED, "a function raises in a worker"
-    ),
-    Text("Python worker exited unexpectedly", SparkMeaning.WORKER_LOST, "the worker's process ends in a task"),
+    Text(r"Traceback \(most recent call last\):\n(?s:(.*))", SparkSays.WORKER_RAISED, "a function raises in a worker"),
+    Text("Python worker exited unexpectedly", SparkSays.WORKER_LOST, "the worker's process ends in a task"),
     Text(
         "Python worker failed to connect",
-        SparkMeaning.WORKER_LOST,
+        SparkSays.WORKER_LOST,
         "a worker without a daemon does not connect within 10 seconds",
     ),
     Text(
-        r"from [\w.]+\.daemon",
-        SparkMeaning.WORKER_LOST,
-        "the daemon that forks the workers ends before its first worker",
+        r"from [\w.]+\.daemon", SparkSays.WORKER_LOST, "the daemon that forks the workers ends before its first worker"
     ),
-    Text("^MemoryError$", SparkMeaning.WORKER_MEMORY, "Python has no memory for an object"),
-    Text(r"^pyarrow\.lib\.ArrowMemoryError$", SparkMeaning.WORKER_MEMORY, "Arrow has no memory for a buffer"),
-    Text("OutOfMemoryError", SparkMeaning.JVM_MEMORY, "a row does not fit into the heap"),
-    Text("Not enough memory", SparkMeaning.JVM_MEMORY, "a table that is broadcast does not fit into the heap"),
-    Text("ExecutorLostFailure", SparkMeaning.EXECUTOR_LOST, "the process of an executor ends in a task"),
+    Text("^MemoryError$", SparkSays.WORKER_MEMORY, "Python has no memory for an object"),
+    Text(r"^pyarrow\.lib\.ArrowMemoryError$", SparkSays.WORKER_MEMORY, "Arrow has no memory for a buffer"),
+    Text("OutOfMemoryError", SparkSays.JVM_MEMORY, "a row does not fit into the heap"),
+    Text("Not enough memory", SparkSays.JVM_MEMORY, "a table that is broadcast does not fit into the heap"),
+    Text("ExecutorLostFailure", SparkSays.EXECUTOR_LOST, "the process of an executor ends in a task"),
     Text(
         "(?i:executor lost)",
-        SparkMeaning.EXECUTOR_LOST,
+        SparkSays.EXECUTOR_LOST,
         "the executor that holds the rows of an earlier stage ends",
         is_provoked=False,  # the stage runs again first, and the text comes only where no executor is left for it
     ),
     Text(
         r"StatusCode\.UNAVAILABLE|UNAVAILABLE: |RETRIES_EXCEEDED",
-        SparkMeaning.SERVER_LOST,
+        SparkSays.SERVER_LOST,
         "the Spark Connect server ends",
         is_provoked=False,  # the client of Spark Connect tries again for two minutes before it raises
     ),
     Text(
         # The last one is what pyspark 4.2 raises when it asks for the details of another one.
         r"INVALID_HANDLE\.SESSION_(?:CLOSED|NOT_FOUND|CHANGED)|^\[NO_ACTIVE_SESSION\]",
-        SparkMeaning.SESSION_LOST,
+        SparkSays.SESSION_LOST,
         "the Spark Connect server has been started again, or has closed an idle session",
     ),
     Text(
         r"StatusCode\.UNAUTHENTICATED|UNAUTHENTICATED: |Invalid authentication token|No authentication token",
-        SparkMeaning.TOKEN_REFUSED,
+        SparkSays.TOKEN_REFUSED,
         "the token of the URL is not the Spark Connect server's",
     ),
-    Text("Trace:", SparkMeaning.JVM_RAISED, "Python calls a method that the JVM does not have"),
-    Text(r"^Exception while sending command\.$", SparkMeaning.CALL_LOST, "the JVM ends while Python awaits its answer"),
-    Text(
-        r"== SQL(?: of [^\n]*)? \(line (\d+), position (\d+)\) ==", SparkMeaning.POSITION, "an expression of SQL fails"
-    ),
-    Text(r"line (\d+),? pos (\d+)", SparkMeaning.POSITION_FROM_ZERO, "the SQL cannot be parsed or resolved"),
-    Text(
-        r'== DataFrame ==\n"(\w+)" was called from\n(\S.*)', SparkMeaning.CALLED_FROM, "a column of the DataFrame fails"
-    ),
+    Text("Trace:", SparkSays.JVM_RAISED, "Python calls a method that the JVM does not have"),
+    Text(r"^Exception while sending command\.$", SparkSays.CALL_LOST, "the JVM ends while Python awaits its answer"),
+    Text(r"== SQL(?: of [^\n]*)? \(line (\d+), position (\d+)\) ==", SparkSays.POSITION, "an expression of SQL fails"),
+    Text(r"line (\d+),? pos (\d+)", SparkSays.POSITION_FROM_ZERO, "the SQL cannot be parsed or resolved"),
+    Text(r'== DataFrame ==\n"(\w+)" was called from\n(\S.*)', SparkSays.CALLED_FROM, "a column of the DataFrame fails"),
 )
 
 

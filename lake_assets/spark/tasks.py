@@ -1,4 +1,4 @@
-"""Tasks of `parquet/task.py` in Spark: by an RDD in a classic session, and by a DataFrame through Spark Connect.
+"""Tasks of `task/task.py` in Spark: by an RDD in a classic session, and by a DataFrame through Spark Connect.
 
 An RDD of Python objects starts sooner than a DataFrame: it needs no plan, no generated code and no Arrow stream. Spark
 Connect has no RDDs.
@@ -9,20 +9,24 @@ import datetime as dt
 import logging
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pyarrow as pa
+from py4j.protocol import Py4JError
 from pyspark import TaskContext
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from lake_assets.base.errors import LakeAssetsError, SchemaDriftError
 from lake_assets.base.events import report as report_event
-from lake_assets.spark.cleanup import discard_failed, discard_interrupted, discard_job
+from lake_assets.base.retrying import Limit, pause_between, poll
 from lake_assets.spark.remote import awaiting_executors, interrupted_on_server, is_client
 from lake_assets.spark.spark_errors import spark_errors
 from lake_assets.spark.task.as_is import copy_or_encode
+from lake_assets.spark.task.cleanup import discard_all, discard_failed, discard_interrupted
 from lake_assets.spark.task.job import Job, JobResult, PartitionJob, shares, spark_tasks, task_threads
 from lake_assets.spark.task.task import (
     Bin,
@@ -34,13 +38,15 @@ from lake_assets.spark.task.task import (
     examine_objects,
     write_dead_letters,
 )
-from lake_assets.spark.workers import portable_work, prepare_workers, report_tries, workers_cores
+from lake_assets.spark.workers import portable_work, prepare_workers, report_tries
 from lake_assets.storage.formats.landed_rows import Share
 
 In = TypeVar("In")
 RowTask = Callable[[Job, Iterator[pa.RecordBatch]], Iterator[TaskReport]]
 """A task that gets rows of a DataFrame."""
 
+_RETRY_SECONDS = Limit(seconds=10.0)  # for the tasks of a failed job; Spark kills their processes after two
+_TICK = pause_between(0.1, 0.1)
 _REPORT = "report"  # the column with the reports of tasks that gave rows of a DataFrame
 
 
@@ -72,11 +78,11 @@ def run_on_rows(frame: DataFrame, job: Job, task: RowTask) -> list[JobResult]:
 
 def spark_cores(spark: SparkSession) -> int:
     """Return the tasks that the session runs in parallel, as far as Spark knows; the first call checks the workers."""
-    prepare_workers(spark)
+    cores = prepare_workers(spark)
     if isinstance(spark, SparkSession):
         # Without `spark.conf`, which would start the part of the session that runs SQL.
         return int(spark.sparkContext.defaultParallelism)
-    return workers_cores(spark)
+    return cores
 
 
 def _without_partitions(job: Job) -> Job:
@@ -125,6 +131,24 @@ def _results(spark: SparkSession, job: Job, collect: Callable[[], Iterable[TaskR
             result.error = _first_error(result.error, report.error)
     discard_failed(job, results)
     return results
+
+
+def discard_job(spark: SparkSession, job: Job) -> None:
+    """Remove all files of a failed job, after its other tasks have ended, as far as the store allows."""
+    _await_tasks(spark)
+    discard_all(job)
+
+
+def _await_tasks(spark: SparkSession) -> None:
+    """Wait until no task of the session runs, up to the limit; that includes tasks of other jobs."""
+    # A client of Spark Connect has no tracker, and a JVM that has ended has no tasks.
+    with suppress(Py4JError, PySparkException, ConnectionError, AttributeError):
+        tracker: Any = spark.sparkContext._jsc.sc().statusTracker()  # noqa: SLF001 - pyspark's has no such call
+        poll(
+            lambda: not any(info.numRunningTasks() for info in tracker.getExecutorInfos()),
+            pause=_TICK,
+            limit=_RETRY_SECONDS,
+        )
 
 
 def _report_task(timing: Timing) -> None:

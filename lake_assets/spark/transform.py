@@ -15,7 +15,6 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
 from lake_assets.base.errors import SchemaError, TransformError
-from lake_assets.config.layout.partition import Partition
 from lake_assets.config.streams import Transform
 from lake_assets.schema.annotations import is_foreign
 from lake_assets.schema.leaves import as_landed, shown_type
@@ -48,8 +47,7 @@ def transformed(job: Job, frame: DataFrame, transform: Transform) -> JobResult:
     schema = result_schema(frame)
 
     def fitted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        rules = job.landed.declared.of_table
-        fitter = Fitter(schema, job.known or job.schema, partition.partition, RESULT, rules=rules, by_value=True)
+        fitter = Fitter(schema, job.known or job.schema, partition.partition, RESULT, job.landed.rules.of_table)
         columns = [*fitter.columns, *fitter.partition_columns]
         for batch in batches:
             # A column whose value Spark has computed before the job has no NULL in a batch, and may in the schema.
@@ -75,7 +73,8 @@ def source_frame(spark: SparkSession, job: Job, file_schema: pa.Schema) -> DataF
     partition = job.partitions[0]
     bins = [tuple(share) for share in shares(partition.objects, job.target_file_size, spark_cores(spark))]
     target = types_for_spark(file_schema)
-    constants = _constants(partition.partition)
+    pairs = zip(partition.partition.columns, partition.partition.values, strict=True)
+    constants = {column.name: typed_value(column, value) for column, value in pairs}
     schema = pa.schema([*target, *((name, value.type) for name, value in constants.items())])
 
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -146,10 +145,6 @@ def _foreign_name(data_type: pa.DataType) -> str | None:
         if name := _foreign_name(child.type):
             return name
     return None
-
-
-def _constants(partition: Partition) -> dict[str, pa.Scalar]:
-    return {c.name: typed_value(c, value) for c, value in zip(partition.columns, partition.values, strict=True)}
 
 
 def _spark_type(field: pa.Field) -> pa.DataType:

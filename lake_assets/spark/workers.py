@@ -20,7 +20,6 @@ import pyarrow as pa
 from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 
-from lake_assets.base import errors
 from lake_assets.base.errors import WorkerError
 from lake_assets.base.events import report
 from lake_assets.spark.remote import awaiting_executors
@@ -29,7 +28,7 @@ from lake_assets.version import VERSION
 In = TypeVar("In")
 Out = TypeVar("Out")
 
-_PACKAGE = Path(errors.__file__).parent
+_PACKAGE = Path(__file__).parents[1]
 _WIDE = 10_000  # rows; more than the cores of any session
 _WORKERS = pa.schema([(name, pa.string()) for name in ("host", "version", "error", "tries")])
 _REFUSAL = re.compile(r"lake-assets (?:\S+ runs here, but|lacks a package) ")
@@ -78,17 +77,17 @@ def portable_work(work: Callable[[Iterator[In]], Iterator[Out]]) -> Callable[[It
     return checked
 
 
-def prepare_workers(spark: SparkSession, at_most: float | None = None) -> None:
-    """Check the workers of a session once, and send them this package if they lack it.
+def prepare_workers(spark: SparkSession, at_most: float | None = None) -> int:
+    """Check the workers of a session once, and send them this package if they lack it; returns how many tasks they run.
 
-    A local session's workers are those of this process. `at_most` is seconds for the job of this check; None for as
-    long as there are executors. Raises WorkerError if a worker has another version of this package, or lacks a package
-    that it needs.
+    That is 0 for a local session, whose workers are those of this process. `at_most` is seconds for the job of this
+    check; None for as long as there are executors. Raises WorkerError if a worker has another version of this package,
+    or lacks a package that it needs.
     """
     if spark in _cores:
-        return
+        return _cores[spark]
     if isinstance(spark, SparkSession) and str(spark.sparkContext.master).partition("[")[0] == "local":
-        return
+        return 0
     with awaiting_executors(spark, at_most):
         workers = _workers(spark)
     for worker in workers:
@@ -97,7 +96,8 @@ def prepare_workers(spark: SparkSession, at_most: float | None = None) -> None:
         _send(spark)
     for worker in workers:
         _refuse(worker)
-    _cores[spark] = len(workers)
+    _cores[spark] = len(workers)  # by Spark's own choice of partitions
+    return len(workers)
 
 
 def report_tries(host: str, tries: int) -> None:
@@ -105,12 +105,6 @@ def report_tries(host: str, tries: int) -> None:
     if tries:
         why = f"a task of Spark failed, or its executor was lost; its next try, on {host}, succeeded"
         report("retry", step="job", retry=tries, kind="task", message=why)
-
-
-def workers_cores(spark: SparkSession) -> int:
-    """Return the number of tasks that a session runs in parallel, by Spark's own choice of partitions."""
-    prepare_workers(spark)
-    return _cores[spark]
 
 
 def _workers(spark: SparkSession) -> Sequence[Worker]:

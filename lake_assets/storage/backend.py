@@ -34,7 +34,7 @@ Hides = Callable[[Sequence[str]], bool]
 _NO_PROXY = {"proxy_url": "http://none.invalid", "proxy_excludes": "*,0.0.0.0/0,::/0"}  # of obstore
 
 
-class StorageBackend(ABC, Generic[Config]):
+class Backend(ABC, Generic[Config]):
     """A storage by its clients. By default it cannot do what not every storage can."""
 
     extension: ClassVar[str | None] = None  # of DuckDB, which reads it

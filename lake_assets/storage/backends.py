@@ -1,6 +1,6 @@
 """The class of each storage of the config, with those of Azure, of Google and of web servers."""
 
-# ruff: noqa: D102 - `StorageBackend` says what the methods do
+# ruff: noqa: D102 - `Backend` says what the methods do
 
 import datetime as dt
 from collections.abc import Mapping
@@ -14,9 +14,9 @@ from pyarrow import fs
 from lake_assets.base.errors import StorageError
 from lake_assets.config.storages import AnyStorage, AzureStorage, GcsStorage, WebStorage
 from lake_assets.storage import patience
-from lake_assets.storage.backend import StorageBackend, duckdb_keys, obstore_options, sql_literals
+from lake_assets.storage.backend import Backend, duckdb_keys, obstore_options, sql_literals
 from lake_assets.storage.bucket import Bucket
-from lake_assets.storage.folder import LocalFolder
+from lake_assets.storage.folder import Folder
 from lake_assets.storage.manifest import etag_of
 from lake_assets.storage.s3 import S3Bucket
 
@@ -136,9 +136,9 @@ class WebFolder(Bucket[WebStorage]):
         return f"{changed:.0f}"
 
 
-_BACKENDS: Mapping[str, type[StorageBackend[Any]]] = MappingProxyType(
+_BACKENDS: Mapping[str, type[Backend[Any]]] = MappingProxyType(
     {
-        "local": LocalFolder,
+        "local": Folder,
         "s3": S3Bucket,
         "r2": S3Bucket,
         "gcs": GoogleBucket,
@@ -148,6 +148,6 @@ _BACKENDS: Mapping[str, type[StorageBackend[Any]]] = MappingProxyType(
 )
 
 
-def backend_of(storage: AnyStorage) -> StorageBackend[Any]:
+def backend_of(storage: AnyStorage) -> Backend[Any]:
     """Return what a storage of the config is to the others."""
     return _BACKENDS[storage.type](storage)

@@ -5,7 +5,7 @@ folder, `a/b` first: tree order. If a listing begins after the name of a folder,
 these servers behind it.
 """
 
-# ruff: noqa: D102 - `StorageBackend` says what the methods do
+# ruff: noqa: D102 - `Backend` says what the methods do
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
@@ -23,7 +23,7 @@ from lake_assets.config.layout.hive import is_odd
 from lake_assets.config.secrets import mask_error
 from lake_assets.config.storages import AzureStorage, GcsStorage, R2Storage, S3Storage, WebStorage
 from lake_assets.storage import patience
-from lake_assets.storage.backend import Client, Hides, StorageBackend
+from lake_assets.storage.backend import Backend, Client, Hides
 from lake_assets.storage.server_answers import may_pass
 from lake_assets.storage.storage_errors import access_fix, location, reason
 
@@ -35,12 +35,12 @@ Remote = TypeVar("Remote", bound=S3Storage | R2Storage | GcsStorage | AzureStora
 PAGE = 1000  # the most objects that S3 lists by one request
 
 
-def listing_position(text: str, *, tree: bool) -> str:
+def position(text: str, *, tree: bool) -> str:
     """Return a text that sorts as the key, or its beginning, in a store of this order."""
     return text.replace("/", "\0") if tree else text
 
 
-class Bucket(StorageBackend[Remote]):
+class Bucket(Backend[Remote]):
     """A bucket, or container, of any vendor."""
 
     @cached_property
@@ -62,9 +62,9 @@ class Bucket(StorageBackend[Remote]):
 
     def pages(self, prefix: str, after: str, *, tree: bool) -> Iterator[Sequence["ObjectMeta"]]:
         folder, _, name = prefix.rpartition("/")
-        last, begin = "", listing_position(after, tree=tree)
+        last, begin = "", position(after, tree=tree)
         for page in self._pages(folder, _below(max(after, prefix if name else ""))):
-            keys = [listing_position(meta["path"], tree=tree) for meta in page]
+            keys = [position(meta["path"], tree=tree) for meta in page]
             if any(key > following for key, following in pairwise([last, *keys])):
                 error = StorageError if tree else KeyOrderError
                 raise error(
@@ -77,7 +77,7 @@ class Bucket(StorageBackend[Remote]):
                 meta for meta, key in listed if key > begin and (not name or meta["path"].startswith(prefix))
             ]:
                 yield wanted
-            if name and last > listing_position(prefix, tree=tree) and not page[-1]["path"].startswith(prefix):
+            if name and last > position(prefix, tree=tree) and not page[-1]["path"].startswith(prefix):
                 return
 
     def unordered_pages(self, prefix: str, hides: Hides | None = None) -> Iterator[Sequence["ObjectMeta"]]:  # noqa: ARG002 - a bucket refuses no folder

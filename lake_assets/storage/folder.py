@@ -1,6 +1,6 @@
 """Folders as storages: listed in the order of object stores, written whole under free names, copied by the system."""
 
-# ruff: noqa: D102 - `StorageBackend` says what the methods do
+# ruff: noqa: D102 - `Backend` says what the methods do
 
 import datetime as dt
 import errno
@@ -22,7 +22,7 @@ from lake_assets.base.errors import AbsentStorageError
 from lake_assets.base.retrying import Result
 from lake_assets.config.layout.hive import is_hidden
 from lake_assets.config.storages import AnyStorage, LocalStorage
-from lake_assets.storage.backend import Hides, StorageBackend
+from lake_assets.storage.backend import Backend, Hides
 from lake_assets.storage.manifest import ListedObject
 from lake_assets.storage.storage_errors import changed_object, storage_errors
 
@@ -36,7 +36,7 @@ _NOT_IN_KERNEL = {errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, err
 _FICLONE = 0x40049409  # of Linux: the new file shares the blocks of the other one until one of them changes
 
 
-class LocalFolder(StorageBackend[LocalStorage]):
+class Folder(Backend[LocalStorage]):
     """A folder. A byte of a name that is not UTF-8 is a surrogate in the key, as in Python's names of files."""
 
     def as_obstore(self) -> LocalStore:

@@ -8,7 +8,7 @@ Azure and Google copy objects too. No client that is installed here asks them to
 two buckets (obstore's copy has no condition, and works within one bucket), so there the bytes pass through the task.
 """
 
-# ruff: noqa: D102 - `StorageBackend` says what the methods do
+# ruff: noqa: D102 - `Backend` says what the methods do
 
 import datetime as dt
 import http

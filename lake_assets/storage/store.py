@@ -103,8 +103,8 @@ class Store:
     ) -> tuple[LandedObject, ...]:
         """Return the objects below a folder, sorted by key, also hidden ones; nothing outside the folder is listed.
 
-        `prefix` is a folder or the beginning of names; see `StorageBackend.pages`. A local folder that `hides` knows
-        may refuse to be read.
+        `prefix` is a folder or the beginning of names; see `Backend.pages`. A local folder that `hides` knows may
+        refuse to be read.
         """
         with self._errors("list", folder=prefix):
             metas = list(self._metas(prefix, listed, hides))
@@ -133,7 +133,7 @@ class Store:
         """Yield all objects below a folder in the order of their keys, hidden ones too, up to 1,000 at a time.
 
         In stores that can begin a listing after a key (S3, R2 and GCS), objects before it cost nothing. `prefix` is a
-        folder or the beginning of names; see `StorageBackend.pages`, which has the errors.
+        folder or the beginning of names; see `Backend.pages`, which has the errors.
         """
         with self._errors("list", folder=prefix):
             pages = self.backend.pages(prefix, after, tree=tree)
@@ -433,7 +433,7 @@ class Store:
         return True
 
     def abort_uploads(self, prefix: str) -> None:
-        """Abort the uploads to keys with this prefix; see `StorageBackend.abort_uploads`."""
+        """Abort the uploads to keys with this prefix; see `Backend.abort_uploads`."""
         self.backend.abort_uploads(prefix)
 
     def _asked(

@@ -32,7 +32,6 @@ from lake_assets.schema.partition_columns import typed_value
 from lake_assets.schema.spans import Box, ValueSpan, merged_boxes
 from lake_assets.spark.task.job import Job
 from lake_assets.spark.task.shares import WHOLE, ShareReader
-from lake_assets.storage.formats.declared import Declared
 from lake_assets.storage.formats.landed import Landed
 from lake_assets.storage.formats.landed_rows import Share
 from lake_assets.storage.formats.parquet_files import FOOTERS, read_spans, readable_object
@@ -175,7 +174,7 @@ class RowValues:
             for column in config.columns
             if column.in_rows and column.type not in TIME_TYPES and config.partitions[column.name].values is None
         }
-        self._landed = Landed(landed.storage, landed.form, declared=Declared(rules=SOME_COLUMNS))
+        self._landed = Landed(landed.storage, landed.form, rules=SOME_COLUMNS)
         self._holdings = holdings
         self._of_object = lru_cache(_REMEMBERED)(self._read)
 

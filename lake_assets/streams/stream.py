@@ -24,9 +24,9 @@ from lake_assets.lake.ducklake import DuckLake
 from lake_assets.lake.ledger import object_history
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.lake.table_setup import declared_schema, is_never_filled, untyped_schema
+from lake_assets.schema.column_rules import Rules
 from lake_assets.schema.partition_columns import AddedColumns
 from lake_assets.spark.task.job import CopyRules, LetterFile, LetterRules
-from lake_assets.storage.formats.declared import Declared
 from lake_assets.storage.formats.landed import Landed
 from lake_assets.storage.manifest import LandedObject, Manifest
 from lake_assets.storage.store import Store
@@ -118,7 +118,7 @@ class OpenStream:
         of_path = tuple(PartitionColumn(name, column.type, exact=True) for name, column in config.path_columns.items())
         has_added = of_path or config.file_columns or config.rescue
         added = AddedColumns(self.layout, of_path, config.file_columns, config.rescue) if has_added else None
-        return Landed(config.source, config.format, added, Declared.of(config))
+        return Landed(config.source, config.format, added, Rules.of(config))
 
     @property
     def copy_rules(self) -> CopyRules | None:
@@ -128,8 +128,7 @@ class OpenStream:
         only, and if a web server has the objects, whose versions it does not compare.
         """
         config = self.config
-        adapts = self.landed.added or self.landed.declared.adapts
-        encodes = config.transform or config.selects_rows or adapts or config.derived
+        encodes = self.landed.added or self.landed.rules.adapts
         is_other = not isinstance(config.format, ParquetFormat)
         is_web = not config.source.is_listable
         if config.copying == "never" or encodes or is_other or self.lake_config.inserts_only or is_web:
@@ -146,7 +145,7 @@ class OpenStream:
     @property
     def letters(self) -> LetterRules | None:
         """Where rows go that are left out one by one; None if they fail their partition."""
-        if self.config.on_bad_row == "fail":
+        if not self.landed.rules.splits:
             return None
         tag = table_tag(self.lake_config, self.table)
         if self.config.dead_letters is not None:
@@ -192,9 +191,9 @@ class OpenStream:
         """
         if lake is None or not lake.exists(self.table) or is_never_filled(lake, self.table):
             return None
-        declared = self.landed.declared
-        schema = declared_schema(lake, self.table, self.config.columns, declared)
-        return None if self.config.transform else untyped_schema(lake, self.table, schema, declared.rules.types)
+        rules = self.landed.rules
+        schema = declared_schema(lake, self.table, self.config.columns, rules)
+        return None if self.config.transform else untyped_schema(lake, self.table, schema, rules.types)
 
     def prefix(self, partition: Partition) -> str:
         """Return the folder of the partition's objects, or their names' beginning, below the landing zone's root."""

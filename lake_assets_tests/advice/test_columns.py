@@ -434,7 +434,7 @@ def a_column_of_the_path_is_a_value_of_its_type_after_a_move(local_world: World)
 def a_column_of_the_dead_letters_stays_without_dead_letters(local_world: World) -> Steps:
     local_world.options = {"on_bad_row": "dead_letter"}
     parquet(local_world, total=[1.0], _reason=["a"])
-    yield "letters.py: rename it | remove on_bad_row from the stream"
+    yield "schema_fit.py: rename it | remove on_bad_row from the stream"
     parquet(local_world, total=[1.0], reason=["a"])
     local_world.ingest(NW)
     parquet(local_world, total=[2.0], _reason=["a"])

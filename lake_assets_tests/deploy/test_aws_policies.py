@@ -25,7 +25,7 @@ from lake_assets.base.errors import LakeAssetsError, QueueError
 from lake_assets.config.sections import SqsSensor
 from lake_assets.config.storages import AnyStorage, S3Storage
 from lake_assets.orchestration.sensors.sqs_queue import Queue
-from lake_assets.spark.task.attempt import discard_unfinished
+from lake_assets.spark.task.cleanup import discard_unfinished
 from lake_assets.spark.task.job import LetterRules
 from lake_assets.storage.store import Store
 from lake_assets.streams.landing_zone import list_scope

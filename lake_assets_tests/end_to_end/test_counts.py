@@ -31,7 +31,7 @@ from lake_assets.lake.backends.sqlite import SqliteBackend
 from lake_assets.lake.ledger import flush
 from lake_assets.lake.ledger.tables import LEDGER, LEDGER_COLUMNS
 from lake_assets.storage.bucket import Bucket
-from lake_assets.storage.folder import LocalFolder
+from lake_assets.storage.folder import Folder
 from lake_assets.storage.store import Store
 from lake_assets.streams.stream import OpenStream, open_streams
 from lake_assets_tests.cli.conftest import Run, run
@@ -194,7 +194,7 @@ def listing(counted: Counted) -> Iterator[None]:
         return counted_pages
 
     with pytest.MonkeyPatch.context() as patch:
-        for kind in (Bucket, LocalFolder):
+        for kind in (Bucket, Folder):
             patch.setattr(kind, "unordered_pages", counting(kind.unordered_pages))
         yield
 

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lake_assets.schema import row_order
+from lake_assets.spark.task import write
 from lake_assets.upkeep.maintenance.compaction import compact
 from lake_assets_tests.tiers import more
 from lake_assets_tests.world import NW, SW, World
@@ -84,7 +84,7 @@ def test_an_object_that_would_be_copied_is_encoded_for_the_order(local_world: Wo
 def test_more_rows_than_are_sorted_at_once_are_sorted_in_runs(
     local_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(row_order, "RUN_BYTES", 1)
+    monkeypatch.setattr(write, "RUN_BYTES", 1)
     sorted_by(local_world, "id")
     land(local_world, [2, 1], "a")
     land(local_world, [5, 3, 4], "b")

@@ -12,9 +12,10 @@ from lake_assets.base.errors import SchemaError
 from lake_assets.config.lake import Lake
 from lake_assets.config.layout.partition import PartitionColumn
 from lake_assets.lake.ducklake import DuckLake
-from lake_assets.lake.evolve import column_changes, evolve_table, evolved, statements
+from lake_assets.lake.evolve import column_changes, evolve_table, statements
 from lake_assets.lake.session import TableName
 from lake_assets.lake.table_setup import create_table, data_schema
+from lake_assets.schema.column_rules import GROWING
 from lake_assets.schema.type_fit import united_columns
 
 REGION = (PartitionColumn("region", "string"),)
@@ -24,7 +25,7 @@ SCHEMA = pa.schema([("id", pa.int32()), ("total", pa.float32()), ("text", pa.str
 
 def changes(*found: dict[str, pa.DataType], schema: pa.Schema = SCHEMA) -> list[str]:
     given = [(f"object {number}", pa.schema(list(columns.items()))) for number, columns in enumerate(found)]
-    return [str(change) for change in column_changes(schema, evolved(schema, given, REGION))]
+    return [str(change) for change in column_changes(schema, GROWING.evolved(schema, given, REGION))]
 
 
 def test_columns_that_fit_change_nothing() -> None:
@@ -59,7 +60,7 @@ def test_parts_of_nested_columns_are_added_and_widened_at_any_depth() -> None:
 
 def test_a_nested_column_gets_its_whole_new_type() -> None:
     wide = pa.struct([("X", pa.int64()), ('a "b"', pa.struct([("c", pa.date32())]))])
-    after = evolved(NESTED, [("x", pa.schema([("l", pa.large_list(wide)), ("n", wide)]))], REGION)
+    after = GROWING.evolved(NESTED, [("x", pa.schema([("l", pa.large_list(wide)), ("n", wide)]))], REGION)
 
     merged = 'STRUCT("x" BIGINT, "tags" VARCHAR[], "a ""b""" STRUCT("c" DATE))'
     assert statements(TABLE, NESTED, after) == [

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from lake_assets.schema.annotations import opaque_type
-from lake_assets.schema.column_rules import Rules, Verdict
+from lake_assets.schema.column_rules import REGISTERED, Rules, Verdict
 from lake_assets.schema.type_fit import Misfit, misfits
 from lake_assets_tests.test_rooms import PACKAGE
 
@@ -46,14 +46,18 @@ def test_each_difference_has_one_verdict(
     landed, table = (pa.schema([("a", kind)] if kind is not None else []) for kind in (given, known))
     for rules, expected in zip(RULES, verdicts, strict=False):
         wanted = expected if isinstance(expected, tuple) else (expected,)
-        assert tuple(rules.verdict(misfit, by_value=True) for misfit in misfits(landed, table)) == wanted, rules
+        assert tuple(rules.verdict(misfit) for misfit in misfits(landed, table)) == wanted, rules
+
+
+def test_a_file_that_is_registered_keeps_its_types() -> None:
+    assert REGISTERED.verdict(Misfit(("a",), pa.int64(), pa.int32())) is REFUSE
 
 
 def test_a_declared_column_is_added_and_never_changes() -> None:
     rules = Rules("evolve", types={"a": pa.field("A", pa.int32()), "s": pa.field("s", POINT)})
     given = pa.schema([("A", pa.int64()), ("s", pa.struct([("y", pa.int8())]))])
-    assert rules.changed(pa.schema([]), given.remove(1), "x") == pa.schema([("A", pa.int32())])
-    verdicts = rules.verdicts(given, pa.schema([("a", pa.int32()), ("s", POINT)]), by_value=True)
+    assert rules.evolved(pa.schema([]), [("x", given.remove(1))], ()) == pa.schema([("A", pa.int32())])
+    verdicts = rules.verdicts(given, pa.schema([("a", pa.int32()), ("s", POINT)]))
     names = {verdict: [misfit.name for misfit in found] for verdict, found in verdicts.items() if found}
     assert names == {CAST: ["a"], FILL: ["s.x"], REFUSE: ["s.y"]}
 
@@ -61,7 +65,7 @@ def test_a_declared_column_is_added_and_never_changes() -> None:
 def test_what_a_transform_reads_changes_no_table() -> None:
     columns = {"missing": (None, pa.int8()), "unknown": (pa.int8(), None), "wider": (pa.int16(), pa.int8())}
     rules = Rules("evolve", is_input=True)
-    assert [rules.verdict(Misfit((name,), *types)) for name, types in columns.items()] == [FILL, REFUSE, REFUSE]
+    assert [rules.verdict(Misfit((name,), *types)) for name, types in columns.items()] == [FILL, REFUSE, CAST]
 
 
 def test_no_other_file_reads_the_policy() -> None:

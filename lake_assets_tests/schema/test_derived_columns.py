@@ -11,6 +11,7 @@ import pytest
 from lake_assets.base.errors import SchemaError
 from lake_assets.config.layout.times import TIME_TYPES
 from lake_assets.config.streams import Stream
+from lake_assets.schema.column_rules import Rules
 from lake_assets.schema.derived_columns import derived_values
 from lake_assets.schema.schema_fit import Fitter
 from lake_assets.schema.spans import span_of
@@ -29,7 +30,7 @@ def stream_of(partitions: dict[str, Any], **more: Any) -> Stream:
 
 def fitter_of(stream: Stream, text: str, source: pa.Schema, target: pa.Schema) -> Fitter:
     partition = stream.partition(text)
-    return Fitter(source, target, partition, "the object o", selects=stream.selects_rows, derived=stream.derived)
+    return Fitter(source, target, partition, "the object o", Rules.of(stream))
 
 
 def fitted(stream: Stream, text: str, rows: pa.RecordBatch) -> pa.RecordBatch:

@@ -12,6 +12,7 @@ import pytest
 from lake_assets.base.errors import SourceError
 from lake_assets.config.layout.partition import Partition, PartitionColumn, PartitionType
 from lake_assets.config.storages import LocalStorage
+from lake_assets.schema.column_rules import Rules
 from lake_assets.schema.spans import Box, ValueSpan, merged_boxes
 from lake_assets.spark.task.job import Job
 from lake_assets.spark.task.shares import ShareReader
@@ -81,7 +82,7 @@ def rows_of(folder: Path, kind: PartitionType, text: str, column: str = "key") -
     partition = Partition.of([PartitionColumn(column, kind, in_rows=True)], {column: text})
     share = Share("a.parquet", "", 2**30)  # so large that it is not fetched whole, under an ETag
     schema = pa.schema([("n", pa.int64())])
-    job = Job("run", Landed(storage), storage, schema, "none", 1, (), selects=True)
+    job = Job("run", Landed(storage, rules=Rules(selects=True)), storage, schema, "none", 1, ())
     return [n for batch in ShareReader(job, schema).read([share], partition) for n in batch.column("n").to_pylist()]
 
 

@@ -15,9 +15,9 @@ from lake_assets.base.errors import CatalogError, SourceChangedError, StorageErr
 from lake_assets.config.storages import AnyStorage, LocalStorage, S3Storage
 from lake_assets.ingest.ingest_all import ingest_all
 from lake_assets.ingest.outcome import Outcome
-from lake_assets.spark.cleanup import discard_job
 from lake_assets.spark.task.job import DataFile, Job, PartitionJob, StagingKey
 from lake_assets.spark.task.write import stage_files, write_files
+from lake_assets.spark.tasks import discard_job
 from lake_assets.storage.formats.landed import Landed
 from lake_assets.storage.store import Store
 from lake_assets_tests.world import NW, SW, World, sales

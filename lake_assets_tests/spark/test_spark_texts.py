@@ -13,7 +13,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession, functions
 
 from lake_assets.spark import spark_texts
-from lake_assets.spark.spark_texts import TEXTS, SparkMeaning
+from lake_assets.spark.spark_texts import TEXTS, SparkSays
 from lake_assets_tests.spark.processes import run_python
 from lake_assets_tests.tiers import more
 
@@ -121,7 +121,7 @@ MEANS = {text.pattern: text.means for text in TEXTS}
 
 def find(pattern: str, text: str) -> bool:
     """Whether the pattern and the table find the text; a log is searched line by line."""
-    lines = text.splitlines() if MEANS[pattern] is SparkMeaning.CALL_LOST else [text]
+    lines = text.splitlines() if MEANS[pattern] is SparkSays.CALL_LOST else [text]
     return any(re.search(pattern, line) and spark_texts.find(line, MEANS[pattern]) for line in lines)
 
 

@@ -15,7 +15,7 @@ from lake_assets.config.connections import Requests
 from lake_assets.config.lake import Lake
 from lake_assets.config.storages import AzureStorage, GcsStorage, S3Storage, WebStorage
 from lake_assets.lake.attach import extensions, http_limits
-from lake_assets.spark.task.attempt import discard_unfinished
+from lake_assets.spark.task.cleanup import discard_unfinished
 from lake_assets.storage.backends import backend_of
 from lake_assets.storage.server_copies import copy_object
 from lake_assets.storage.store import Store

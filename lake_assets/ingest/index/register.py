@@ -16,15 +16,14 @@ from lake_assets.lake.catalog.database import NotDirectError
 from lake_assets.lake.catalog.file_entries import PathState, registered_before
 from lake_assets.lake.catalog.table import Table, read_folder
 from lake_assets.lake.commit.candidates import Candidate, Inspection, inspect_candidates
-from lake_assets.lake.commit.change import Change, LandedFile, LandedFiles, RefusedFilesError, RegisteredBeforeError
+from lake_assets.lake.commit.change import Change, Landed, LandedFile, RefusedFilesError, RegisteredBeforeError
 from lake_assets.lake.commit.strategy import commit
 from lake_assets.lake.evolve import ColumnChange, evolve_table
 from lake_assets.lake.fitting import FileChecker, PartitionKeys
 from lake_assets.lake.ledger.tables import MANIFEST, LedgerRow, Values, manifest_values
 from lake_assets.lake.session import LakeSession, TableName
-from lake_assets.lake.table_setup import create_table, created_schema, data_schema, decided_in_sql, prepare_table
+from lake_assets.lake.table_setup import create_table, created_schema, data_schema, prepare_table, rules_of_table
 from lake_assets.schema.leaves import stored_columns, with_types_of, without_values
-from lake_assets.schema.type_fit import refuse_places
 from lake_assets.storage.formats.parquet_files import read_footer, read_schema
 from lake_assets.storage.manifest import LandedObject, Manifest
 from lake_assets.storage.store import Store
@@ -108,9 +107,8 @@ class Registrar:
         None: it has them.
         """
         stream = self.stream
-        keys = PartitionKeys(stream.config.columns, stream.layout, stream.config.derived)
-        not_null, *_ = decided_in_sql(session, stream.table)
-        rules = replace(stream.landed.declared.rules, not_null=not_null)
+        keys = PartitionKeys(stream.config.columns, stream.layout)
+        rules = rules_of_table(session, stream.table, stream.landed.rules)
         target = data_schema(session, stream.table, keys.columns) if columns is None else columns
         checker = FileChecker(session, keys, target, rules, self._schema_of)
         table = stream.table if columns is None else None
@@ -140,9 +138,9 @@ class Registrar:
             first, _ = remaining[0]
             try:
                 own, schemas = self._schema_of(first), self._schemas(remaining)
-                refuse_places(own, (), f"the object {first.uri}")
-                schema = self.stream.landed.declared.created(with_types_of(next(schemas, own), schemas))
-                return remaining, make(self.stream.table, schema, self.stream.config.columns, f"the object {first.uri}")
+                origin = f"the object {first.uri}"
+                schema = self.stream.landed.rules.created(next(schemas, own), schemas, origin)
+                return remaining, make(self.stream.table, schema, self.stream.config.columns, origin)
             except (SourceError, ObjectRefusedError) as error:
                 self.errors[remaining.pop(0)[0].uri] = error
         return [], None
@@ -152,7 +150,7 @@ class Registrar:
         after = with_types_of(known, self._schemas(candidates)) if without_values(known) else known
         if not after.equals(known):
             landed, run_id = [("the new objects", after)], next(iter(self.rows.values())).run_id
-            columns, rules = self.stream.config.columns, self.stream.landed.declared.rules
+            columns, rules = self.stream.config.columns, self.stream.landed.rules
             self.changes += evolve_table(session, self.stream.table, landed, columns, run_id, rules=rules)
 
     def _commit(self, session: LakeSession, described: Table | None, files: Sequence[LandedFile]) -> None:
@@ -193,7 +191,7 @@ class Registrar:
                 self.stream.table,
                 partition,
                 self._row(partition, own, now),
-                LandedFiles(described, own),
+                Landed(described, own),
                 adds=True,
                 appends={MANIFEST: noted(own)},
             )

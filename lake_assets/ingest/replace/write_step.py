@@ -1,7 +1,7 @@
 """The Spark step of an ingest: it creates the table if necessary, and writes data files that no reader sees yet."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -25,21 +25,18 @@ from lake_assets.lake.evolve import evolve_table
 from lake_assets.lake.session import LakeSession
 from lake_assets.lake.table_setup import (
     create_table,
-    decided_in_sql,
     declared_schema,
     is_never_filled,
     prepare_table,
+    rules_of_table,
     untyped_schema,
 )
-from lake_assets.schema.column_rules import Verdict
-from lake_assets.schema.leaves import with_null_parts, with_types_of, without_values
+from lake_assets.schema.leaves import with_null_parts
 from lake_assets.schema.schema_fit import Fitter
-from lake_assets.schema.type_fit import shared_columns, united_columns
-from lake_assets.spark.cleanup import discard_failed
 from lake_assets.spark.remote import in_a_session, report_retry
 from lake_assets.spark.spark_errors import spark_errors
 from lake_assets.spark.spark_session import Sessions
-from lake_assets.spark.task.attempt import discard
+from lake_assets.spark.task.cleanup import discard, discard_failed
 from lake_assets.spark.task.job import MARK, Job, JobResult, PartitionJob, StagingKey
 from lake_assets.spark.tasks import bad_objects, dead_letters_of, pass_through
 from lake_assets.spark.transform import (
@@ -50,7 +47,7 @@ from lake_assets.spark.transform import (
     transformed,
     types_for_spark,
 )
-from lake_assets.storage.formats.landed import NOTHING, SAMPLE, generalized
+from lake_assets.storage.formats.landed import NOTHING
 from lake_assets.storage.store import Store
 from lake_assets.streams.stream import OpenStream
 
@@ -94,10 +91,10 @@ class Writer:
 
     def _read_schema(self, lake: LakeSession) -> None:
         prepare_table(lake, self.stream.table, self.stream.config.compression)
-        declared = self._landed.declared.for_table(*decided_in_sql(lake, self.stream.table))
-        self.schema = declared_schema(lake, self.stream.table, self.stream.config.columns, declared)
-        self._landed = replace(self._landed, declared=declared)
-        self._known = untyped_schema(lake, self.stream.table, self.schema, declared.rules.types)
+        rules = rules_of_table(lake, self.stream.table, self._landed.rules)
+        self.schema = declared_schema(lake, self.stream.table, self.stream.config.columns, rules)
+        self._landed = replace(self._landed, rules=rules)
+        self._known = untyped_schema(lake, self.stream.table, self.schema, rules.types)
 
     def write(self, sessions: Sessions, runs: Sequence[PartitionRun]) -> None:
         """Write the objects of these partitions as data files, in one Spark job; an error fails its partition only.
@@ -161,7 +158,7 @@ class Writer:
         self.prepare(lake)
 
     def _evolve(self, lake: LakeSession, schemas: Sequence[tuple[str, pa.Schema]], run: PartitionRun) -> None:
-        table, columns, rules = self.stream.table, self.stream.config.columns, self._landed.declared.of_table
+        table, columns, rules = self.stream.table, self.stream.config.columns, self._landed.rules.of_table
         run.changes += evolve_table(lake, table, schemas, columns, run.row.run_id, rules=rules, known=self._known)
 
     def bad_objects(self, spark: SparkSession, run: PartitionRun) -> dict[str, str]:
@@ -223,8 +220,10 @@ class Writer:
             if self.schema is not None:
                 return
             with run.step("job"):
-                schema = self._filled(self._landed.sampled([obj.key for obj in run.reads.read]), run)
-                self._create_table(schema, f"the object {run.reads.read[0].uri}")
+                keys = [obj.key for obj in run.reads.read]
+                self._create_table(
+                    self._landed.sampled(keys), f"the object {run.reads.read[0].uri}", self._landed.later(keys)
+                )
 
     def _transform_job(self, spark: SparkSession, run: PartitionRun) -> JobResult:
         transform = self.stream.config.transform
@@ -237,8 +236,8 @@ class Writer:
             self._create_table(schema, RESULT)
         job = self._job([run])
         # Refuse the schema before Spark runs.
-        rules = job.landed.declared.of_table
-        Fitter(schema, job.known or job.schema, run.partition, RESULT, rules=rules, by_value=True)
+        rules = job.landed.rules.of_table
+        Fitter(schema, job.known or job.schema, run.partition, RESULT, rules)
         if job.letters is None:
             return transformed(job, result, transform)
         # Spark may run the tasks that read several times, so others write the rows that these leave out.
@@ -256,46 +255,18 @@ class Writer:
         return written
 
     def _source_schema(self, run: PartitionRun) -> pa.Schema:
-        """Return the input columns of a transform: of the first object, of any if the table grows, or those of all."""
-        keys = [obj.key for obj in run.reads.read]
-        rules, has_types = self._landed.declared.rules, self._landed.has_types
-        if rules.grows or (has_types and rules.unknown is Verdict.LEAVE_OUT):
-            schemas = [(origin, self._without_partition(schema)) for origin, schema in self._landed.schemas(keys)]
-            return (
-                shared_columns(schemas)
-                if not rules.grows
-                else united_columns(schemas)
-                if has_types
-                else generalized(schemas)
-            )
-        first = self._landed.schemas(keys[:SAMPLE])[0][1] if has_types else self._landed.sampled(keys)
-        return self._without_partition(self._filled(first, run))
+        """Return the input columns of a transform."""
+        return self._landed.inputs([obj.key for obj in run.reads.read], self.stream.config.partitions)
 
-    def _without_partition(self, schema: pa.Schema) -> pa.Schema:
-        names = {column.name.lower() for column in self.stream.config.columns}
-        return pa.schema([field for field in schema if field.name.lower() not in names])
-
-    def _filled(self, schema: pa.Schema, run: PartitionRun) -> pa.Schema:
-        """Return the schema with types from other objects for the columns that are NULL in all rows of the first."""
-        keys = [obj.key for obj in run.reads.read[1:]]
-        while without_values(schema) and keys:
-            chunk, keys = keys[:FOOTERS], keys[FOOTERS:]
-            schema = with_types_of(schema, (other for _, other in self._landed.schemas(chunk)))
-        return schema
-
-    def _create_table(self, schema: pa.Schema, origin: str) -> None:
-        schema = self._landed.declared.created(schema)
+    def _create_table(self, columns: pa.Schema, origin: str, others: Iterable[pa.Schema] = ()) -> None:
+        schema = self._landed.rules.created(columns, others, origin)
         with self.stream.lake.open() as lake:
             create_table(lake, self.stream.table, schema, self.stream.config.columns, origin)
             self._read_schema(lake)
-            declared = self._landed.declared
-            self._landed = replace(self._landed, declared=replace(declared, rules=declared.rules.of_first))
+            self._landed = replace(self._landed, rules=self._landed.rules.of_first)
             self.is_first = True
             assert self.schema is not None  # noqa: S101 - just read
-            types = {field.name: field.type for field in schema}
-            self._known = pa.schema(
-                [f.with_type(with_null_parts(f.type, types.get(f.name, f.type))) for f in self.schema]
-            )
+            self._known = with_null_parts(self.schema, schema)
 
     def _job(self, runs: Sequence[PartitionRun]) -> Job:
         config = self.stream.config
@@ -318,9 +289,7 @@ class Writer:
             ),
             fingerprints={} if self.staging else self._fingerprints(runs),
             key=StagingKey(self.staging.key) if self.staging else None,
-            derived=config.derived,
-            selects=config.selects_rows,
-            copies=None if self._landed.declared.rules.order and config.copying != "always" else self.stream.copy_rules,
+            copies=None if self._landed.rules.order and config.copying != "always" else self.stream.copy_rules,
             letters=self.stream.letters,
             digests=config.mode == "append",
         )

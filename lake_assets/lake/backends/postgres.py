@@ -19,7 +19,7 @@ from lake_assets.config.lake import Lake
 from lake_assets.lake import locks
 from lake_assets.lake.backends.database_backend import CatalogBackend, create_secret
 from lake_assets.lake.catalog.database import Answer, CatalogDatabase, Row, names_of, set_clause, time_text
-from lake_assets.lake.database_errors import Fault, matches
+from lake_assets.lake.database_errors import Meaning, matches
 from lake_assets.lake.locks import Lock
 
 if TYPE_CHECKING:
@@ -231,7 +231,7 @@ class PostgresBackend(CatalogBackend[PostgresCatalog]):
         if (away := unreachable(self.catalog, error)) is not None:
             return away
         said = _STATEMENT.sub("", str(error))
-        has_refused = matches(said, Fault.REFUSED) or matches(said, Fault.NOT_CONNECTED)
+        has_refused = matches(said, Meaning.REFUSED) or matches(said, Meaning.NOT_CONNECTED)
         return refused(self.catalog, error) if has_refused else None
 
     def ended_while_idle(self, seconds: float) -> CatalogUnreachableError | None:
@@ -395,9 +395,9 @@ def unreachable(catalog: PostgresCatalog, error: Exception) -> CatalogUnreachabl
     text = str(error)
     said = _STATEMENT.sub("", text)
     # If the connection was lost at the commit, DuckDB says only that the rollback failed.
-    lost = matches(text, Fault.LOST)
+    lost = matches(text, Meaning.LOST)
     # A name may have several hosts: if the last one refuses for good, it does not matter that another was unreachable.
-    if matches(said, Fault.REFUSED) or not (lost or matches(said, Fault.AWAY)):
+    if matches(said, Meaning.REFUSED) or not (lost or matches(said, Meaning.AWAY)):
         return None
     return unreachable_now(catalog, "the connection was lost" if lost else _reason(said))
 
@@ -410,7 +410,7 @@ def unreachable_now(catalog: PostgresCatalog, why: str) -> CatalogUnreachableErr
 def refused(catalog: PostgresCatalog, error: Exception) -> CatalogError:
     """Return the error for a server that refuses the user."""
     reason, fix = _reason(str(error)), "correct host, port, database, user or password."
-    if matches(reason, Fault.UNTRUSTED):
+    if matches(reason, Meaning.UNTRUSTED):
         # The wheel of psycopg looks for the machine's where no machine has them.
         fix = SYSTEM_FIX if catalog.sslrootcert == "system" else TRUST_FIX
     return CatalogError(f"the catalog {catalog.location} cannot be opened: {reason}:", fix)

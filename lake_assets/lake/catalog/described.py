@@ -110,7 +110,7 @@ def has_deletes(database: CatalogDatabase, table_id: int) -> bool:
 
 
 @dataclass(frozen=True)
-class SchemaState:
+class State:
     """A state of the catalog's schemas."""
 
     version: str
@@ -123,7 +123,7 @@ class SchemaState:
 class Description:
     """Tables in one state of the catalog's schemas."""
 
-    state: SchemaState
+    state: State
     tables: Mapping[TableName, Table]
     # The tables of inlined rows of each table, the newest first, by the table's id
     inlined: Mapping[int, Sequence[str]]
@@ -165,7 +165,7 @@ def ask_state(database: CatalogDatabase, earlier: int | None = None) -> Answer:
     )
 
 
-def read_state(asked: Answer) -> tuple[SchemaState, int, int, object]:
+def read_state(asked: Answer) -> tuple[State, int, int, object]:
     """Return the state, the next ids of the catalog's objects and files, and the time of the earlier snapshot.
 
     An untested version of the specification is a NotDirectError.
@@ -173,4 +173,4 @@ def read_state(asked: Answer) -> tuple[SchemaState, int, int, object]:
     ((snapshot_id, schema_version, moment, next_catalog_id, next_file_id, version, earlier),) = asked()
     if (reason := spec.unknown(version)) is not None:
         raise NotDirectError(reason)
-    return SchemaState(version, schema_version, snapshot_id, moment), next_catalog_id, next_file_id, earlier
+    return State(version, schema_version, snapshot_id, moment), next_catalog_id, next_file_id, earlier

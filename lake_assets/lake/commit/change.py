@@ -95,7 +95,7 @@ class LandedFile:
 
 
 @dataclass(frozen=True, slots=True)
-class LandedFiles:
+class Landed:
     """New rows: landed files that become files of the table as they are. One without rows is not registered."""
 
     described: Table | None  # the table that the files' facts are about; None: only the extension can register them
@@ -109,7 +109,7 @@ class Renewed:
     The new facts apply to all snapshots, because no reader can read the earlier content of a changed file.
     """
 
-    described: Table | None  # as of `LandedFiles`
+    described: Table | None  # as of `Landed`
     files: Sequence[LandedFile]
     vanished: Sequence[str] = ()  # URIs
 
@@ -119,7 +119,7 @@ class Renewed:
         return [*self.vanished, *(file.uri for file in self.files if not file.rows)]
 
 
-New = Written | Staged | Rewrite | EarlierRows | LandedFiles | Renewed
+New = Written | Staged | Rewrite | EarlierRows | Landed | Renewed
 
 
 @dataclass(frozen=True, slots=True)

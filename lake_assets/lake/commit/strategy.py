@@ -32,7 +32,7 @@ from lake_assets.lake.commit.change import (
     Change,
     Committed,
     EarlierRows,
-    LandedFiles,
+    Landed,
     RefusedFilesError,
     RegisteredBeforeError,
     Renewed,
@@ -77,7 +77,7 @@ UNDONE = (
 def strategies_of(lake: Lake, change: Change) -> Sequence[Strategy]:
     """Return the strategies that can make such a change of this lake."""
     match change.new:
-        case LandedFiles():
+        case Landed():
             return REGISTER_STRATEGIES
         case Renewed():
             return (_repair,)
@@ -249,8 +249,8 @@ def _what(changes: Sequence[Change]) -> str:
     """Return what the changes write, for an error."""
     first, *others = changes
     match first.new:
-        case LandedFiles():
-            files = sum(len(change.new.files) for change in changes if isinstance(change.new, LandedFiles))
+        case Landed():
+            files = sum(len(change.new.files) for change in changes if isinstance(change.new, Landed))
             return f"the registration of {count(files, 'file')} of {first.table}"
         case Renewed():
             return f"the repair of {first.table}"

@@ -20,6 +20,7 @@ from lake_assets.base.texts import visible_name
 from lake_assets.config.layout.partition import Partition
 from lake_assets.config.secrets import masking
 from lake_assets.schema.annotations import has_map
+from lake_assets.schema.column_rules import REGISTERED
 from lake_assets.schema.leaves import (
     dictionary_decoded,
     has_infinity,
@@ -35,7 +36,7 @@ from lake_assets.schema.partition_columns import is_other
 from lake_assets.schema.schema_fit import Fitter
 from lake_assets.schema.spans import has_ordered_bounds, has_whole_texts, has_wrong_counts
 from lake_assets.schema.type_fit import widens
-from lake_assets.spark.task.attempt import discard, discard_unfinished
+from lake_assets.spark.task.cleanup import discard, discard_unfinished
 from lake_assets.spark.task.job import DataFile, Job
 from lake_assets.spark.task.shares import FETCHED, digest_of_file
 from lake_assets.spark.task.task import Bin, Refusal, TaskReport, encode, reported
@@ -106,7 +107,7 @@ class CopyCandidate:
         if not source.names:
             return
         target = pa.schema([field for field in self._job.schema if field.name in source.names])
-        fitter = Fitter(source, target, self._partition, self._origin)
+        fitter = Fitter(source, target, self._partition, self._origin, REGISTERED)
         names = [*fitter.columns, *fitter.partition_columns]
         for group in range(self._metadata.num_row_groups):
             for batch in self._rows.batches(BATCH_ROWS, group, names):
@@ -118,7 +119,7 @@ class CopyCandidate:
         """Refuse columns that readers of the table would not find, or would read as another type."""
         source, target = self._rows.schema, self._job.schema
         try:
-            fitter = Fitter(source, target, self._partition, self._origin)
+            fitter = Fitter(source, target, self._partition, self._origin, REGISTERED)
         except SchemaError as error:
             raise UnfitError(error.problem) from error
         for name, column in zip(fitter.columns, target, strict=True):
@@ -175,7 +176,7 @@ class CopyCandidate:
             for position in positions
             for chunk in [group.column(position)]
         ]
-        if self._job.landed.declared.rules.why_required(name) is not None:
+        if self._job.landed.rules.why_required(name) is not None:
             has_null = any(group.column(positions[0]).statistics.null_count for group in self._groups())
             if has_null or t.is_nested(field.type):
                 raise UnfitError(f"column {name!r} may have no value in a row")
@@ -363,7 +364,7 @@ def _copy(job: Job, item: Bin, share: Share) -> DataFile | Refusal | None:
         except UnfitError as error:
             return Refusal(share.key, str(error))
         except SchemaError as error:
-            if job.letters is None:
+            if not job.landed.rules.splits:
                 raise
             return Refusal(share.key, str(error))  # the encoding job separates its rows
     if not candidate.num_rows:
@@ -389,8 +390,8 @@ def _footer(file: pa.NativeFile, size: int, length: int) -> bytes | None:
 def _opened(store: Store, share: Share) -> pa.NativeFile:
     """Return the object for random access, only while it has the ETag of the listing."""
     if store.storage.is_local:
-        found = store.find(share.key)
-        if found is None or found.etag != share.etag:
+        landed = store.find(share.key)
+        if landed is None or landed.etag != share.etag:
             raise store.changed(share.key)
         return store.open(share.key)  # the copy compares the file before and after
     if share.size <= _WHOLE:

@@ -13,7 +13,6 @@ from pydantic import Field
 
 from lake_assets.base.documented import Documented
 from lake_assets.base.texts import count
-from lake_assets.config.layout.derived import Derived
 from lake_assets.config.layout.partition import Partition
 from lake_assets.config.modes import Compression
 from lake_assets.config.storages import AnyStorage
@@ -120,11 +119,9 @@ class Job:
     target_file_size: int  # bytes
     partitions: tuple[PartitionJob, ...]
     key: StagingKey | None = None  # of staged files; None for data files of the table
-    derived: tuple[Derived, ...] = ()  # partition columns that are made of another column of the objects
-    selects: bool = False  # keep only the partition's rows, by the partition columns in the rows
     fingerprints: Mapping[str, str] = field(default_factory=dict)  # for the files' names, by the partition's folder
     copies: CopyRules | None = None  # None: all objects are encoded
-    letters: LetterRules | None = None  # None: a row that does not fit is an error
+    letters: LetterRules | None = None  # where rows go that the rules of `landed` split off
     known: pa.Schema | None = None  # `schema` with the type null for columns, and parts, that have no type yet
     digests: bool = False  # report the digest of each object of which a task reads all bytes
     written_at: dt.datetime = field(default_factory=lambda: dt.datetime.now(dt.UTC))  # of all rows, after the listing
@@ -183,7 +180,7 @@ class JobResult:
     error: Exception | None = None
     rows: Counter[str] = field(default_factory=Counter)  # that were read, with those in letters, by the objects' keys
     digests: dict[str, str] = field(default_factory=dict)  # of the objects' content, by key
-    refused: dict[str, str] = field(default_factory=dict)  # why objects cannot be copied, by key; they are not read yet
+    refused: dict[str, str] = field(default_factory=dict)  # why objects are bad, or are not copied, by key
 
 
 def shares(objects: tuple[LandedObject, ...], target: int, cores: int) -> list[list[Share]]:

@@ -1,22 +1,22 @@
-"""Dead letters: rows that are left out of the lake one by one, as Parquet files that a commit makes visible.
+"""The sink of bad rows: those that are left out of the lake one by one become Parquet files, dead letters.
 
-A file has the columns of its object as they were read, the reason of each row, and where it was landed.
+A commit makes a file visible. It has the columns of its object as they were read, the reason of each row, and where it
+was landed.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lake_assets.base.errors import SchemaError
 from lake_assets.config.layout.partition import Partition
 from lake_assets.config.secrets import masking
 from lake_assets.config.sections import LETTER_COLUMNS
 from lake_assets.schema.bad_rows import NUMBER, BadRows, with_escaped_bytes
 from lake_assets.schema.leaves import dictionary_decoded, filterable
-from lake_assets.spark.task.attempt import discard, discard_unfinished
-from lake_assets.spark.task.job import Job, LetterFile
+from lake_assets.spark.task.cleanup import discard, discard_unfinished
+from lake_assets.spark.task.job import Job, LetterFile, LetterRules
 from lake_assets.storage.storage_errors import storage_errors
 from lake_assets.storage.store import Store
 
@@ -28,30 +28,40 @@ _HELD_BYTES = 16 * 2**20
 Sink = Callable[[BadRows], None]
 
 
-def refuse_taken_names(schema: pa.Schema, origin: str) -> None:
-    """Refuse an object with a column that dead letters have too."""
-    taken = min({name.lower() for name in schema.names}.intersection(LETTER_COLUMNS), default=None)
-    if taken is not None:
-        raise SchemaError(
-            f"{origin} has a column {taken!r}, which is a name of the dead letters' own columns:",
-            "rename it, or remove on_bad_row from the stream.",
-        )
+class BadRowSink:
+    """Where the rows go that the rules of a job split off; this one drops them."""
+
+    files: Sequence[LetterFile] = ()
+
+    @contextmanager
+    def of(self, landed: str) -> Iterator[Sink]:  # noqa: ARG002 - for letters
+        """Take the bad rows of a share of one object, by its URI; they are complete when the block ends."""
+        yield lambda _: None
+
+    def discard(self) -> None:
+        """Remove the complete files, because no commit will make them visible."""
 
 
-class DeadLetterWriter:
-    """The rows of some shares of one partition that are left out, in a file for each share that has any."""
+DROPPED = BadRowSink()
 
-    def __init__(self, job: Job, partition: Partition) -> None:
-        assert job.letters is not None  # noqa: S101 - the caller checks
+
+def sink_of(job: Job, partition: Partition) -> BadRowSink:
+    """Return where the bad rows of a partition go, by the job."""
+    return DROPPED if job.letters is None else _DeadLetters(job, job.letters, partition)
+
+
+class _DeadLetters(BadRowSink):
+    """A file for each share that has such rows."""
+
+    def __init__(self, job: Job, rules: LetterRules, partition: Partition) -> None:
         self._job = job
-        self._rules = job.letters
+        self._rules = rules
         self._partition = partition
-        self._store = Store(self._rules.storage)
+        self._store = Store(rules.storage)
         self.files: list[LetterFile] = []
 
     @contextmanager
     def of(self, landed: str) -> Iterator[Sink]:
-        """Take the bad rows of a share of one object, by its URI; the file is complete when the block ends."""
         letter = _Letter(self._job, self._store, self._job.letter_key(self._rules, self._partition), landed)
         try:
             yield letter.add
@@ -63,7 +73,6 @@ class DeadLetterWriter:
             self.files.append(file)
 
     def discard(self) -> None:
-        """Remove the complete files, because no commit will make them visible."""
         discard(self._rules.storage, [file.uri for file in self.files])
         self.files.clear()
 

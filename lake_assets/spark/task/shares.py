@@ -18,9 +18,8 @@ from lake_assets.schema.bad_rows import BadRows
 from lake_assets.schema.partition_columns import Facts, with_added_columns, with_added_values
 from lake_assets.schema.schema_fit import Fitter
 from lake_assets.spark.task.job import Job
-from lake_assets.spark.task.letters import DeadLetterWriter, Sink, refuse_taken_names
-from lake_assets.storage.formats.declared import DeclaredRows
-from lake_assets.storage.formats.landed_rows import LandedRows, Share
+from lake_assets.spark.task.letters import DROPPED, BadRowSink, Sink
+from lake_assets.storage.formats.landed_rows import LandedRows, RenamedRows, Share
 from lake_assets.storage.formats.parquet_files import Columns, LandedParquet, ParquetRows, readable_object
 from lake_assets.storage.manifest import digest_of
 from lake_assets.storage.store import Store
@@ -48,21 +47,20 @@ class ShareReader:
         self._store = Store(job.landed.storage)
         self._threads = threads
         self._decoding = BoundedSemaphore(threads)
-        self._dictionaries = dictionaries and not job.selects
+        self._dictionaries = dictionaries and not job.landed.rules.selects
         self._fitter: tuple[pa.Schema, Partition, Fitter] | None = None
         self._columns: Columns | None = None  # of the object before; most have the same
         self.rows: Counter[str] = Counter()  # that were read, with those that do not fit, by the objects' keys
         self.digests: dict[str, str] = {}  # of the objects' content, by key; see `Job.digests`
 
     def read(
-        self, shares: Sequence[Share], partition: Partition, letters: DeadLetterWriter | None = None
+        self, shares: Sequence[Share], partition: Partition, sink: BadRowSink = DROPPED
     ) -> Iterator[pa.RecordBatch]:
         """Read the rows of shares of a partition's objects, fitted to the schema, in the order of the shares.
 
-        If the job selects rows, row groups whose statistics exclude the partition are not read. If the job has dead
-        letters, rows that do not fit are put into `letters`; if that is None, they are left out only. A
-        SchemaDriftError has all objects among the shares whose columns the schema lacks, so that the table is changed
-        once.
+        If the job selects rows, row groups whose statistics exclude the partition are not read. Rows that
+        its rules split off are put into the sink. A SchemaDriftError has all objects among the shares whose columns the
+        schema lacks, so that the table is changed once.
         """
         drift: SchemaDriftError | None = None
         with masking(self._landed.storage), closing(self._loaded(shares, partition)) as opened:
@@ -74,8 +72,8 @@ class ShareReader:
                         drift = error if drift is None else drift.with_more(error.schemas)
                         continue
                     if drift is None:
-                        with _sink(letters, self._store.uri(share.key)) as sink:
-                            for batch in loaded.batches(partial(self._left_out, share.key, sink)):
+                        with sink.of(self._store.uri(share.key)) as take:
+                            for batch in loaded.batches(partial(self._left_out, share.key, take)):
                                 self.rows[share.key] += batch.num_rows
                                 yield batch
                             self.rows[share.key] += 0  # an object without rows is counted too
@@ -84,9 +82,9 @@ class ShareReader:
         if drift is not None:
             raise drift
 
-    def _left_out(self, key: str, sink: Sink, bad: BadRows) -> None:
+    def _left_out(self, key: str, take: Sink, bad: BadRows) -> None:
         self.rows[key] += len(bad.reasons)
-        sink(bad)
+        take(bad)
 
     def _loaded(
         self, shares: Sequence[Share], partition: Partition
@@ -130,18 +128,15 @@ class ShareReader:
         origin = f"the object {visible_name(uri)}"
         rows = self._rows(share, file, origin)
         if rows.count == 0:  # its columns say nothing
-            return _Loaded(share, rows, None, {}, frozenset(), splits=False)
-        job, added, declared = self._job, self._landed.added, self._landed.declared
-        if declared.renames:
-            rows = DeclaredRows(rows, declared, origin)
+            return _Loaded(share, rows, None, {}, frozenset())
+        job, added, rules = self._job, self._landed.added, self._landed.rules
+        if rules.renames:
+            rows = RenamedRows(rows, rules, origin)
         facts: Facts = {"uri": uri, "modified": share.modified, "written_at": job.written_at, "run_id": job.run_id}
         constants = added.values(share.key, uri, rows.schema, facts) if added else {}
         schema = with_added_columns(rows.schema, constants)
-        if self._job.letters is not None:
-            refuse_taken_names(schema, origin)
         fitter = self._fitted(schema, partition, origin)
-        splits = self._job.letters is not None
-        return _Loaded(share, rows, fitter, constants, added.numbers if added else frozenset(), splits=splits)
+        return _Loaded(share, rows, fitter, constants, added.numbers if added else frozenset())
 
     def _rows(self, share: Share, file: pa.NativeFile, origin: str) -> LandedRows:
         form = self._landed.form_of(share.key)
@@ -156,17 +151,7 @@ class ShareReader:
         known = self._fitter
         if known is not None and known[1] is partition and known[0].equals(source):
             return known[2].of(origin)
-        job, declared = self._job, self._landed.declared
-        fitter = Fitter(
-            source,
-            self._known,
-            partition,
-            origin,
-            rules=declared.of_landed,
-            by_value=True,
-            selects=job.selects,
-            derived=job.derived,
-        )
+        fitter = Fitter(source, self._known, partition, origin, self._landed.rules.of_landed)
         self._fitter = source, partition, fitter
         return fitter
 
@@ -188,15 +173,12 @@ class _Loaded:
         fitter: Fitter | None,
         constants: Mapping[str, pa.Scalar],
         numbers: frozenset[str],
-        *,
-        splits: bool,
     ) -> None:
         self._share = share
         self._rows = rows
         self._fitter = fitter
         self._constants = constants
         self._numbers = numbers  # the columns among them with the number of each row
-        self._splits = splits
         self._bad: list[BadRows] = []  # among the decoded rows
         self._decoded: list[pa.RecordBatch] | None = None
         self._failure: Exception | None = None
@@ -221,34 +203,21 @@ class _Loaded:
             self._failure = error
 
     def _batches(self, bad: Sink) -> Iterator[pa.RecordBatch]:
-        fitter, splits = self._fitter, self._splits
+        fitter = self._fitter
         if fitter is None:
             return
         columns = [*fitter.columns, *fitter.partition_columns]
         stored = [name for name in columns if name not in self._constants]
-        for rows in self._rows.read(self._share, stored, fitter, numbered=bool(self._numbers), splits=splits):
+        for rows in self._rows.read(self._share, stored, fitter, numbered=bool(self._numbers)):
             if isinstance(rows, BadRows):
                 bad(rows)
                 continue
             read = with_added_values(rows.batch, self._constants, self._numbers, rows.first).select(columns)
-            if splits:
-                fitted, unfit = fitter.split(read, rows.first)
-                if unfit is not None:
-                    bad(rows.letters(unfit) if rows.letters else unfit)
-            else:
-                fitted = fitter.fit(read)
+            fitted, unfit = fitter.split(read, rows.first)
+            if unfit is not None:
+                bad(rows.letters(unfit) if rows.letters else unfit)
             if fitted.num_rows:
                 yield fitted
-
-
-@contextmanager
-def _sink(letters: DeadLetterWriter | None, uri: str) -> Iterator[Sink]:
-    """Return where the bad rows of a share of an object go."""
-    if letters is None:
-        yield lambda _: None
-        return
-    with letters.of(uri) as sink:
-        yield sink
 
 
 @contextmanager

@@ -19,9 +19,9 @@ from lake_assets.base.errors import (
     StorageUnreachableError,
 )
 from lake_assets.config.layout.partition import Partition
-from lake_assets.spark.task.attempt import discard
+from lake_assets.spark.task.cleanup import discard_written
 from lake_assets.spark.task.job import DataFile, Job, LetterFile
-from lake_assets.spark.task.letters import DeadLetterWriter
+from lake_assets.spark.task.letters import DROPPED, BadRowSink, sink_of
 from lake_assets.spark.task.shares import WHOLE, ShareReader
 from lake_assets.spark.task.write import write_files
 from lake_assets.storage.formats.landed_rows import Share
@@ -95,13 +95,13 @@ def encode(job: Job, bins: Iterable[Bin], threads: int = 1) -> Iterator[TaskRepo
         readers.put(ShareReader(job, job.schema, threads=threads, dictionaries=job.key is None))
 
     def work(item: Bin) -> Iterator[TaskReport]:
-        letters = _dead_letter_writer(job, item)
+        sink = sink_of(job, item.partition)
         reader = readers.get()
         try:
             reader.rows.clear()
             reader.digests.clear()
-            rows = reader.read(item.shares, item.partition, letters)
-            yield from reported(item.index, write(rows, job, item.destination), letters)
+            rows = reader.read(item.shares, item.partition, sink)
+            yield from reported(item.index, write(rows, job, item.destination), sink)
             yield TaskReport(item.index, rows=dict(reader.rows), digests=dict(reader.digests))
         finally:
             readers.put(reader)
@@ -129,16 +129,11 @@ def _overlapping(job: Job, work: Callable[[Bin], Iterator[TaskReport]], bins: It
         except BaseException:
             pool.shutdown(cancel_futures=True)
             ended = [future.result() for future in ahead if not future.cancelled() and future.exception() is None]
-            _discard_unreported(job, chain.from_iterable(ended))
+            unreported = list(chain.from_iterable(ended))
+            files = [report.file.uri for report in unreported if report.file is not None]
+            letters = [report.letter.uri for report in unreported if report.letter is not None]
+            discard_written(job, files, letters)
             raise
-
-
-def _discard_unreported(job: Job, reports: Iterable[TaskReport]) -> None:
-    """Remove the files of reports that nobody has had."""
-    found = list(reports)
-    discard(job.storage, [report.file.uri for report in found if report.file is not None])
-    if job.letters is not None:
-        discard(job.letters.storage, [report.letter.uri for report in found if report.letter is not None])
 
 
 def write_dead_letters(job: Job, bins: Iterable[Bin], schema: pa.Schema) -> Iterator[TaskReport]:
@@ -146,10 +141,10 @@ def write_dead_letters(job: Job, bins: Iterable[Bin], schema: pa.Schema) -> Iter
     pa.set_cpu_count(1)
     reader = ShareReader(job, schema)
     for item in bins:
-        letters = _dead_letter_writer(job, item)
+        sink = sink_of(job, item.partition)
         # Without a row there is no file.
-        files = (file for _ in reader.read(item.shares, item.partition, letters) for file in list[DataFile]())
-        yield from reported(item.index, files, letters)
+        files = (file for _ in reader.read(item.shares, item.partition, sink) for file in list[DataFile]())
+        yield from reported(item.index, files, sink)
 
 
 def examine_objects(job: Job, bins: Iterable[Bin], schema: pa.Schema, *, refuses_drift: bool) -> Iterator[TaskReport]:
@@ -176,11 +171,6 @@ def examine_objects(job: Job, bins: Iterable[Bin], schema: pa.Schema, *, refuses
                     yield TaskReport(item.index, error=error)
 
 
-def _dead_letter_writer(job: Job, item: Bin) -> DeadLetterWriter | None:
-    """Return where the rows of a bin go that are left out; None if they are errors."""
-    return None if job.letters is None else DeadLetterWriter(job, item.partition)
-
-
 def write(rows: Iterable[pa.RecordBatch], job: Job, folder: str) -> Iterable[DataFile]:
     """Write the rows as data files of the table, or as staged files."""
     if job.key is None:
@@ -190,19 +180,18 @@ def write(rows: Iterable[pa.RecordBatch], job: Job, folder: str) -> Iterable[Dat
     return stage_files(rows, job, folder)
 
 
-def reported(index: int, files: Iterable[DataFile], letters: DeadLetterWriter | None = None) -> Iterator[TaskReport]:
+def reported(index: int, files: Iterable[DataFile], sink: BadRowSink = DROPPED) -> Iterator[TaskReport]:
     """Report each file, and a permanent error. A temporary error is raised, and Spark tries the task again.
 
-    `letters` are complete when there are no more files; they are removed if there is an error.
+    The files of the sink are complete when there are no more others; they are removed if there is an error.
     """
     try:
         for file in files:
             yield TaskReport(index, file)
-        for letter in letters.files if letters is not None else ():
+        for letter in sink.files:
             yield TaskReport(index, letter=letter)
     except BaseException as error:
-        if letters is not None:
-            letters.discard()
+        sink.discard()
         if not isinstance(error, LakeAssetsError) or isinstance(error, StorageUnreachableError):
             raise
         yield TaskReport(index, error=error)
@@ -224,7 +213,5 @@ def discarding(job: Job, reports: Iterable[TaskReport], tries: int = 0) -> Itera
         seconds = time.perf_counter() - start
         yield TaskReport(-1, timing=Timing(socket.gethostname(), began, seconds, len(written), rows, size, tries))
     except BaseException:
-        discard(job.storage, written)
-        if job.letters is not None:
-            discard(job.letters.storage, letters)
+        discard_written(job, written, letters)
         raise

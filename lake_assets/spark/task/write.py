@@ -2,7 +2,7 @@
 
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -14,10 +14,10 @@ import pyarrow.parquet as pq
 from lake_assets.base.duckdb_engine import open_engine
 from lake_assets.base.errors import StorageError
 from lake_assets.config.secrets import masking
+from lake_assets.schema.column_rules import SortKey
 from lake_assets.schema.dictionaries import combined_table, with_dictionaries, with_dictionaries_of
-from lake_assets.schema.leaves import leaf_types, leaves, no_rows, width
-from lake_assets.schema.row_order import sorted_runs
-from lake_assets.spark.task.attempt import discard_unfinished
+from lake_assets.schema.leaves import leaf_types, leaves, no_rows, width, without_dictionary
+from lake_assets.spark.task.cleanup import discard_unfinished
 from lake_assets.spark.task.job import DataFile, Job
 from lake_assets.storage.formats.footers import of_writer
 from lake_assets.storage.storage_errors import reason, storage_errors
@@ -26,6 +26,8 @@ from lake_assets.storage.store import Store
 # A row group ends at either limit. The second one bounds the memory of a task if rows are wide.
 GROUP_ROWS = 1_000_000
 GROUP_BYTES = 128 * 2**20  # of Arrow memory
+RUN_BYTES = 256 * 2**20  # of Arrow memory that is sorted at once; it bounds the memory of a task
+BATCH_ROWS = 100_000  # of sorted rows
 
 
 def write_files(batches: Iterable[pa.RecordBatch], job: Job, folder: str) -> Iterator[DataFile]:
@@ -34,7 +36,7 @@ def write_files(batches: Iterable[pa.RecordBatch], job: Job, folder: str) -> Ite
     Without rows no file is written. On an error all files are removed, because they will never be registered.
     """
     store = Store(job.storage)
-    groups = _Groups(row_groups(sorted_runs(batches, job.landed.declared.rules.order)))
+    groups = _Groups(row_groups(sorted_runs(batches, job.landed.rules.order)))
     written: list[str] = []
     try:
         with masking(job.landed.storage, job.storage):
@@ -44,6 +46,49 @@ def write_files(batches: Iterable[pa.RecordBatch], job: Job, folder: str) -> Ite
     except BaseException as error:
         discard_unfinished(job.storage, [store.uri(key) for key in written], error)
         raise
+
+
+def sorted_runs(batches: Iterable[pa.RecordBatch], order: Sequence[SortKey]) -> Iterator[pa.RecordBatch]:
+    """Yield the rows in runs of 256 MB, each of them sorted; as they are if there is no order.
+
+    A key that the rows lack is of their partition, and the same for all. A nested column ends the order before it.
+    """
+    if not order:
+        yield from batches
+        return
+    gathered: list[pa.RecordBatch] = []
+    memory = 0
+    for batch in batches:
+        gathered.append(batch)
+        memory += batch.nbytes
+        if memory >= RUN_BYTES:
+            yield from _sorted(gathered, order)
+            memory = 0
+    if gathered:
+        yield from _sorted(gathered, order)
+
+
+def _sorted(gathered: list[pa.RecordBatch], order: Sequence[SortKey]) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of the batches, sorted; the list is emptied, so that their memory is released."""
+    rows = combined_table(gathered)
+    gathered.clear()
+    names = {name.lower(): name for name in rows.schema.names}
+    values, keys = [], []
+    for key in order:
+        name = names.get(key.column.lower())
+        if name is None:
+            continue
+        if pa.types.is_nested(kind := without_dictionary(rows.schema.field(name).type)):
+            break
+        column = rows.column(name).cast(kind)
+        # Arrow has one place for the NULLs of all keys.
+        values += [column.is_null(), column]
+        keys += ["descending" if first else "ascending" for first in (key.has_nulls_first, key.is_descending)]
+    if values:
+        by = pa.Table.from_arrays(values, [str(number) for number in range(len(values))])
+        positions = pc.sort_indices(by, [(name, way) for name, way in zip(by.schema.names, keys, strict=True)])
+        rows = rows.take(positions)
+    yield from rows.to_batches(BATCH_ROWS)
 
 
 class _Groups:

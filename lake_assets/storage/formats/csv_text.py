@@ -16,13 +16,14 @@ from pyarrow import compute
 
 from lake_assets.base.errors import SchemaError, SourceError
 from lake_assets.config.formats import CsvFormat, FoundCsv
+from lake_assets.schema.bad_rows import converted_values, with_kept
 from lake_assets.schema.casts import exact_cast, has_large, is_checked, is_number, may_wrap
+from lake_assets.schema.column_rules import Rules
 from lake_assets.schema.dialects import ESCAPED_NULL, DialectTypes, with_plain_escapes, with_times_as_text
-from lake_assets.schema.rescue import converted_values, with_kept
 from lake_assets.storage.formats.blocks import LONGEST, Positions, Quotes, TextBlock, line_breaks
 from lake_assets.storage.formats.decoding import PEEKED
 from lake_assets.storage.formats.landed_columns import BLANKS, fit, has_codes, inferred, too_wide, wide_integers
-from lake_assets.storage.formats.landed_rows import ExpectedObject, Share
+from lake_assets.storage.formats.landed_rows import Expected, Share
 from lake_assets.storage.formats.landed_text import LandedText
 from lake_assets.storage.formats.records import NOT_ONE_RECORD, Block, FixSchema, Lines, Text, reason_of
 
@@ -168,10 +169,9 @@ class CsvText(Text):
         dialect: CsvFormat = _LANDED,
         names: Sequence[str] | None = None,
         wanted: Collection[str] | None = None,
-        for_table: bool = False,
-        rescue: str | None = None,
+        rules: Rules | None = None,
     ) -> None:
-        super().__init__(source, schema, for_table=for_table, rescue=rescue)
+        super().__init__(source, schema, rules)
         self._integers = integers  # names of columns whose numbers are not codes
         self._dialect = dialect
         self._names: Sequence[str] | None = None
@@ -315,13 +315,16 @@ class CsvText(Text):
                 fields[index] = field.with_type(pa.string())
             elif column is not None and pa.types.is_floating(field.type):
                 for number in wide_integers(column):
-                    if not self._for_table:
+                    if self._rules is None:
                         raise too_wide(field.name, self.source, number)
                     fields[index] = field.with_type(pa.string())
         rows = self._parse(text, pa.schema(fields))
         known = self._types.inferred(rows)
         return pa.schema(
-            [known.get(field.name, field) for field in inferred(rows, texts=True, numbers=True, nulls=self._for_table)]
+            [
+                known.get(field.name, field)
+                for field in inferred(rows, texts=True, numbers=True, nulls=self._rules is not None)
+            ]
         )
 
     def _parse(self, text: bytes | memoryview, types: pa.Schema | None) -> pa.Table:
@@ -420,7 +423,7 @@ def _has_hex(text: memoryview) -> bool:
 class LandedCsv(LandedText):
     """The rows of CSV; its columns are those of its header, or of the format."""
 
-    def __init__(self, file: pa.NativeFile, origin: str, expected: ExpectedObject) -> None:
+    def __init__(self, file: pa.NativeFile, origin: str, expected: Expected) -> None:
         super().__init__(file, origin, expected)
         self._dialect: CsvFormat = expected.form
         self._header: Sequence[str] = self._dialect.names or ()
@@ -460,13 +463,7 @@ class LandedCsv(LandedText):
     def _parser(self, schema: pa.Schema) -> CsvText:
         wanted = schema.names or None
         return CsvText(
-            self._origin,
-            schema,
-            dialect=self._dialect,
-            names=self._header,
-            wanted=wanted,
-            for_table=True,
-            rescue=self._rules.rescue,
+            self._origin, schema, dialect=self._dialect, names=self._header, wanted=wanted, rules=self._rules
         )
 
     def _records(self, parser: Text, share: Share) -> Iterator[Block | Lines]:

@@ -1,6 +1,6 @@
 """The types of a Parquet file by its annotations, where Arrow alone would give what they are stored as.
 
-What becomes of an annotation is in `formats/annotations.py`. An opaque type has the name that DuckDB gives it. Arrow
+What becomes of an annotation is in `schema/annotations.py`. An opaque type has the name that DuckDB gives it. Arrow
 does not tell everything: a VARIANT is a group, a TIME in UTC may have the older, converted type, which DuckDB reads as
 TIME, and geometries may be bytes that the footer's key `geo` names.
 """

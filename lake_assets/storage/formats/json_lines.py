@@ -4,23 +4,19 @@ import json
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.json as pj
 
 from lake_assets.schema.annotations import has_map
-from lake_assets.schema.casts import has_large, may_wrap, rounded_number
-from lake_assets.schema.column_rules import Verdict
-from lake_assets.schema.dialects import replaced_leaves, with_times_as_text
-from lake_assets.schema.leaves import with_types_of
-from lake_assets.schema.rescue import (
+from lake_assets.schema.bad_rows import (
     NOTHING,
     UNFIT,
-    NumberText,
     as_json,
     converted_values,
     exact_float,
@@ -28,12 +24,16 @@ from lake_assets.schema.rescue import (
     path_of,
     split_by_type,
 )
+from lake_assets.schema.casts import NumberText, has_large, may_wrap, rounded_number
+from lake_assets.schema.column_rules import STRICT, Rules, Verdict
+from lake_assets.schema.dialects import replaced_leaves, with_times_as_text
+from lake_assets.schema.leaves import with_types_of
 from lake_assets.schema.type_fit import wider_type
 from lake_assets.storage.formats.blocks import FindEnds, Positions, TextBlock, line_breaks, object_breaks
 from lake_assets.storage.formats.decoding import PEEKED
 from lake_assets.storage.formats.json_documents import documents, have_breaks, parts_of
 from lake_assets.storage.formats.landed_columns import allowed_mistakes, fit, inferred, too_wide
-from lake_assets.storage.formats.landed_rows import ExpectedObject, Share
+from lake_assets.storage.formats.landed_rows import Expected, Share
 from lake_assets.storage.formats.landed_text import LandedText
 from lake_assets.storage.formats.records import NOT_ONE_RECORD, Block, FixSchema, Lines, Rejected, Text, reason_of
 
@@ -47,8 +47,8 @@ _WHOLE = re.compile(r"to u?int\d+, couldn't parse: ?-?\d+(\.0*|(\.\d*)?[eE]\+?\d
 _OBJECT = re.compile(rb"[ \t\r\n]*\{")
 _KEY = re.compile(rb'"((?:[^"\\]|\\.)*+)"[ \t\r\n]*:')
 
-Unknown = Literal["error", "ignore", "infer"]
-"""What becomes of a field that the schema lacks: an error of its record, nothing, or a value in the column `rescue`."""
+_BEHAVIOURS = {Verdict.REFUSE: "error", Verdict.LEAVE_OUT: "ignore", Verdict.RESCUE: "infer"}
+"""Of Arrow's reader, if a record has a field that the schema lacks."""
 
 
 class JsonText(Text):
@@ -60,17 +60,13 @@ class JsonText(Text):
         self,
         source: str,
         schema: pa.Schema | FixSchema,
-        *,
-        unknown: Unknown = "error",
-        omitted: Collection[str] = (),
-        for_table: bool = False,
-        rescue: str | None = None,
-        reserved: Collection[str] = (),
+        rules: Rules | None = None,
+        unknown: Verdict = Verdict.REFUSE,
     ) -> None:
-        super().__init__(source, schema, for_table=for_table, rescue=rescue)
-        self._unknown = unknown  # what becomes of a record with a field that the schema lacks
-        self._reserved = reserved  # of them, those that are refused in any case, in lower case
-        self._omitted = omitted  # of them, those that are left out, in lower case
+        super().__init__(source, schema, rules)
+        self._unknown = unknown  # what becomes of a field that the schema lacks: of `_BEHAVIOURS`
+        self._reserved = STRICT.reserved if rules is None else rules.reserved  # of them, those that are refused always
+        self._omitted = STRICT.omitted if rules is None else rules.omitted  # of them, those that are left out
         self._wide: set[str] = set()  # columns with numbers beyond 64 bits
 
     @property
@@ -98,10 +94,9 @@ class JsonText(Text):
 
     @cached_property
     def _options(self) -> pj.ParseOptions:
-        unknown = "infer" if self._omitted and self._unknown == "error" else self._unknown
-        return pj.ParseOptions(
-            explicit_schema=self._texts, unexpected_field_behavior="ignore" if self._maps else unknown
-        )
+        unknown = Verdict.RESCUE if self._omitted and self._unknown is Verdict.REFUSE else self._unknown
+        behaviour = "ignore" if self._maps else _BEHAVIOURS[unknown]
+        return pj.ParseOptions(explicit_schema=self._texts, unexpected_field_behavior=behaviour)
 
     @cached_property
     def _texts(self) -> pa.Schema:
@@ -123,7 +118,7 @@ class JsonText(Text):
             return _parse_json(text, self._options)
         rows = None
         try:
-            if self._unknown != "ignore" or not self.folds(text):
+            if self._unknown is not Verdict.LEAVE_OUT or not self.folds(text):
                 rows = self._parsed(text, ends)
                 if (known := self._known(rows)) is not None:
                     return known
@@ -191,7 +186,7 @@ class JsonText(Text):
         Some columns of `rows`, which Arrow's reader has given, may be of other types.
         """
         assert self._schema is not None  # noqa: S101 - the caller checks
-        keeps = self._unknown == "infer"
+        keeps = self._unknown is Verdict.RESCUE
         kept: list[dict[str, object]] = []
         records = []
         for record in self._objects(text, ends):
@@ -200,7 +195,7 @@ class JsonText(Text):
                 name: one for name, one in others.items() if one is not None and name.lower() not in self._omitted
             }
             for name in others:
-                if self._unknown == "error" or name.lower() in self._reserved:
+                if self._unknown is Verdict.REFUSE or name.lower() in self._reserved:
                     raise pa.ArrowInvalid(f"{_UNKNOWN} {name!r}")
             records.append(known)
             kept.append(others if keeps else {})
@@ -226,9 +221,9 @@ class JsonText(Text):
             refused = set(unfit)
             for row, value in enumerate(values):
                 rest = value if row in refused else parts[row][1]
-                if rest is NOTHING or (row not in refused and self._unknown == "ignore"):
+                if rest is NOTHING or (row not in refused and self._unknown is Verdict.LEAVE_OUT):
                     continue
-                if row not in refused and self._unknown == "error":
+                if row not in refused and self._unknown is Verdict.REFUSE:
                     path = path_of({field.name: rest}, pa.struct([field]))
                     raise pa.ArrowInvalid(f"{_UNKNOWN} {path!r}")
                 kept[row][field.name] = rest
@@ -246,7 +241,7 @@ class JsonText(Text):
         if not isinstance(found, dict):
             return _no_object(found)
         reason, whole = reason_of(error), pa.struct(list(self._schema or ()))
-        if self._unknown == "error" and reason.startswith((_UNKNOWN, "unexpected field")):
+        if self._unknown is Verdict.REFUSE and reason.startswith((_UNKNOWN, "unexpected field")):
             _, rest = split_by_type(
                 {name: one for name, one in found.items() if name.lower() not in self._omitted}, whole
             )
@@ -272,7 +267,7 @@ class JsonText(Text):
         kinds = pa.schema([field.with_type(_WIDE) if field.name in self._wide else field for field in first])
         texts = pj.ParseOptions(explicit_schema=with_times_as_text(kinds))
         names = dict.fromkeys(name for line in lines for name in json.loads(line))
-        return inferred(_parse_json(text, texts).select(list(names)), texts=True, nulls=self._for_table)
+        return inferred(_parse_json(text, texts).select(list(names)), texts=True, nulls=self._rules is not None)
 
     def _admitted(self, records: Sequence[bytes]) -> Sequence[bytes]:
         """Return the lines that are JSON objects, without values of another kind than most of their field.
@@ -290,7 +285,7 @@ class JsonText(Text):
                     continue
                 for name, value in record.items():
                     wide = next((int(text) for text in _number_texts(value) if _WHOLE_NUMBER.fullmatch(text)), None)
-                    if wide is not None and not self._for_table:
+                    if wide is not None and self._rules is None:
                         raise too_wide(name, self.source, wide)
                     if wide is not None and isinstance(value, NumberText) and abs(wide) < _WIDEST:
                         self._wide.add(name)
@@ -503,21 +498,21 @@ def _parse_json(text: bytes | memoryview, options: pj.ParseOptions) -> pa.Table:
 class LandedJson(LandedText):
     """The rows of JSON; a field that an object lacks is NULL."""
 
-    def __init__(self, file: pa.NativeFile, origin: str, expected: ExpectedObject) -> None:
+    def __init__(self, file: pa.NativeFile, origin: str, expected: Expected) -> None:
         self.schema, rules = expected.columns, expected.rules
-        is_known = len(self.schema) > 0
-        self._omitted = expected.omitted
-        self._rescue: str | None = None  # of no row while the columns are not known
-        self._keeps = rules.unknown is Verdict.RESCUE and is_known
+        has_known = len(self.schema) > 0
+        self._is_known = False  # whether all columns are
+        self._keeps = rules.unknown is Verdict.RESCUE and has_known
         super().__init__(file, origin, expected)
         self._has_breaks = have_breaks(self._opened().peek())
         self._is_stored &= self._has_breaks
-        self._unknown: Unknown = "ignore" if rules.unknown is Verdict.LEAVE_OUT and is_known else "error"
-        if not (is_known and self._fits()) and (sample := self._sample()) is not None:
+        leaves_out = rules.unknown is Verdict.LEAVE_OUT and has_known
+        self._unknown = Verdict.LEAVE_OUT if leaves_out else Verdict.REFUSE
+        if not (has_known and self._fits()) and (sample := self._sample()) is not None:
             self.schema = self._with_new_columns(sample)
-        self._rescue = rules.rescue
+        self._is_known = True
         if self._keeps:
-            self._unknown = "infer"
+            self._unknown = Verdict.RESCUE
 
     def _fits(self) -> bool:
         """Return whether the first records have known columns only; by fewer than a sample, which costs a parse."""
@@ -543,7 +538,7 @@ class LandedJson(LandedText):
         known = {field.name.lower(): field for field in with_types_of(self.schema, [inferred])}
         others = known.keys() | self._rules.reserved if self._keeps else None
         for field in inferred:
-            if field.name.lower() in self._omitted or (others is not None and field.name.lower() not in others):
+            if field.name.lower() in self._rules.omitted or (others is not None and field.name.lower() not in others):
                 continue
             mine = known.get(field.name.lower(), field)
             kind = wider_type(mine.type, field.type) if pa.types.is_nested(mine.type) and not self._keeps else None
@@ -554,15 +549,8 @@ class LandedJson(LandedText):
         return super()._may_be_new(rejected) or (self._rules.grows and is_of_unknown(rejected))
 
     def _parser(self, schema: pa.Schema) -> JsonText:  # noqa: ARG002 - a field that is not read must be known too
-        return JsonText(
-            self._origin,
-            self.schema,
-            unknown=self._unknown,
-            omitted=self._omitted,
-            for_table=True,
-            rescue=self._rescue,
-            reserved=self._rules.reserved,
-        )
+        rules = self._rules if self._is_known else replace(self._rules, rescue=None)
+        return JsonText(self._origin, self.schema, rules, self._unknown)
 
     def _records(self, parser: Text, share: Share) -> Iterator[Block | Lines]:
         if self._has_breaks:

@@ -1,6 +1,6 @@
 """Where a stream's objects are, and the columns that they have: nothing above knows which format they are of."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -23,19 +23,19 @@ from lake_assets.config.formats import (
     format_by_name,
 )
 from lake_assets.config.storages import AnyStorage
-from lake_assets.schema.leaves import joined_columns
+from lake_assets.schema.column_rules import STRICT, Rules, Verdict
+from lake_assets.schema.leaves import joined_columns, with_types_of
 from lake_assets.schema.partition_columns import AddedColumns, with_added_columns
-from lake_assets.schema.type_fit import refuse_places, united_columns, wider_type
+from lake_assets.schema.type_fit import refuse_places, shared_columns, united_columns, wider_type
 from lake_assets.storage.formats.avro import LandedAvro
 from lake_assets.storage.formats.csv_text import LandedCsv
-from lake_assets.storage.formats.declared import UNDECLARED, Declared
 from lake_assets.storage.formats.json_lines import LandedJson
-from lake_assets.storage.formats.landed_rows import ExpectedObject, LandedRows
+from lake_assets.storage.formats.landed_rows import Expected, LandedRows
 from lake_assets.storage.formats.orc import LandedOrc
 from lake_assets.storage.formats.parquet_files import FOOTERS, opened, read_footer
 from lake_assets.storage.store import Store
 
-_READERS: Mapping[str, Callable[[pa.NativeFile, str, ExpectedObject], LandedRows]] = MappingProxyType(
+_READERS: Mapping[str, Callable[[pa.NativeFile, str, Expected], LandedRows]] = MappingProxyType(
     {"orc": LandedOrc, "avro": LandedAvro, "csv": LandedCsv, "json": LandedJson}
 )
 NOTHING = pa.schema([])
@@ -49,7 +49,7 @@ class Landed:
     storage: AnyStorage
     form: LandedFormat = PARQUET
     added: AddedColumns | None = None
-    declared: Declared = UNDECLARED
+    rules: Rules = STRICT
 
     @property
     def counts_rows(self) -> bool:
@@ -78,8 +78,8 @@ class Landed:
         `table` has the columns as which a text is read, and aliases of Avro; none if there is no table.
         """
         columns = self.added.without(table) if self.added else table
-        columns = self.declared.known(columns) if len(columns) else columns
-        expected = ExpectedObject(form, columns, self.declared.of_landed, self.declared.omitted)
+        columns = self.rules.known(columns) if len(columns) else columns
+        expected = Expected(form, columns, self.rules.of_landed)
         return _READERS[form.type](file, origin, expected)
 
     def count_rows(self, key: str) -> int:
@@ -105,12 +105,12 @@ class Landed:
             with opened(store, key, form.type) as file:
                 landed = self.open(file, form, origin, known)
             rows, schema = landed.count, landed.schema
-        schema = self.declared.columns_of(schema, origin)
-        if self.declared.is_landed:
+        schema = self.rules.columns_of(schema, origin)
+        if self.rules.is_landed:
             refuse_places(schema, known.names, origin)
         if isinstance(form, TextFormat):
-            return rows, schema if len(known) else self.declared.read_as(schema)
-        return rows, self.declared.typed(schema)
+            return rows, schema if len(known) else self.rules.read_as(schema)
+        return rows, self.rules.with_wider_types(schema)
 
     def _counted(self, key: str, known: pa.Schema = NOTHING) -> tuple[int | None, pa.Schema]:
         rows, schema = self.footer(key, known)
@@ -145,9 +145,27 @@ class Landed:
             columns = united_columns(schemas) if self.has_types else generalized(schemas)
         except SchemaError:
             return first  # the others are refused by their names, or put into quarantine
-        if self.declared.rules.grows or isinstance(self.form, JsonFormat):
+        if self.rules.grows or isinstance(self.form, JsonFormat):
             return columns
         return pa.schema([columns.field(columns.get_field_index(name)) for name in first.names])
+
+    def inputs(self, keys: Sequence[str], by_path: Collection[str]) -> pa.Schema:
+        """Return the columns that a transform reads of objects: of the first one, of any if the table grows, or of all.
+
+        `by_path` are partition columns, which are left out.
+        """
+        if not (self.rules.grows or (self.has_types and self.rules.unknown is Verdict.LEAVE_OUT)):
+            first = self.schemas(keys[:SAMPLE])[0][1] if self.has_types else self.sampled(keys)
+            return _without(with_types_of(first, self.later(keys)), by_path)
+        schemas = [(origin, _without(schema, by_path)) for origin, schema in self.schemas(keys)]
+        if not self.rules.grows:
+            return shared_columns(schemas)
+        return united_columns(schemas) if self.has_types else generalized(schemas)
+
+    def later(self, keys: Sequence[str]) -> Iterator[pa.Schema]:
+        """Yield the columns of the objects behind the first one, which are read in parallel, some at a time."""
+        for start in range(1, len(keys), FOOTERS):
+            yield from (schema for _, schema in self.schemas(keys[start : start + FOOTERS]))
 
     def unreadable(self, keys: Sequence[str], known: pa.Schema = NOTHING) -> dict[str, str]:
         """Return why the columns of objects cannot be read, by key; they are read in parallel."""
@@ -168,6 +186,11 @@ class Landed:
     def origin(self, key: str) -> str:
         """Return the name of an object for errors."""
         return f"the object {visible_name(Store(self.storage).uri(key))}"
+
+
+def _without(schema: pa.Schema, names: Collection[str]) -> pa.Schema:
+    lower = {name.lower() for name in names}
+    return pa.schema([field for field in schema if field.name.lower() not in lower])
 
 
 def generalized(schemas: Sequence[tuple[str, pa.Schema]]) -> pa.Schema:

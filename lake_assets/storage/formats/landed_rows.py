@@ -1,13 +1,14 @@
 """The rows of an open landed object, of any format: what a task needs of it."""
 
 import datetime as dt
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lake_assets.base.errors import SchemaDriftError
 from lake_assets.schema.bad_rows import NUMBER, BadRows
 from lake_assets.schema.column_rules import Rules
 from lake_assets.schema.schema_fit import Fitter
@@ -49,13 +50,12 @@ def renumbered(before: Callable[[], int], bad: BadRows) -> BadRows:
 
 
 @dataclass(frozen=True, slots=True)
-class ExpectedObject:
+class Expected:
     """What a stream tells of an object before it is opened."""
 
     form: Any  # the format of the config
     columns: pa.Schema  # whose types are known: those as which a text is read, and aliases of Avro
     rules: Rules  # for columns that are not known, and values that do not fit
-    omitted: Collection[str] = ()  # fields that are left out, in lower case
 
 
 class LandedRows(Protocol):
@@ -68,12 +68,42 @@ class LandedRows(Protocol):
     def is_small(self) -> bool:
         """Whether the rows fit into one batch, so that they can be decoded ahead of their turn."""
 
-    def read(
-        self, share: Share, columns: Sequence[str], fitter: Fitter, *, numbered: bool, splits: bool
-    ) -> Iterator[Rows | BadRows]:
+    def read(self, share: Share, columns: Sequence[str], fitter: Fitter, *, numbered: bool) -> Iterator[Rows | BadRows]:
         """Yield the rows of a share in order, in batches, and those that cannot be read as the schema's types.
 
-        Rows that `fitter` would drop may be left out. `numbered`: the rows' numbers are needed. `splits`: rows that
-        cannot be read are left out by themselves, and those that do not fit later; otherwise a row that cannot be read
-        is a SchemaError. A damaged object is an ArrowInvalid or an OSError.
+        Rows that `fitter` would drop may be left out. `numbered`: the rows' numbers are needed. If the fitter `splits`,
+        rows that cannot be read are left out by themselves, and those that do not fit later; otherwise a row that
+        cannot be read is a SchemaError. A damaged object is an ArrowInvalid or an OSError.
         """
+
+
+class RenamedRows:
+    """Rows with the names of the table, without the columns that are left out; two of one name are refused."""
+
+    def __init__(self, rows: LandedRows, rules: Rules, origin: str) -> None:
+        self.schema = rules.renamed(rows.schema, origin)
+        self.count = rows.count
+        self._rows = rows
+        self._rules = rules
+        self._landed = dict(zip(self.schema.names, (column.name for column in rules.kept(rows.schema)), strict=True))
+
+    @property
+    def is_small(self) -> bool:
+        """See `LandedRows`."""
+        return self._rows.is_small
+
+    def read(self, share: Share, columns: Sequence[str], fitter: Fitter, *, numbered: bool) -> Iterator[Rows | BadRows]:
+        """See `LandedRows`."""
+        names = {landed: name for name, landed in self._landed.items()}
+        landed = [self._landed[name] for name in columns]
+        fitter = fitter.reading(self._landed)
+        try:
+            for rows in self._rows.read(share, landed, fitter, numbered=numbered):
+                if isinstance(rows, Rows):
+                    batch = rows.batch.rename_columns([names.get(name, name) for name in rows.batch.schema.names])
+                    yield replace(rows, batch=batch)
+                else:
+                    yield rows
+        except SchemaDriftError as error:  # of a text whose later records have other columns
+            schemas = [(origin, self._rules.columns_of(schema, origin)) for origin, schema in error.schemas]
+            raise SchemaDriftError(error.problem, error.hint, schemas) from error

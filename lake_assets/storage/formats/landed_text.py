@@ -17,7 +17,7 @@ from lake_assets.schema.schema_fit import Fitter
 from lake_assets.storage.formats.blocks import BLOCK, LONGEST, TextBlock, fill_from, whole_records
 from lake_assets.storage.formats.decoding import TextFile
 from lake_assets.storage.formats.landed_columns import fit
-from lake_assets.storage.formats.landed_rows import ExpectedObject, Rows, Share
+from lake_assets.storage.formats.landed_rows import Expected, Rows, Share
 from lake_assets.storage.formats.records import Block, Lines, Records, Rejected, Text, validate
 
 RAW, LINE = "_raw", "_line"
@@ -36,7 +36,7 @@ class LandedText(ABC):
     schema: pa.Schema
     count: int | None = None
 
-    def __init__(self, file: pa.NativeFile, origin: str, expected: ExpectedObject) -> None:
+    def __init__(self, file: pa.NativeFile, origin: str, expected: Expected) -> None:
         self._file = file
         self._form: TextFormat = expected.form
         self._origin = origin
@@ -55,10 +55,9 @@ class LandedText(ABC):
         self,
         share: Share,
         columns: Sequence[str],
-        fitter: Fitter,  # noqa: ARG002 - rows are not known before they are parsed
+        fitter: Fitter,
         *,
         numbered: bool,
-        splits: bool,
     ) -> Iterator[Rows | BadRows]:
         """See `LandedRows`."""
         schema = pa.schema([self.schema.field(name) for name in columns or self.schema.names[:1]])
@@ -84,7 +83,7 @@ class LandedText(ABC):
                 first += 1
                 self._refuse_new_columns(found)
                 number = lines() + (found.line or 1)
-                if not splits:
+                if not fitter.splits:
                     raise SchemaError(f"line {number:,} of {self._origin} does not fit: {found.reason}:", _FIX)
                 yield _bad([(number, found.record)], [f"line {number:,}: {found.reason}"])
 

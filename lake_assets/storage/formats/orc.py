@@ -16,7 +16,7 @@ from lake_assets.schema.calendars import OldCalendar
 from lake_assets.schema.casts import cast
 from lake_assets.schema.leaves import leaf_types, shown_type
 from lake_assets.schema.schema_fit import Fitter
-from lake_assets.storage.formats.landed_rows import BATCH_ROWS, DECODED, ExpectedObject, Rows, Share, renumbered
+from lake_assets.storage.formats.landed_rows import BATCH_ROWS, DECODED, Expected, Rows, Share, renumbered
 
 _WORD = re.compile(r"\w+")  # of a type's name, before its precision
 
@@ -37,7 +37,7 @@ class LandedOrc:
     the table has the column in nanoseconds.
     """
 
-    def __init__(self, file: pa.NativeFile, origin: str, _: ExpectedObject) -> None:
+    def __init__(self, file: pa.NativeFile, origin: str, _: Expected) -> None:
         self._origin = origin
         self._size = int(file.size())
         self._orc = orc.ORCFile(file)
@@ -75,7 +75,6 @@ class LandedOrc:
         fitter: Fitter,
         *,
         numbered: bool,
-        splits: bool,  # noqa: ARG002 - all rows can be read
     ) -> Iterator[Rows | BadRows]:
         """See `LandedRows`."""
         count = self._orc.nstripes

@@ -455,9 +455,7 @@ class LandedParquet:
         size: int = sum(metadata.row_group(n).total_byte_size for n in range(metadata.num_row_groups))
         return size <= DECODED
 
-    def read(
-        self, share: Share, columns: Sequence[str], fitter: Fitter, *, numbered: bool, splits: bool
-    ) -> Iterator[Rows | BadRows]:
+    def read(self, share: Share, columns: Sequence[str], fitter: Fitter, *, numbered: bool) -> Iterator[Rows | BadRows]:
         """See `LandedRows`."""
         rows = self._rows
         count = rows.parquet.num_row_groups
@@ -467,7 +465,7 @@ class LandedParquet:
         for group in own:
             if not _may_have_rows(rows, group, fitter):
                 continue
-            first = _first_row(rows.parquet, group) if numbered or splits else 0
+            first = _first_row(rows.parquet, group) if numbered or fitter.splits else 0
             for batch in rows.batches(BATCH_ROWS, group, columns, nanos=fitter.nanos, dictionaries=dictionaries):
                 yield Rows(batch, first)
                 first += batch.num_rows

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from lake_assets.base.errors import LandingError, LayoutError
+from lake_assets.schema.column_rules import Rules
 from lake_assets.storage.formats.blocks import FindEnds, Positions, Quotes, TextBlock, line_breaks
 from lake_assets.storage.formats.landed_columns import infinities
 
@@ -243,13 +244,12 @@ class Text(ABC):
 
     blank = b"\r"
 
-    def __init__(
-        self, source: str, schema: pa.Schema | FixSchema, *, for_table: bool = False, rescue: str | None = None
-    ) -> None:
+    def __init__(self, source: str, schema: pa.Schema | FixSchema, rules: Rules | None = None) -> None:
         self.source = source
-        self._rescue = rescue  # the column of rows of `read` with what does not fit; None: that is an error
-        # Types are inferred for a table: none of columns without values, and decimals of numbers beyond 64 bits.
-        self._for_table = for_table
+        # Those of rows for a table; None for others. For a table, no types of columns without values are inferred, and
+        # decimals of numbers beyond 64 bits.
+        self._rules = rules
+        self._rescue = None if rules is None else rules.rescue  # the column of rows of `read` with what does not fit
         self._fix = schema if callable(schema) else None  # how the schema is fixed, as of `read_records`
         self._schema: pa.Schema | None = None if callable(schema) else schema
         self._line = 1

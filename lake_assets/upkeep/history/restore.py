@@ -43,7 +43,7 @@ from lake_assets.lake.ledger.tables import (
 )
 from lake_assets.lake.session import LakeSession
 from lake_assets.lake.table_setup import prepare_table
-from lake_assets.spark.task.attempt import discard
+from lake_assets.spark.task.cleanup import discard
 from lake_assets.spark.task.job import MARK, LetterFile, named_fingerprint, new_name
 from lake_assets.storage.manifest import LandedObject, Manifest
 from lake_assets.storage.server_copies import copy_object

@@ -34,10 +34,10 @@ from lake_assets.lake.commit.strategy import UNDONE, commit
 from lake_assets.lake.ledger.read import last_commits
 from lake_assets.lake.ledger.tables import COMPACT, LedgerRow, create_ledger
 from lake_assets.lake.session import LakeSession, TableName
-from lake_assets.lake.table_setup import data_schema, decided_in_sql, prepare_table
-from lake_assets.spark.task.attempt import discard
+from lake_assets.lake.table_setup import data_schema, prepare_table, rules_of_table
+from lake_assets.schema.column_rules import STRICT
+from lake_assets.spark.task.cleanup import discard
 from lake_assets.spark.task.job import DataFile, Job, PartitionJob
-from lake_assets.storage.formats.declared import UNDECLARED
 from lake_assets.storage.formats.landed import Landed
 from lake_assets.storage.manifest import LandedObject
 from lake_assets.storage.store import Store
@@ -204,10 +204,10 @@ def _replace(stream: OpenStream, candidate: Candidate, sessions: "Sessions", row
     folder = stream.destination_folder(partition)
     with stream.lake.open() as session:
         schema = data_schema(session, stream.table, stream.config.columns)
-        declared = UNDECLARED.for_table(*decided_in_sql(session, stream.table))
+        rules = rules_of_table(session, stream.table, STRICT)
     job = Job(
         run_id=row.run_id,
-        landed=Landed(storage, declared=declared),
+        landed=Landed(storage, rules=rules),
         storage=storage,
         schema=schema,
         compression=stream.config.compression,

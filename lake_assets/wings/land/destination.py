@@ -185,7 +185,7 @@ def as_known(inferred: pa.Schema, stream: OpenStream) -> pa.Schema:
     """
     of_path = {column.name.lower() for column in (*stream.config.columns, *stream.config.path_typed)}
     known = {field.name.lower(): field.type for field in _known(stream) if field.name.lower() not in of_path}
-    rules = stream.landed.declared.rules
+    rules = stream.landed.rules
 
     def settled(field: pa.Field) -> pa.Field:
         typed = field.with_type(known.get(field.name.lower(), field.type))

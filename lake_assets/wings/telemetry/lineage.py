@@ -215,7 +215,7 @@ def _column_lineage(stream: OpenStream, columns: list[str]) -> ColumnLineageData
     """Return where the columns come from without a transform; not those that are added to an object's own."""
     namespace, name = _place(stream.config.source.root)
 
-    sources = stream.landed.declared.sources
+    sources = stream.landed.rules.sources
 
     def of(column: str, subtype: str) -> Fields:
         return Fields([InputField(namespace, name, sources.get(column, column), [Transformation("DIRECT", subtype)])])

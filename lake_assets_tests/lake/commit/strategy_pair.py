@@ -19,7 +19,7 @@ from dev.plain_client import plain_client
 from lake_assets.config.lake import Lake
 from lake_assets.config.layout.partition import Partition, PartitionColumn
 from lake_assets.lake.commit.candidates import Inspection, inspect_candidates
-from lake_assets.lake.commit.change import Change, LandedFile, LandedFiles, Requirements, Written
+from lake_assets.lake.commit.change import Change, Landed, LandedFile, Requirements, Written
 from lake_assets.lake.commit.direct import replace_directly
 from lake_assets.lake.commit.extension import replace_by_extension
 from lake_assets.lake.commit.strategy import Strategy
@@ -28,7 +28,7 @@ from lake_assets.lake.fitting import FileChecker, PartitionKeys
 from lake_assets.lake.ledger.tables import MANIFEST, LedgerRow, create_ledger, manifest_values
 from lake_assets.lake.session import TableName
 from lake_assets.lake.table_setup import create_table, data_schema, prepare_table
-from lake_assets.schema.column_rules import STRICT
+from lake_assets.schema.column_rules import REGISTERED
 from lake_assets.spark.task.job import DataFile
 from lake_assets.storage.manifest import LandedObject, Manifest
 
@@ -156,13 +156,13 @@ class StrategyLake:
             candidates.append((LandedObject(uri, f"{partition.path}/x", "etag", size, NOON), partition))
         with self.ducklake.open() as session:
             schema = data_schema(session, TABLE, COLUMNS)
-            checker = FileChecker(session, PartitionKeys(COLUMNS), schema, STRICT, lambda _: schema)
+            checker = FileChecker(session, PartitionKeys(COLUMNS), schema, REGISTERED, lambda _: schema)
             inspection = inspect_candidates(session, TABLE, checker, candidates, probe=list)
             assert not inspection.errors
             return strategy(session, [self._registration(inspection, file) for file in inspection.files])
 
     def _registration(self, inspection: Inspection, file: LandedFile) -> Change:
-        row, landed = self._ledger_row(file.partition, "index"), LandedFiles(inspection.described, [file])
+        row, landed = self._ledger_row(file.partition, "index"), Landed(inspection.described, [file])
         appends = {MANIFEST: manifest_values(Manifest((file.object,)))}
         return Change(TABLE, file.partition, row, landed, adds=True, appends=appends)
 

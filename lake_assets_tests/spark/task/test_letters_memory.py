@@ -16,6 +16,7 @@ import pytest
 
 from lake_assets.config.layout.partition import Partition, PartitionColumn
 from lake_assets.config.storages import LocalStorage
+from lake_assets.schema.column_rules import Rules
 from lake_assets.spark.task.job import Job, LetterRules, PartitionJob
 from lake_assets.spark.task.task import Bin, encode
 from lake_assets.storage.formats.landed import Landed
@@ -36,7 +37,7 @@ def main() -> None:
     partition = Partition((PartitionColumn("region", "string"),), ("NW",))
     jobs = (PartitionJob(partition, (landed,), "files/"),)
     rules = LetterRules(lake, "letters/", "tag")
-    job = Job("run", Landed(landing), lake, SCHEMA, "zstd", 512 * 2**20, jobs, letters=rules)
+    job = Job("run", Landed(landing, rules=Rules(splits=True)), lake, SCHEMA, "zstd", 512 * 2**20, jobs, letters=rules)
     share = Share(landed.key, landed.etag, landed.size)
 
     reports = list(encode(job, [Bin(0, partition, "files/", (share,))]))

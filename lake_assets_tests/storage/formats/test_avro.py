@@ -13,6 +13,7 @@ from lake_assets.config.formats import AvroFormat, OrcFormat
 from lake_assets.config.layout.partition import Partition, PartitionColumn
 from lake_assets.config.storages import LocalStorage
 from lake_assets.schema.bad_rows import NUMBER, BadRows
+from lake_assets.schema.column_rules import Rules
 from lake_assets.schema.schema_fit import Fitter
 from lake_assets.storage.formats import avro
 from lake_assets.storage.formats.landed import NOTHING, Landed
@@ -33,9 +34,9 @@ def read(
     found: list[tuple[int, int, str | None]] = []
     for part in range(parts):
         landed = LANDED.open(pa.BufferReader(body), form, "the object", NOTHING)
-        fitter = Fitter(landed.schema, SCHEMA, PARTITION, "the object")
+        fitter = Fitter(landed.schema, SCHEMA, PARTITION, "the object", Rules(splits=True))
         share = Share("key", "", len(body), part, parts)
-        for some in landed.read(share, ["n", "text"], fitter, numbered=numbered, splits=True):
+        for some in landed.read(share, ["n", "text"], fitter, numbered=numbered):
             assert isinstance(some, Rows)
             numbers = pa.array(range(some.first, some.first + some.batch.num_rows), pa.int64())
             all_bad = BadRows(some.batch.append_column(NUMBER, numbers), [])

@@ -12,7 +12,6 @@ from lake_assets.config.storages import LocalStorage
 from lake_assets.schema.bad_rows import BadRows
 from lake_assets.schema.column_rules import Rules
 from lake_assets.schema.schema_fit import Fitter
-from lake_assets.storage.formats.declared import Declared
 from lake_assets.storage.formats.decoding import PEEKED
 from lake_assets.storage.formats.landed import Landed
 from lake_assets.storage.formats.landed_rows import Share
@@ -32,12 +31,12 @@ RULES = {
 
 def read(body: bytes, rules: Rules, table: pa.Schema = TABLE) -> tuple[list[dict[str, Any]], list[str]]:
     """The rows of an object by the table's names, without what is NULL, and the reasons of its bad rows."""
-    landed = Landed(LocalStorage(path="/landing"), declared=Declared(rules=rules))
+    landed = Landed(LocalStorage(path="/landing"), rules=rules)
     text = landed.open(pa.BufferReader(body), JsonFormat(), "the object", table)
     names = [field.name for field in text.schema]
     good, reasons = list[dict[str, Any]](), list[str]()
-    fitter = Fitter(text.schema, table, PARTITION, "the object")
-    for found in text.read(Share("key", "", len(body)), names, fitter, numbered=True, splits=True):
+    fitter = Fitter(text.schema, table, PARTITION, "the object", Rules(splits=True))
+    for found in text.read(Share("key", "", len(body)), names, fitter, numbered=True):
         if isinstance(found, BadRows):
             reasons += found.reasons
         else:
@@ -105,7 +104,7 @@ def test_an_unknown_field_behind_the_sample_is_named_by_its_path(monkeypatch: py
 def test_a_new_table_has_one_column_of_fields_in_any_case(rules: str) -> None:
     body = b'{"id": 1, "u": {"X": 1}}\n{"ID": 2, "u": {"x": 2}}\n{"Id": 3}\n'
 
-    landed = Landed(LocalStorage(path="/landing"), declared=Declared(rules=RULES[rules]))
+    landed = Landed(LocalStorage(path="/landing"), rules=RULES[rules])
     schema = landed.open(pa.BufferReader(body), JsonFormat(), "the object", pa.schema([])).schema
 
     assert schema == pa.schema([("id", pa.int64()), ("u", pa.struct([("X", pa.int64())]))])

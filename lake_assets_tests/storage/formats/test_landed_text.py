@@ -16,6 +16,7 @@ from lake_assets.config.formats import CsvFormat, JsonFormat, format_by_name
 from lake_assets.config.layout.partition import Partition, PartitionColumn
 from lake_assets.config.storages import LocalStorage
 from lake_assets.schema.bad_rows import BadRows
+from lake_assets.schema.column_rules import Rules
 from lake_assets.schema.schema_fit import Fitter
 from lake_assets.storage.formats import landed_text
 from lake_assets.storage.formats.landed import Landed
@@ -39,9 +40,9 @@ def read(body: bytes, form: CsvFormat | JsonFormat, parts: int) -> Read:
     bad: list[tuple[int, str]] = []
     for part in range(parts):
         text = LANDED.open(pa.BufferReader(body), form, "the object", SCHEMA)
-        fitter = Fitter(text.schema, SCHEMA, PARTITION, "the object")
+        fitter = Fitter(text.schema, SCHEMA, PARTITION, "the object", Rules(splits=True))
         share = Share("key", "", len(body), part, parts)
-        for found in text.read(share, SCHEMA.names, fitter, numbered=True, splits=True):
+        for found in text.read(share, SCHEMA.names, fitter, numbered=True):
             if isinstance(found, BadRows):
                 bad += [(row["_line"], row["_raw"]) for row in found.rows.to_pylist()]
             else:
