@@ -28,7 +28,7 @@ from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets.streams.calendar import Calendar
 from lake_assets.streams.load import ConfigSource, chosen, loaded
 from lake_assets.streams.select import Wanted, select
-from lake_assets.streams.selection_grammar import parse
+from lake_assets.streams.selection_grammar import parse_selector
 from lake_assets.streams.stream import OpenStream
 from lake_assets.upkeep.history.diff import SAMPLE, Difference, diff
 from lake_assets.upkeep.history.history_entries import HistoryEntry, history
@@ -313,7 +313,7 @@ class Stream(OpenStream):
 
     def _named(self, text: str) -> Partition:
         """Return the one partition that a text of the selection grammar names."""
-        named = parse(self.config, text, Calendar(self.config)).named or ()
+        named = parse_selector(self.config, text, Calendar(self.config)).named or ()
         if len(named) != 1:
             form = ",".join(f"{column.name}=…" for column in self.config.columns)
             raise PartitionError(

@@ -26,7 +26,7 @@ from lake_assets.upkeep.history.restore import Restored
 from lake_assets.upkeep.maintenance.maintenance_run import Maintained
 from lake_assets.upkeep.maintenance.rebuild import LostPartition
 from lake_assets.upkeep.report.former import Former
-from lake_assets.upkeep.report.metrics import Value
+from lake_assets.upkeep.report.metrics import MetricValue
 from lake_assets.upkeep.report.objects import FileEntry
 from lake_assets.upkeep.report.state import PartitionState, StreamState, Summary
 
@@ -171,7 +171,7 @@ _OUTPUTS: Mapping[str, Any] = MappingProxyType(
         "restore": list[Restored | LedgerRow | NotRestored],
         "report": list[Summary | PartitionState | StreamState | Former],
         "check": list[CheckFinding],
-        "metrics": list[Value],
+        "metrics": list[MetricValue],
         "files": list[FileEntry],
         "maintain": list[Maintained],
         "forget": list[Forgotten],

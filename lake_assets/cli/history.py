@@ -75,10 +75,10 @@ def history(options: Options, stream: str | None, wanted: "Wanted", limit: int, 
 
 def print_history(entries: "Sequence[HistoryEntry]") -> None:
     """Print the entries as a table."""
-    from lake_assets.upkeep.history.history_entries import described
+    from lake_assets.upkeep.history.history_entries import entry_texts
 
     names = ["snapshot", "time (UTC)", "partition", "what", "before", "rows", "who", "run", "restore"]
-    texts = [described(entry) for entry in entries]
+    texts = [entry_texts(entry) for entry in entries]
     print_table(
         table_of(names, texts, right=("snapshot", "before", "rows", "restore")), ("restore", "run", "who", "before")
     )

@@ -160,12 +160,12 @@ def report_(
 def _read(stream: "OpenStream", wanted: "Wanted") -> "StreamState":
     """Return the state of the selected partitions."""
     from lake_assets.streams.select import matching
-    from lake_assets.upkeep.report.state import only, read_state
+    from lake_assets.upkeep.report.state import only_partitions, read_state
 
     with usage_errors(PartitionError, LayoutError):
         is_wanted = matching(stream, wanted.texts)
     state = read_state(stream)
-    return state if wanted.is_empty else only(state, wanted, is_wanted)
+    return state if wanted.is_empty else only_partitions(state, wanted, is_wanted)
 
 
 def _write_page(file: Path, streams: "Sequence[OpenStream]", states: "Sequence[StreamState]") -> None:

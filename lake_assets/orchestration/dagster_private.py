@@ -72,7 +72,7 @@ def planned(context: StepContext, asset: dg.AssetKey) -> tuple[set[str], bool]:
 # Runs
 
 
-def events_of(instance: dg.DagsterInstance, run_id: str, *kinds: dg.DagsterEventType) -> list[dg.EventLogEntry]:
+def run_events(instance: dg.DagsterInstance, run_id: str, *kinds: dg.DagsterEventType) -> list[dg.EventLogEntry]:
     """Return the events of a run of some kinds, in their order."""
     return [*instance.all_logs(run_id, of_type=set(kinds))]
 

@@ -38,7 +38,7 @@ from lake_assets.streams.stream import OpenStream
 from lake_assets.upkeep.checks.check_run import checks_of
 from lake_assets.upkeep.checks.facts import Scope
 from lake_assets.upkeep.exports import telemetry
-from lake_assets.upkeep.history.history_entries import described, history
+from lake_assets.upkeep.history.history_entries import entry_texts, history
 from lake_assets.upkeep.history.restore import Restored, release, restore
 from lake_assets.upkeep.maintenance.maintenance_run import Maintained, maintain
 
@@ -228,7 +228,7 @@ def _run(
 
 def history_markdown(stream: OpenStream, partition: Partition) -> str:
     """Return the newest snapshots of a partition, as a table of Markdown."""
-    rows = [[markdown(text) for text in described(entry)] for entry in history(stream, partition, _NEWEST)]
+    rows = [[markdown(text) for text in entry_texts(entry)] for entry in history(stream, partition, _NEWEST)]
     return markdown_table(_COLUMNS, rows, _NUMBERS)
 
 

@@ -358,7 +358,7 @@ def _reported(instance: dg.DagsterInstance, key: dg.AssetKey) -> Iterator[_Scan]
 _OBJECT = re.compile(r"\bobject (\S.*?\.\w+)(?=[\s:,]|$)")  # as errors name it: `the object s3://…/a.parquet cannot be`
 
 
-def facts_of(error: Exception) -> dict[str, str]:
+def error_metadata(error: Exception) -> dict[str, str]:
     """What a person has to know of a failed partition: the error, the object if it is one's fault, and the fix."""
     if not isinstance(error, LakeAssetsError):
         return {"status": "failed", "error": error_text(error)}

@@ -120,7 +120,7 @@ class StreamKeys:
 
     def cell(self, key: str) -> Partition:
         """Return the cell of a key."""
-        return partition_of(self.columns, key)
+        return cell_of_key(self.columns, key)
 
     def partitions(self, key: str) -> list[Partition]:
         """Return the partitions of a key, in order: of its time those of the config, by now."""
@@ -314,7 +314,7 @@ def joined_key(keys: Mapping[str, str]) -> str:
     return dg.MultiPartitionKey(keys) if len(keys) > 1 else next(iter(keys.values()))
 
 
-def partition_of(columns: Sequence[PartitionColumn], key: str) -> Partition:
+def cell_of_key(columns: Sequence[PartitionColumn], key: str) -> Partition:
     """Return the cell that a key names, which is a partition if they have the same columns.
 
     A value that is not written as by `partition_key` is a PartitionError: the partition would have two keys.

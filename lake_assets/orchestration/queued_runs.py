@@ -16,7 +16,7 @@ import dagster as dg
 from lake_assets.base.errors import PartitionError
 from lake_assets.config.layout.partition import Partition, PartitionValue
 from lake_assets.config.layout.times import TIME_TYPES
-from lake_assets.orchestration.dagster_private import AssetJob, events_of
+from lake_assets.orchestration.dagster_private import AssetJob, run_events
 from lake_assets.orchestration.partition_keys import (
     BACKFILL,
     NEVER_BEGAN,
@@ -106,7 +106,7 @@ class QueuedRuns:
                 self._number(axis, last) - self._number(axis, first) + 1
                 for axis, (first, last) in enumerate(zip(run.span[0].values, run.span[1].values, strict=True))
             )
-            queued = next((event.timestamp for event in events_of(self._instance, run.id, _ENQUEUED)), None)
+            queued = next((event.timestamp for event in run_events(self._instance, run.id, _ENQUEUED)), None)
             if queued is not None and size >= _MEASURED:
                 return max(int(seconds * size / max(queued - run.created, 0.001)), _MEASURED)
         return int(seconds / _PACE)

@@ -22,9 +22,9 @@ from lake_assets.orchestration.partition_keys import keys_of
 from lake_assets.streams.stream import OpenStream
 from lake_assets.upkeep.checks.check_run import (
     CheckRun,
+    check_description,
     checks_of,
     covered,
-    describe,
     is_by_partition,
     is_error,
     keeps_failures,
@@ -354,7 +354,7 @@ def _spec(stream: OpenStream, asset: dg.AssetKey, name: str) -> dg.AssetCheckSpe
     return dg.AssetCheckSpec(
         name,
         asset=asset,
-        description=describe(name, stream),
+        description=check_description(name, stream),
         blocking=name in stream.config.checks.blocking,
         partitions_def=keys_of(stream).definition if is_by_partition(stream, name) else None,
     )

@@ -29,7 +29,7 @@ from lake_assets.orchestration.event_log import EventLog, StepContext, tried_aga
 from lake_assets.orchestration.metadata import (
     Metadata,
     elsewhere_metadata,
-    facts_of,
+    error_metadata,
     lines_by_text,
     materialization_metadata,
     newest_landing_scan,
@@ -285,7 +285,7 @@ class StreamRun:
         for label, error in self.failed.items():
             key, of_partition = self._key(label), of_labels.get(label)
             named = {} if of_partition is None else self._named(of_partition)
-            facts: dict[str, Any] = {**named, **facts_of(error)}
+            facts: dict[str, Any] = {**named, **error_metadata(error)}
             yield dg.AssetObservation(self.asset, partition=key, metadata=facts, tags=dimension_tags(key))
 
     def _unchanged(self) -> Iterator[PartitionEvent]:

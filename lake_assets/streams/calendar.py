@@ -22,7 +22,7 @@ HasRows = Callable[[PartitionColumn, PartitionValue], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class TimeSpan:
     """The values of a time column, as texts, which sort as times do."""
 
     first: str  # of `start`
@@ -48,7 +48,7 @@ class Calendar:
     def __init__(self, stream: Stream, now: dt.datetime | None = None) -> None:
         self._stream = stream
         self._now = now or dt.datetime.now(dt.UTC)
-        self.spans: Mapping[str, Span] = {
+        self.spans: Mapping[str, TimeSpan] = {
             column.name: self._span(column, stream.partitions[column.name])
             for column in stream.columns
             if column.type in TIME_TYPES
@@ -110,7 +110,7 @@ class Calendar:
         return OutsidePartitionError(f"{problem}:", hint, "not_in_values")
 
     def _outside_span(
-        self, column: PartitionColumn, span: Span, text: str, *, is_null: bool
+        self, column: PartitionColumn, span: TimeSpan, text: str, *, is_null: bool
     ) -> OutsidePartitionError | None:
         field, named = self._stream.partitions[column.name], f"partition value {column.name}={text}"
         if is_null:
@@ -133,10 +133,10 @@ class Calendar:
             )
         return None
 
-    def _span(self, column: PartitionColumn, field: PartitionField) -> Span:
+    def _span(self, column: PartitionColumn, field: PartitionField) -> TimeSpan:
         kind = TIME_TYPES[column.type]
         assert field.start is not None  # noqa: S101 - the config requires it of a time
-        return Span(
+        return TimeSpan(
             kind.text(dt.datetime.combine(field.start, dt.time.min)),
             kind.text(dt.datetime.combine(field.end, dt.time.max)) if field.end else None,
             kind.text(self._now.astimezone(ZoneInfo(zone_of(kind.name, self._stream.time_zone)))),
@@ -173,7 +173,7 @@ def recent_texts(stream: Stream, at: dt.datetime, lookback: int) -> dict[str, tu
     }
 
 
-def _window(kind: TimeType, span: Span, lookback: int) -> tuple[str, str] | None:
+def _window(kind: TimeType, span: TimeSpan, lookback: int) -> tuple[str, str] | None:
     # Counted in calendar days: the day before is 23 or 25 hours ago when daylight saving begins or ends.
     start, present = (kind.number(kind.start(text)) for text in (span.first, span.present))
     first = kind.text(kind.at(max(present - lookback, start)))

@@ -14,7 +14,7 @@ from lake_assets.config.layout.hive import HIVE_NULL
 from lake_assets.config.layout.partition import WHOLE, Partition, PartitionColumn, PartitionValue
 from lake_assets.config.layout.times import TIME_TYPES
 from lake_assets.config.streams import DIMENSIONS, Stream
-from lake_assets.streams.calendar import Calendar, Span
+from lake_assets.streams.calendar import Calendar, TimeSpan
 
 _REMEMBERED = 65_536  # values of all columns
 _JOINT = "/"  # paths encode it in values, and names of columns do not have it
@@ -112,5 +112,5 @@ class Cells:
         return [column.parse(kind.text(kind.at(number))) for number in range(begin, end + 1)]
 
     @cached_property
-    def _spans(self) -> Mapping[str, Span]:
+    def _spans(self) -> Mapping[str, TimeSpan]:
         return Calendar(self._stream).spans

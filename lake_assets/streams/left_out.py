@@ -54,7 +54,7 @@ def class_of(why: LakeAssetsError) -> LeftOutClass:
     return next(name for name, (error, _) in reversed(_CLASSES.items()) if isinstance(why, error))
 
 
-def counts_of(classes: Iterable[LeftOutClass]) -> dict[LeftOutClass, int]:
+def class_counts(classes: Iterable[LeftOutClass]) -> dict[LeftOutClass, int]:
     """Return the number of objects of each class, for every class."""
     found = Counter(classes)
     return {name: found[name] for name in _CLASSES}
@@ -62,7 +62,7 @@ def counts_of(classes: Iterable[LeftOutClass]) -> dict[LeftOutClass, int]:
 
 def left_out_text(classes: Iterable[LeftOutClass]) -> str:
     """Return such as `3 objects left out: 1 in no partition, 2 not data files`, by the class of each object."""
-    counts = counts_of(classes)
+    counts = class_counts(classes)
     parts = [f"{counts[name]:,} {text}" for name, (_, text) in _CLASSES.items() if counts[name]]
     return f"{count(sum(counts.values()), 'object')} left out" + (f": {', '.join(parts)}" if parts else "")
 
@@ -137,7 +137,7 @@ class LeftOut(Documented):
     @in_json
     def counts(self) -> dict[LeftOutClass, int]:
         """The number of objects of each class, for every class."""
-        return counts_of(item.kind for item in self.objects)
+        return class_counts(item.kind for item in self.objects)
 
     @property
     def is_usual(self) -> bool:

@@ -28,7 +28,7 @@ from lake_assets.streams.landing_zone import list_scope
 from lake_assets.streams.left_out import LeftOut
 from lake_assets.streams.locator import PartitionLocator
 from lake_assets.streams.pending import LandingScan
-from lake_assets.streams.selection_grammar import Selector, described, parse
+from lake_assets.streams.selection_grammar import Selector, parse_selector, values_text
 from lake_assets.streams.stream import OpenStream
 
 MOST_OBJECTS = 5_000  # that are listed of the landing zone to find existing values
@@ -174,7 +174,7 @@ class Selection:
         number = len(self.partitions)
         first = f"the first {number:,} of {count(self.found, 'partition')}"
         text = count(number, "partition") if number == self.found else first
-        text = f"{text}: {described(self.partitions)}" if self.partitions else f"{self.nothing}; nothing to do"
+        text = f"{text}: {values_text(self.partitions)}" if self.partitions else f"{self.nothing}; nothing to do"
         if self.nothing_landed:
             text += f"; of {self.nothing_landed:,} more nothing has landed"
         if self.outside:
@@ -192,7 +192,7 @@ def select(stream: OpenStream, wanted: Wanted, *, outside: bool = False, now: dt
     config does not have are selected too. It expects times up to `now`, with a time zone.
     """
     calendar = Calendar(stream.config, now)
-    selectors = [parse(stream.config, text, calendar) for text in dict.fromkeys(wanted.texts)]
+    selectors = [parse_selector(stream.config, text, calendar) for text in dict.fromkeys(wanted.texts)]
     named = list(dict.fromkeys(p for selector in selectors for p in selector.named or ()))
     rest = [selector for selector in selectors if selector.named is None]
     if not outside:
@@ -243,7 +243,7 @@ def matcher(selectors: Sequence[Selector]) -> Callable[[Partition], bool]:
 def matching(stream: OpenStream, texts: Iterable[str], now: dt.datetime | None = None) -> Callable[[Partition], bool]:
     """Return whether texts of the selection grammar select a partition; without texts, every one is selected."""
     calendar = Calendar(stream.config, now)
-    return matcher([parse(stream.config, text, calendar) for text in texts])
+    return matcher([parse_selector(stream.config, text, calendar) for text in texts])
 
 
 def _first(selection: Selection, most: int | None) -> Selection:

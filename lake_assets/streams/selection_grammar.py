@@ -39,7 +39,7 @@ Key = str | int
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class OneValue:
     """One value."""
 
     value: PartitionValue
@@ -79,7 +79,7 @@ class Pattern:
         return re.fullmatch(".*".join(parts), str(_key(column, value)), re.DOTALL) is not None
 
 
-Alternative = Value | Between | Pattern
+Alternative = OneValue | Between | Pattern
 EVERY = (Pattern(_ANY),)
 
 
@@ -95,7 +95,7 @@ class Selector:
         """The partitions, if the text names each by its values; None if it describes them."""
         values: list[list[PartitionValue]] = []
         for condition in self.conditions:
-            named = [alternative.value for alternative in condition if isinstance(alternative, Value)]
+            named = [alternative.value for alternative in condition if isinstance(alternative, OneValue)]
             if len(named) < len(condition):
                 return None
             values.append(named)
@@ -108,7 +108,7 @@ class Selector:
             Partition((column,), (alternative.value,))
             for column, condition in zip(self.columns, self.conditions, strict=True)
             for alternative in condition
-            if isinstance(alternative, Value)
+            if isinstance(alternative, OneValue)
         ]
 
     def matches(self, partition: Partition) -> bool:
@@ -125,19 +125,19 @@ class Selector:
         """
         values: list[list[PartitionValue]] = []
         for column, condition in zip(self.columns, self.conditions, strict=True):
-            named = [alternative.value for alternative in condition if isinstance(alternative, Value)]
-            described = [alternative for alternative in condition if not isinstance(alternative, Value)]
-            if described and not calendar.has_values(column):
+            named = [alternative.value for alternative in condition if isinstance(alternative, OneValue)]
+            values_text = [alternative for alternative in condition if not isinstance(alternative, OneValue)]
+            if values_text and not calendar.has_values(column):
                 return None
-            known = calendar.values(column) if described else []
-            found = [value for value in known if any(a.matches(column, value) for a in described)]
+            known = calendar.values(column) if values_text else []
+            found = [value for value in known if any(a.matches(column, value) for a in values_text)]
             values.append(list(dict.fromkeys([*named, *found])))
         if prod(map(len, values)) > most:
             return None
         return [Partition(self.columns, combination) for combination in product(*values)]
 
 
-def parse(stream: Stream, text: str, calendar: Calendar) -> Selector:
+def parse_selector(stream: Stream, text: str, calendar: Calendar) -> Selector:
     """Read a selection such as `region=NW|NE,date=last:7`, where `last:7` ends with the calendar's last value."""
     if text == WHOLE and not stream.columns:
         return Selector((), ())
@@ -162,7 +162,7 @@ def parse(stream: Stream, text: str, calendar: Calendar) -> Selector:
     return Selector(stream.columns, tuple(conditions.get(name, EVERY) for name in columns))
 
 
-def written(column: PartitionColumn, value: PartitionValue) -> str:
+def selector_text(column: PartitionColumn, value: PartitionValue) -> str:
     """Return a value as a selection names it, with the signs of the grammar percent-encoded."""
     text = column.shown(value).replace(_RANGE, "%2E%2E").replace(_ANY, "%2A").replace(_ALTERNATIVES, "%7C")
     return text.replace(":", "%3A", 1) if text.startswith(_LAST) else text
@@ -183,7 +183,7 @@ def _alternative(column: PartitionColumn, text: str, calendar: Calendar) -> Alte
         return Pattern(text)
     if kind is not None and (period := _period(kind, text)) is not None:
         return Between(*period)
-    return Value(_value(column, text))
+    return OneValue(_value(column, text))
 
 
 def _value(column: PartitionColumn, text: str) -> PartitionValue:
@@ -273,7 +273,7 @@ def _example(column: PartitionColumn) -> str:
     return f"{column.name}={first}{_RANGE}{last}"
 
 
-def described(partitions: Iterable[Partition]) -> str:
+def values_text(partitions: Iterable[Partition]) -> str:
     """Return the values of partitions, column by column: `region NE, NW; date 2026-02-01 to 2026-02-28`."""
     found: Mapping[PartitionColumn, dict[PartitionValue, None]] = {}
     for partition in partitions:

@@ -14,7 +14,7 @@ from lake_assets.base.events import listening
 
 if TYPE_CHECKING:
     from lake_assets.streams.stream import OpenStream
-    from lake_assets.upkeep.report.metrics import Value
+    from lake_assets.upkeep.report.metrics import MetricValue
     from lake_assets.wings.telemetry.exported import Exported
 
 _LOG = logging.getLogger(__name__)
@@ -66,7 +66,7 @@ def telemetry() -> Iterator[None]:
         exported.stop()
 
 
-def set_gauges(values: Iterable["Value"]) -> None:
+def set_gauges(values: Iterable["MetricValue"]) -> None:
     """Set gauges of this process' metrics; without an export, nothing happens."""
     for exported in _running:
         exported.set(values)

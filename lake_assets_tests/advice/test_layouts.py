@@ -18,7 +18,7 @@ from lake_assets.config.sections import SqsSensor
 from lake_assets.ingest.ingest_all import ingest_all
 from lake_assets.lake.commit.extension import register_by_extension
 from lake_assets.orchestration.sensors.sqs_queue import Queue
-from lake_assets.streams.detection.deliveries import parse
+from lake_assets.streams.detection.deliveries import object_events
 from lake_assets.streams.landing_zone import list_landed
 from lake_assets.wings.land.writer import LandingWriter
 from lake_assets_tests.advice.cases import Case, Cases, Steps, Verb, follow
@@ -638,7 +638,7 @@ def a_message_that_is_no_notification_moves_to_another_queue(moto: Moto) -> Step
     url, dead = moto.new_queue(VisibilityTimeout="0"), moto.new_queue()
     moto.send(url, "hello")
     queue = Queue(SqsSensor.model_validate({"type": "sqs", "queue_url": url, "wait": 0, **KEYS}))
-    yield lambda: [parse(message.body) for message in queue.receive()], "give the queue a redrive policy"
+    yield lambda: [object_events(message.body) for message in queue.receive()], "give the queue a redrive policy"
     target = f"arn:aws:sqs:{REGION}:123456789012:{dead.rpartition('/')[2]}"
     policy = json.dumps({"deadLetterTargetArn": target, "maxReceiveCount": 1})
     moto.client("sqs").set_queue_attributes(QueueUrl=url, Attributes={"RedrivePolicy": policy})

@@ -20,7 +20,7 @@ from lake_assets.streams.select import Wanted, select
 from lake_assets.upkeep.checks.check_run import run_check
 from lake_assets.upkeep.checks.facts import Scope
 from lake_assets.upkeep.maintenance.compaction import compact
-from lake_assets.upkeep.report.state import only, read_state
+from lake_assets.upkeep.report.state import only_partitions, read_state
 from lake_assets.wings.land.writer import LandingWriter
 from lake_assets_tests.ingest.encrypted import NULL
 from lake_assets_tests.ingest.landed_as import FORMATS, columns_of, landed
@@ -371,7 +371,7 @@ def test_rows_that_leave_a_partition_are_noticed(local_world: World) -> None:
     assert set(select(stream, Wanted(waiting=True)).partitions) == both
     lag = lag_of(stream)
     assert (set(lag.pending), lag.undated) == (both, 0)
-    state = only(read_state(stream), Wanted(waiting=True), lambda _: True)
+    state = only_partitions(read_state(stream), Wanted(waiting=True), lambda _: True)
     assert {p.partition: (p.state, p.objects) for p in state.partitions} == {
         left: ("stale", 0),
         local_world.partition(LATER): ("stale", 1),

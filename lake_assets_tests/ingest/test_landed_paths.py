@@ -17,7 +17,7 @@ from lake_assets.config.layout.partition import Partition
 from lake_assets.config.streams import Stream
 from lake_assets.ingest.dry_run import plan_stream
 from lake_assets.ingest.ingest_all import ingest_all
-from lake_assets.orchestration.partition_keys import partition_key, partition_of, partitions_def
+from lake_assets.orchestration.partition_keys import cell_of_key, partition_key, partitions_def
 from lake_assets.storage.store import Store
 from lake_assets.streams.detection.scan import scan
 from lake_assets.streams.landing_zone import list_landed, list_landed_in
@@ -407,8 +407,8 @@ def test_dagster_has_a_key_for_an_empty_value(local_world: World) -> None:
     keys = partitions_def(stream).get_partition_keys()
 
     assert keys == ["CA", "__EMPTY__", "%5F_EMPTY__"]
-    assert [partition_of(columns, key) for key in keys] == [Partition(columns, (v,)) for v in ("CA", "", "__EMPTY__")]
-    assert [partition_key(partition_of(columns, key)) for key in keys] == keys
+    assert [cell_of_key(columns, key) for key in keys] == [Partition(columns, (v,)) for v in ("CA", "", "__EMPTY__")]
+    assert [partition_key(cell_of_key(columns, key)) for key in keys] == keys
 
 
 @pytest.mark.parametrize(

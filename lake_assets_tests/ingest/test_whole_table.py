@@ -7,7 +7,7 @@ import pytest
 
 from lake_assets.base.errors import CatalogError, PartitionError
 from lake_assets.streams.calendar import Calendar
-from lake_assets.streams.selection_grammar import parse
+from lake_assets.streams.selection_grammar import parse_selector
 from lake_assets.upkeep.maintenance.compaction import compact
 from lake_assets.upkeep.report.grid import arrange
 from lake_assets.upkeep.report.state import read_state
@@ -141,11 +141,11 @@ def test_a_selection_of_other_partitions_is_refused(local: World) -> None:
     config = local.config.streams["sales"]
     for text in ("region=NW", "date=last:3", "everything"):
         with pytest.raises(PartitionError, match="has no partition columns: write all"):
-            parse(config, text, Calendar(config))
+            parse_selector(config, text, Calendar(config))
         with pytest.raises(PartitionError):
             config.partition(text)
         assert config.partition_at(text) is None
-    assert parse(config, ALL, Calendar(config)).matches(config.partition(ALL))
+    assert parse_selector(config, ALL, Calendar(config)).matches(config.partition(ALL))
 
 
 @pytest.mark.more

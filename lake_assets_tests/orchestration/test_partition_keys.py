@@ -11,7 +11,7 @@ from lake_assets.base.errors import PartitionError
 from lake_assets.config.layout.hive import HIVE_NULL
 from lake_assets.config.layout.partition import Partition, PartitionColumn
 from lake_assets.config.models import LakeConfig
-from lake_assets.orchestration.partition_keys import dynamic_name, partition_key, partition_of, partitions_def
+from lake_assets.orchestration.partition_keys import cell_of_key, dynamic_name, partition_key, partitions_def
 from lake_assets.streams.calendar import Calendar
 from lake_assets.streams.stream import OpenStream
 
@@ -48,7 +48,7 @@ def test_any_value_has_a_key_that_dagster_takes_and_gives_back(value: str) -> No
     definition = dg.MultiPartitionsDefinition({"z": static(item), "region": static(item)})
 
     assert definition.get_partition_keys() == [key]
-    assert partition_of(columns, definition.get_partition_key_from_str(str(key))) == partition
+    assert cell_of_key(columns, definition.get_partition_key_from_str(str(key))) == partition
 
 
 @pytest.mark.parametrize("order", [("region", "date"), ("date", "region")])
@@ -58,7 +58,7 @@ def test_dimensions_are_distinguished_by_name_in_any_order(order: tuple[str, str
     definition = partitions_def(opened)
 
     keys = definition.get_partition_keys()
-    partition = partition_of(opened.config.columns, keys[0])
+    partition = cell_of_key(opened.config.columns, keys[0])
 
     assert isinstance(definition, dg.MultiPartitionsDefinition)
     assert len(keys) == 6
@@ -72,7 +72,7 @@ def test_static_values_are_keys_in_the_paths_encoding_each_once() -> None:
     words = partitions_def(stream({"region": {"values": [*AWKWARD, HIVE_NULL]}}))
 
     assert list(numbers.get_partition_keys()) == ["2025", "2026", HIVE_NULL]
-    assert [partition_of([REGION], key).values[0] for key in words.get_partition_keys()] == [*AWKWARD, None]
+    assert [cell_of_key([REGION], key).values[0] for key in words.get_partition_keys()] == [*AWKWARD, None]
 
 
 def test_values_that_the_config_does_not_list_are_dynamic(
@@ -84,7 +84,7 @@ def test_values_that_the_config_does_not_list_are_dynamic(
 
     keys = definition.get_partition_keys(dynamic_partitions_store=instance)
 
-    assert [partition_of(opened.config.columns, key).values[0] for key in keys] == ["N/A x"] * 3
+    assert [cell_of_key(opened.config.columns, key).values[0] for key in keys] == ["N/A x"] * 3
 
 
 def test_an_end_that_means_never_is_today() -> None:
@@ -113,7 +113,7 @@ def test_a_key_that_is_not_the_partitions_own_is_refused(
     columns: tuple[PartitionColumn, ...], key: str, names: str
 ) -> None:
     with pytest.raises(PartitionError) as refused:
-        partition_of(columns, key)
+        cell_of_key(columns, key)
 
     assert names in str(refused.value)
 
@@ -127,7 +127,7 @@ def test_the_key_of_a_week_is_its_monday() -> None:
     assert list(keys.get_partition_keys(current_time=later)) == ["2026-W52-1", "2026-W53-1", "2027-W01-1"]
     for value in ("2026-W53", None):
         partition = Partition((week, region), (value, "a-1"))
-        assert partition_of(opened.config.columns, partition_key(partition)) == partition
+        assert cell_of_key(opened.config.columns, partition_key(partition)) == partition
 
 
 @given(

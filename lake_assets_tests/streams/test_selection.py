@@ -9,7 +9,7 @@ from lake_assets.config.streams import Stream
 from lake_assets.streams import landing_zone
 from lake_assets.streams.calendar import Calendar
 from lake_assets.streams.select import Selection, Wanted, select
-from lake_assets.streams.selection_grammar import described, parse
+from lake_assets.streams.selection_grammar import parse_selector, values_text
 from lake_assets_tests.faults.without_spark import sessions
 from lake_assets_tests.world import NW, SW, World, sales
 
@@ -113,7 +113,7 @@ def stream(**partitions: dict[str, object]) -> Stream:
 def selected(text: str, values: list[str], type_: str = "string", **more: object) -> list[str]:
     """Those of the values of a column `p` that a text selects."""
     config = stream(p={"type": type_, **more})
-    selector = parse(config, text, Calendar(config, IN_MARCH))
+    selector = parse_selector(config, text, Calendar(config, IN_MARCH))
     return [value for value in values if selector.matches(config.partition(f"p={value}"))]
 
 
@@ -188,7 +188,7 @@ def test_the_newest_values_of_a_config_that_has_ended_are_its_last_ones() -> Non
 )
 def test_signs_of_the_grammar_in_a_value_are_percent_encoded(text: str, found: list[str]) -> None:
     config = stream(p={})
-    selector = parse(config, text, Calendar(config, IN_MARCH))
+    selector = parse_selector(config, text, Calendar(config, IN_MARCH))
     partitions = [config.partition("p=" + region.replace("%", "%25").replace(",", "%2C")) for region in REGIONS]
     assert [p.values[0] for p in partitions if selector.matches(p)] == found
 
@@ -201,11 +201,11 @@ def test_null_is_selected_by_its_name_and_by_a_star_but_is_in_no_range() -> None
 
 def test_a_column_without_a_condition_has_any_value_and_alternatives_that_are_values_name_their_partitions() -> None:
     config = stream(region={}, date={"type": "date", "start": "2026-01-01"})
-    selector = parse(config, "date=2026-02-11", Calendar(config, IN_MARCH))
+    selector = parse_selector(config, "date=2026-02-11", Calendar(config, IN_MARCH))
     assert selector.named is None
     assert selector.matches(config.partition("region=XX,date=2026-02-11"))
     assert not selector.matches(config.partition("region=XX,date=2026-02-12"))
-    named = parse(config, "date=2026-02-11,region=NW|NE", Calendar(config, IN_MARCH)).named
+    named = parse_selector(config, "date=2026-02-11,region=NW|NE", Calendar(config, IN_MARCH)).named
     assert list(map(str, named or ())) == ["region=NW/date=2026-02-11", "region=NE/date=2026-02-11"]
 
 
@@ -213,7 +213,7 @@ def test_partitions_are_described_column_by_column() -> None:
     config = stream(region={}, date={"type": "date", "start": "2026-01-01"})
     dates = [f"2026-02-{day:02}" for day in range(1, 29)]
     partitions = [config.partition(f"region={region},date={date}") for date in dates for region in ("NW", "NE")]
-    assert described(partitions) == "region NE, NW; date 2026-02-01 to 2026-02-28 (28)"
+    assert values_text(partitions) == "region NE, NW; date 2026-02-01 to 2026-02-28 (28)"
 
 
 @pytest.mark.parametrize(
@@ -238,11 +238,11 @@ def test_partitions_are_described_column_by_column() -> None:
 def test_an_error_names_the_column_and_the_fix(text: str, says: str) -> None:
     config = stream(p={"type": "date", "start": "2026-01-01"})
     with pytest.raises(PartitionError) as raised:
-        parse(config, text, Calendar(config, IN_MARCH))
+        parse_selector(config, text, Calendar(config, IN_MARCH))
     assert says in str(raised.value)
 
 
 def test_the_newest_values_are_those_of_a_time() -> None:
     config = stream(p={"type": "integer"})
     with pytest.raises(PartitionError, match="p is of type integer, and last:7 is for times: name its values"):
-        parse(config, "p=last:7", Calendar(config, IN_MARCH))
+        parse_selector(config, "p=last:7", Calendar(config, IN_MARCH))

@@ -20,7 +20,7 @@ import dagster as dg
 import psutil
 
 from lake_assets.base.texts import count
-from lake_assets.orchestration.dagster_private import cancel_run, events_of, fail_run
+from lake_assets.orchestration.dagster_private import cancel_run, fail_run, run_events
 from lake_assets.orchestration.queued_runs import LOST_SINCE, refresh_job
 from lake_assets.orchestration.translator import StreamSpecs
 from lake_assets.streams.detection.cursor import time_of
@@ -108,7 +108,7 @@ def runs_of_server(
         is_launched = is_requested(run) or (is_default and run.status == dg.DagsterRunStatus.STARTING)
         if is_launched and _location(run.remote_job_origin) == _location(context.code_location_origin):
             kinds = dg.DagsterEventType.RUN_STARTING, dg.DagsterEventType.ENGINE_EVENT
-            begun = [(_pid(entry), entry.timestamp) for entry in events_of(context.instance, run.run_id, *kinds)]
+            begun = [(_pid(entry), entry.timestamp) for entry in run_events(context.instance, run.run_id, *kinds)]
             if begun:
                 yield run, *next((event for event in begun if event[0]), begun[-1])
 

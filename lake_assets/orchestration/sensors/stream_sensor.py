@@ -21,7 +21,7 @@ from lake_assets.orchestration.sensors.kept_state import KeptState
 from lake_assets.orchestration.sensors.sqs_queue import Queue
 from lake_assets.orchestration.stream_schedules import run_request
 from lake_assets.streams.detection.deliveries import QueueCursor, classify
-from lake_assets.streams.detection.requests import Requests
+from lake_assets.streams.detection.requests import RequestedCells
 from lake_assets.streams.detection.run_plan import RunTarget, ScanResult, runs_of
 from lake_assets.streams.detection.scan import scan
 from lake_assets.streams.pending import Verdict, not_pending, scan_landing
@@ -58,7 +58,7 @@ def stream_sensor(stream: OpenStream, asset: dg.AssetKey) -> dg.SensorDefinition
         runs = QueuedRuns(stream, asset, context.instance)
         kept = KeptState(context.instance, context.cursor)
         state, _, requested = (kept.text or "").partition("\n")
-        requests = Requests.load(requested, keys_of(stream).columns)
+        requests = RequestedCells.load(requested, keys_of(stream).columns)
         until = time.monotonic() + config.budget
         try:
             scanned = find(state or None, requests, until)
@@ -93,7 +93,7 @@ def stream_sensor(stream: OpenStream, asset: dg.AssetKey) -> dg.SensorDefinition
 
 
 def _settle(
-    context: dg.SensorEvaluationContext, stream: OpenStream, requests: Requests, runs: QueuedRuns, until: float
+    context: dg.SensorEvaluationContext, stream: OpenStream, requests: RequestedCells, runs: QueuedRuns, until: float
 ) -> None:
     """Forget what the lake has of what was requested, and log what has failed since the last tick."""
     now = time.time()
@@ -120,7 +120,7 @@ def _verdicts(stream: OpenStream, cells: Collection[Partition]) -> dict[Partitio
     return verdicts
 
 
-Find = Callable[[str | None, Requests, float], ScanResult]
+Find = Callable[[str | None, RequestedCells, float], ScanResult]
 """Finds changed partitions at a tick, as many as may wait beside others, up to a time by the monotonic clock.
 
 By the state that the tick before has left.
@@ -128,7 +128,7 @@ By the state that the tick before has left.
 
 
 def _by_listing(stream: OpenStream) -> Find:
-    def find(state: str | None, requests: Requests, _until: float) -> ScanResult:
+    def find(state: str | None, requests: RequestedCells, _until: float) -> ScanResult:
         in_lake = partial(not_pending, stream)
         return scan(stream.config, stream.source, state, most=requests.room, in_lake=in_lake)
 
@@ -142,7 +142,7 @@ def _by_messages(stream: OpenStream, queue: Queue) -> Find:
     messages, and the next tick deletes them: after a lost tick all messages are still in the queue, and come again.
     """
 
-    def find(state: str | None, requests: Requests, until: float) -> ScanResult:
+    def find(state: str | None, requests: RequestedCells, until: float) -> ScanResult:
         cursor = QueueCursor.load(state, stream.config)
         if not requests.waits:  # or a reset of the cursor would lose what waits
             cursor.receipts = [*queue.delete(cursor.receipts, until)]

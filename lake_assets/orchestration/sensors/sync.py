@@ -31,7 +31,7 @@ from lake_assets.orchestration.commit_events import (
     release_observation,
     unreported_releases,
 )
-from lake_assets.orchestration.dagster_private import events_of, take_over
+from lake_assets.orchestration.dagster_private import run_events, take_over
 from lake_assets.orchestration.jobs import audit_name, audit_request, ingest_name, ingest_step
 from lake_assets.orchestration.metadata import elsewhere_metadata, materialization_metadata
 from lake_assets.orchestration.partition_keys import PARTITION, RANGE_END, RANGE_START, keys_of, step_of, user_text
@@ -122,7 +122,7 @@ def _of_run(
         if not (is_ingest or is_of_asset) or not checks_of(stream) or not (is_planned or record.start_time):
             continue
         step = ingest_step(stream.name) if is_ingest else step_of(asset)
-        failures = events_of(instance, run.run_id, dg.DagsterEventType.STEP_FAILURE)
+        failures = run_events(instance, run.run_id, dg.DagsterEventType.STEP_FAILURE)
         if any(failure.step_key == step for failure in failures):
             continue  # a step that failed by itself has made its checks
         # A run of the job ingest_<stream> has no partitions in Dagster.

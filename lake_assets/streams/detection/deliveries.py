@@ -42,7 +42,7 @@ class Message:
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class ObjectEvent:
     """The creation, replacement or removal of an object."""
 
     bucket: str
@@ -148,10 +148,10 @@ class _Sorting:
         )
         return ScanResult(self.run_plan.targets, unmatched, cursor.dump(), summary)
 
-    def _events(self, message: Message) -> tuple[Event, ...] | None:
+    def _events(self, message: Message) -> tuple[ObjectEvent, ...] | None:
         """Return the message's events; None if it must stay in the queue."""
         try:
-            events = parse(message.body)
+            events = object_events(message.body)
         except NotificationError as error:
             self.unmatched.append(UnmatchedKey(f"message {message.id}", str(error)))
             return None
@@ -171,7 +171,7 @@ class _Sorting:
         """The beginning of the keys in the bucket, below the source's root."""
         return f"{self.root}/".split("/", 3)[3]
 
-    def _handle(self, event: Event) -> None:
+    def _handle(self, event: ObjectEvent) -> None:
         if event.hash in self.seen:
             return
         key = event.key.removeprefix(self._start)
@@ -188,7 +188,7 @@ class _Sorting:
             self.seen.add(number)
             self.cursor.seen.append(number)
 
-    def _is_deferred(self, event: Event) -> bool:
+    def _is_deferred(self, event: ObjectEvent) -> bool:
         return event.hash in self.left or self._folder(event.key.removeprefix(self._start)) in self.future
 
     def _folder(self, key: str) -> str:
@@ -219,7 +219,7 @@ class _Sorting:
                 yield item
 
 
-def parse(body: str) -> tuple[Event, ...]:
+def object_events(body: str) -> tuple[ObjectEvent, ...]:
     """Return the events of a message; none for S3's test message, and for events that change no object, such as tags.
 
     A message is that of S3, directly or inside one of SNS, or of EventBridge; others are a NotificationError.
@@ -231,8 +231,8 @@ def parse(body: str) -> tuple[Event, ...]:
     if not isinstance(message, dict):
         raise _refused("it is not a JSON object")
     if message.get("Type") == "Notification" and isinstance(message.get("Message"), str):
-        return parse(message["Message"])
-    if message.get("Event") == "s3:TestEvent":
+        return object_events(message["Message"])
+    if message.get("ObjectEvent") == "s3:TestEvent":
         return ()
     try:
         if "detail-type" in message:
@@ -244,7 +244,7 @@ def parse(body: str) -> tuple[Event, ...]:
     raise _refused("it has no Records")
 
 
-def _of_record(record: Mapping[str, Any]) -> tuple[Event, ...]:
+def _of_record(record: Mapping[str, Any]) -> tuple[ObjectEvent, ...]:
     s3, name = record["s3"], str(record["eventName"]).removeprefix("s3:")
     if not name.startswith(("ObjectCreated:", "ObjectRemoved:", "LifecycleExpiration:")):
         return ()
@@ -253,7 +253,7 @@ def _of_record(record: Mapping[str, Any]) -> tuple[Event, ...]:
     return (_event(s3["bucket"]["name"], key, s3["object"], record.get("eventTime"), is_removal=is_removal),)
 
 
-def _of_event_bridge(message: Mapping[str, Any]) -> tuple[Event, ...]:
+def _of_event_bridge(message: Mapping[str, Any]) -> tuple[ObjectEvent, ...]:
     detail, kind = message["detail"], message["detail-type"]
     if message.get("source") != "aws.s3":
         raise _refused(f"its source is {message.get('source')!r}")
@@ -263,12 +263,12 @@ def _of_event_bridge(message: Mapping[str, Any]) -> tuple[Event, ...]:
     return (_event(bucket, key, detail["object"], message.get("time"), is_removal=kind == "Object Deleted"),)
 
 
-def _event(bucket: str, key: str, described: Mapping[str, Any], time: object, *, is_removal: bool) -> Event:
+def _event(bucket: str, key: str, described: Mapping[str, Any], time: object, *, is_removal: bool) -> ObjectEvent:
     etag = described.get("eTag") or described.get("etag") or ""
     # The sequencer differs from one event of a key to the next; not every server sends it.
     order = described.get("sequencer") or time
     size = described.get("size")
-    return Event(
+    return ObjectEvent(
         bucket, key, is_removal, hash_of(bucket, key, is_removal, etag, order), size if isinstance(size, int) else 0
     )
 

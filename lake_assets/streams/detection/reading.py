@@ -39,12 +39,12 @@ class FolderDigest:
 NOTHING = FolderDigest()
 
 
-def total(digests: Iterable[FolderDigest]) -> FolderDigest:
+def total_digest(digests: Iterable[FolderDigest]) -> FolderDigest:
     """Return the digest of all sets together."""
     return reduce(FolderDigest.plus, digests, NOTHING)
 
 
-def digest_of(objects: Iterable[LandedObject]) -> FolderDigest:
+def folder_digest(objects: Iterable[LandedObject]) -> FolderDigest:
     """Return the digest of these objects, from keys, ETags and sizes, so that a rewritten object changes it.
 
     Times are not used: clocks differ, a multipart upload has the time of its beginning, and a moved file keeps its
@@ -165,7 +165,7 @@ class ScanPosition:
 
 
 @dataclass(slots=True)
-class Folder:
+class ScannedFolder:
     """The objects of a folder, or of a stem if the layout has the names of files, as digests."""
 
     path: str  # with a slash at its end; or the stem
@@ -180,11 +180,11 @@ class Folder:
     def count(self, objects: Sequence[LandedObject], partition: Partition, since: float, *, keep: bool) -> None:
         """Add objects of one partition."""
         times = [landed.last_modified.timestamp() for landed in objects]
-        self.digest = self.digest.plus(digest_of(objects))
+        self.digest = self.digest.plus(folder_digest(objects))
         self.newest = max(self.newest, *times)
         self.size += sum(landed.size for landed in objects)
         older = [landed for landed, time in zip(objects, times, strict=True) if time < since]
-        self.older = self.older.plus(digest_of(older))
+        self.older = self.older.plus(folder_digest(older))
         self.partitions.setdefault(partition, []).extend(objects if keep else ())
         self.is_kept = self.is_kept and keep
 
@@ -212,7 +212,7 @@ class Reading:
 
     start: ScanPosition
     tree: bool  # the store lists folder by folder
-    folders: list[Folder] = field(default_factory=list)  # whole folders with data, in the order of their keys
+    folders: list[ScannedFolder] = field(default_factory=list)  # whole folders with data, in the order of their keys
     unmatched: list[UnmatchedKey] = field(default_factory=list)  # up to `MOST_UNMATCHED`
     left_out: dict[str, LeftOutClass] = field(default_factory=dict)  # each object that no refresh reads, by key
     objects: int = 0  # that were listed
@@ -267,7 +267,9 @@ class Reader:
         objects it stops between two folders, if `may_stop` says so of these.
         """
         reading = Reading(start, self.tree)
-        folder = Folder(start.folder, start.digest, partitions={self.locator.at(path): [] for path in start.partitions})
+        folder = ScannedFolder(
+            start.folder, start.digest, partitions={self.locator.at(path): [] for path in start.partitions}
+        )
         last = start.after
         of_files = self.locator.template.file_parts > 0
         for page in self.listing.pages(start.prefix, start.after, tree=self.tree):
@@ -282,7 +284,7 @@ class Reader:
                         end = folder.end(tree=self.tree) if self._is_whole(folder) and not of_files else last
                         reading.rest = ScanPosition(start.prefix, end)
                         return reading
-                    folder = Folder(path)
+                    folder = ScannedFolder(path)
                 reading.objects += len(objects)
                 last = objects[-1].key
                 self._count(reading, folder, objects, since)
@@ -292,7 +294,7 @@ class Reader:
         _close(reading, folder)
         return reading
 
-    def _count(self, reading: Reading, folder: Folder, objects: Sequence[LandedObject], since: float) -> None:
+    def _count(self, reading: Reading, folder: ScannedFolder, objects: Sequence[LandedObject], since: float) -> None:
         """Add the objects of one directory to the folder, or to the unmatched objects."""
         data: dict[Partition, list[LandedObject]] = {}
         for landed in objects:
@@ -317,11 +319,11 @@ class Reader:
             for directory, of_directory in groupby(page, key=_directory):
                 yield "".join(f"{name}/" for name in directory[: self.depth]), list(of_directory)
 
-    def _is_whole(self, folder: Folder) -> bool:
+    def _is_whole(self, folder: ScannedFolder) -> bool:
         """Return whether the folder has the layout's depth; above that depth there are only unmatched objects."""
         return bool(folder.path) if self.locator.template.file_parts else folder.path.count("/") == self.depth
 
-    def _interrupted(self, reading: Reading, folder: Folder, last: str) -> ScanPosition:
+    def _interrupted(self, reading: Reading, folder: ScannedFolder, last: str) -> ScanPosition:
         """Return the position after an interruption: an unfinished folder's start, unless it takes a whole scan."""
         prefix = reading.start.prefix
         if not self._is_whole(folder):
@@ -337,6 +339,6 @@ def _directory(landed: LandedObject) -> list[str]:
     return landed.key.split("/")[:-1]
 
 
-def _close(reading: Reading, folder: Folder) -> None:
+def _close(reading: Reading, folder: ScannedFolder) -> None:
     if folder.digest.objects:
         reading.folders.append(folder)

@@ -38,7 +38,7 @@ class Waiting:
     tries: int = 0  # runs that failed
 
 
-class Requests:
+class RequestedCells:
     """The cells of a stream that are to be requested, or were and may have failed."""
 
     def __init__(self, waiting: Mapping[Partition, Waiting] | None = None) -> None:

@@ -26,13 +26,13 @@ from lake_assets.streams.detection.prefixes import TimePrefix
 from lake_assets.streams.detection.reading import (
     DigestRange,
     DigestRanges,
-    Folder,
     Listing,
     Reader,
     Reading,
+    ScannedFolder,
     ScanPosition,
     UnmatchedKey,
-    total,
+    total_digest,
 )
 from lake_assets.streams.detection.run_plan import MOST_CHANGED, RunPlan, ScanResult
 from lake_assets.streams.left_out import LeftOutClass, left_out_text, refuse_tables
@@ -159,7 +159,7 @@ class _Scan:
             self.cursor.paused.get(prefix) or ScanPosition(prefix, f"{prefix}{self.time_prefix.active_from}")
         )
 
-    def _compare(self, folders: Iterable[Folder], readings: Sequence[Reading]) -> None:
+    def _compare(self, folders: Iterable[ScannedFolder], readings: Sequence[Reading]) -> None:
         """Note the partitions of folders that need no run, if the readings have all objects of the partition.
 
         A part of them may be what the lake has, while the others are new.
@@ -183,11 +183,11 @@ class _Scan:
         prefixes = folder_prefixes(self.time_prefix.template, partition)
         return all(any(reading.lists(prefix) for reading in readings) for prefix in prefixes)
 
-    def _take(self, folders: Iterable[Folder]) -> bool:
+    def _take(self, folders: Iterable[ScannedFolder]) -> bool:
         changed = [folder for folder in folders if not self.in_lake.issuperset(folder.partitions)]
         return self.run_plan.take([({*map(self.cells.of, folder.partitions)}, folder.size) for folder in changed])
 
-    def _reconcile_active(self, folder: Folder) -> None:
+    def _reconcile_active(self, folder: ScannedFolder) -> None:
         cursor = self.cursor
         before = cursor.active.get(folder.path)
         range_ = cursor.ranges.of(folder.path)
@@ -317,7 +317,9 @@ class _Scan:
         return f"{text} {left_out_text(self.left_out.values())}." if self.left_out else text
 
 
-def changed_folders(range_: DigestRange | None, folders: Sequence[Folder], since: float) -> Sequence[Folder]:
+def changed_folders(
+    range_: DigestRange | None, folders: Sequence[ScannedFolder], since: float
+) -> Sequence[ScannedFolder]:
     """Return the folders of a range with new objects; all if that is not certain, or if the range is None, so new.
 
     Objects before `since`, Unix time in seconds, had landed when the range was last read.
@@ -331,13 +333,15 @@ def changed_folders(range_: DigestRange | None, folders: Sequence[Folder], since
     if not fresh and now.objects < range_.digest.objects:
         return ()
     # If the digest without the new objects is unchanged, nothing else has changed.
-    is_rest_unchanged = total(folder.older for folder in folders) == range_.digest
+    is_rest_unchanged = total_digest(folder.older for folder in folders) == range_.digest
     return fresh if fresh and is_rest_unchanged else folders
 
 
-def _by_range(folders: Sequence[Folder], ranges: DigestRanges) -> list[tuple[DigestRange | None, list[Folder]]]:
+def _by_range(
+    folders: Sequence[ScannedFolder], ranges: DigestRanges
+) -> list[tuple[DigestRange | None, list[ScannedFolder]]]:
     """Return the folders grouped by the range that holds them; None for a new folder."""
-    groups: list[tuple[DigestRange | None, list[Folder]]] = []
+    groups: list[tuple[DigestRange | None, list[ScannedFolder]]] = []
     for folder in folders:
         range_ = ranges.of(folder.path)
         if range_ is not None and groups and groups[-1][0] is range_:
@@ -347,7 +351,7 @@ def _by_range(folders: Sequence[Folder], ranges: DigestRanges) -> list[tuple[Dig
     return groups
 
 
-def _range_of(folders: Sequence[Folder]) -> DigestRange:
+def _range_of(folders: Sequence[ScannedFolder]) -> DigestRange:
     """Return the range of neighbouring folders."""
-    digest = total(folder.digest for folder in folders)
+    digest = total_digest(folder.digest for folder in folders)
     return DigestRange(folders[0].path, folders[-1].path, digest, len(folders))

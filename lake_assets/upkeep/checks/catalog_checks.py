@@ -22,7 +22,7 @@ _COLUMNS = ("run_id", "load_partition", "mode", "row_count", "rows_before", "sna
 REQUESTS = 16  # in parallel: most of the time is network latency
 
 
-def ledger(facts: Facts) -> PreparedCheck:
+def ledger_check(facts: Facts) -> PreparedCheck:
     """Every commit in the ledger has its snapshot, with as many rows of the partition.
 
     The rows are counted by the catalog's figures, so that years of commits take two queries. Snapshots before the
@@ -180,7 +180,7 @@ def _found(facts: Facts, uris: Iterable[str]) -> set[str]:
         return existing.union(*pool.map(lambda item: list(find(item)), folders.items()))
 
 
-def schema(facts: Facts) -> PreparedCheck:
+def schema_check(facts: Facts) -> PreparedCheck:
     """The table has the columns that it had after the previous run."""
     is_of_run = facts.scope.run_id is not None and facts.lake.unknown_specification is None
     result = _of_run(facts) if is_of_run else _compared(facts, _previous_by_ledger(facts))

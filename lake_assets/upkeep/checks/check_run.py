@@ -14,13 +14,13 @@ from lake_assets.lake.catalog.past import key_of
 from lake_assets.lake.catalog.table import Key
 from lake_assets.lake.ledger.read import rows_of_run
 from lake_assets.streams.stream import OpenStream
-from lake_assets.upkeep.checks.catalog_checks import data_files, ledger, schema
+from lake_assets.upkeep.checks.catalog_checks import data_files, ledger_check, schema_check
 from lake_assets.upkeep.checks.facts import CheckResult, Facts, PreparedCheck, Scope
 from lake_assets.upkeep.checks.landed_objects import (
     appended_objects,
-    dead_letters,
+    dead_letters_check,
     indexed_objects,
-    landing_zone,
+    landing_zone_check,
     last_run,
     not_committed,
     quarantine,
@@ -53,10 +53,12 @@ _BUILT_IN: Mapping[str, _Check] = {
         "the 200 newest commits, with a query",
         by_partition=True,
     ),
-    "landing_zone": _Check(landing_zone, "its partitions", "the whole landing zone", by_partition=True, warns=True),
+    "landing_zone": _Check(
+        landing_zone_check, "its partitions", "the whole landing zone", by_partition=True, warns=True
+    ),
     "no_null_partition": _Check(no_null_partition, "its partitions", "every row", keeps=True),
-    "schema": _Check(schema, "the table's columns", "the table's columns", warns=True),
-    "ledger": _Check(ledger, "its own commits", "every commit", keeps=True),
+    "schema": _Check(schema_check, "the table's columns", "the table's columns", warns=True),
+    "ledger": _Check(ledger_check, "its own commits", "every commit", keeps=True),
     "data_files": _Check(data_files, "the live files of its partitions", "the files of all snapshots", keeps=True),
     "indexed_objects": _Check(
         indexed_objects, "its partitions", "all registered objects", by_partition=True, mode="index"
@@ -64,7 +66,7 @@ _BUILT_IN: Mapping[str, _Check] = {
     "quarantine": _Check(
         quarantine, "its partitions", "the last commit of every partition", by_partition=True, warns=True
     ),
-    "dead_letters": _Check(dead_letters, "its partitions", "every partition", by_partition=True, warns=True),
+    "dead_letters": _Check(dead_letters_check, "its partitions", "every partition", by_partition=True, warns=True),
     "appended_objects": _Check(
         appended_objects, "its partitions", "all appended objects", by_partition=True, mode="append", warns=True
     ),
@@ -91,7 +93,7 @@ def checks_of(stream: OpenStream) -> dict[str, Check]:
     return checks | {name: partial(run_sql, name=name, sql=sql) for name, sql in config.sql.items()}
 
 
-def describe(name: str, stream: OpenStream) -> str:
+def check_description(name: str, stream: OpenStream) -> str:
     """Return what a check checks, and what of it after a run and as an audit, in Markdown."""
     if (built_in := _BUILT_IN.get(name)) is not None:
         title, scopes = (built_in.run.__doc__ or "").partition("\n")[0], (built_in.after, built_in.audit)

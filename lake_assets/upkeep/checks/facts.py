@@ -19,7 +19,7 @@ from lake_assets.storage.manifest import Manifest
 from lake_assets.streams.landing_zone import list_landed, list_landed_in
 from lake_assets.streams.left_out import LeftOut
 from lake_assets.streams.stream import OpenStream
-from lake_assets.upkeep.report.state import StreamState, state_by, those_landed
+from lake_assets.upkeep.report.state import StreamState, reasons_of_landed, state_by
 
 NAMED = 10  # partitions, files or rows that a result names at most
 
@@ -87,7 +87,7 @@ class PreparedCheck:
     by_partition: Callable[[], Mapping[Partition, CheckResult]] | None = None
 
 
-class Landed:
+class LandedListing:
     """The listings of one scope. A prefix that the run's ingest has listed is not listed again."""
 
     def __init__(self, stream: OpenStream, scope: Scope) -> None:
@@ -132,7 +132,7 @@ class Facts:
         self.by_partition = by_partition  # whether the results of single partitions are wanted too
         self.stream = stream
         self.scope = scope
-        self.landed = Landed(stream, scope)
+        self.landed = LandedListing(stream, scope)
         self._session = session  # the open lake; None if there is none yet
         self._past: dict[int, PastTable] = {}
 
@@ -170,7 +170,9 @@ class Facts:
         if not self.left_out or self.stream.config.mode != "append":
             return self.left_out
         landed = self.landed.all(self.runs)[0] if self.scope.tried is None else self.landed.of(self.left_out)
-        return {p: there for p, reasons in self.left_out.items() if (there := those_landed(reasons, landed.get(p)))}
+        return {
+            p: there for p, reasons in self.left_out.items() if (there := reasons_of_landed(reasons, landed.get(p)))
+        }
 
     @cached_property
     def dead_letters(self) -> dict[Partition, list[LetterFile]]:

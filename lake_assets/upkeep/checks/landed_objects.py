@@ -62,7 +62,7 @@ def not_committed(row: LedgerRow) -> str:
     return _without_class(row.error) or "the ledger has no error of its last run. Refresh it again."
 
 
-def landing_zone(facts: Facts) -> PreparedCheck:
+def landing_zone_check(facts: Facts) -> PreparedCheck:
     """Every landed file is in the lake."""
     _ = facts.runs, facts.left_out
     scope = facts.scope
@@ -276,7 +276,7 @@ def _of_appended(comparisons: Mapping[Partition, Comparison]) -> CheckResult:
     )
 
 
-def dead_letters(facts: Facts) -> PreparedCheck:
+def dead_letters_check(facts: Facts) -> PreparedCheck:
     """No landed row is a dead letter."""
     letters = facts.dead_letters
     return PreparedCheck(lambda: _of_letters(letters), lambda: _each_partition(facts, letters, _of_letters))

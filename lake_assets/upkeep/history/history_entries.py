@@ -218,7 +218,7 @@ def _entry(row: LedgerRow, kept: int | None) -> HistoryEntry:
     )
 
 
-def described(entry: HistoryEntry) -> list[str]:
+def entry_texts(entry: HistoryEntry) -> list[str]:
     """Return the texts: snapshot, time, partition, what, rows before and after, who, run, snapshot to restore."""
     hold = f", {entry.hold}" if entry.hold else ""
     return [

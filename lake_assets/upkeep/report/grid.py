@@ -57,7 +57,7 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class GridBlock:
     """A grid of cells with labels; x from left to right, y from top to bottom, both from 0."""
 
     title: str
@@ -72,7 +72,7 @@ class Block:
 class Sheet:
     """The blocks of one heat map, from top to bottom, with the size of their cells in pixels."""
 
-    blocks: Sequence[Block]
+    blocks: Sequence[GridBlock]
     cell: tuple[int, int]
     notes: Sequence[str]
 
@@ -85,7 +85,7 @@ class HeatMap:
     fewest: int  # rows of a committed partition; 0 if there is none
     most: int
 
-    def labels(self, block: Block) -> Iterator[tuple[int, str]]:
+    def labels(self, block: GridBlock) -> Iterator[tuple[int, str]]:
         """Yield the labels above a block that do not cover the one before."""
         free = 0
         for x, text in block.x_labels:
@@ -93,7 +93,7 @@ class HeatMap:
                 yield x, text
                 free = x * self.sheet.cell[0] + _LETTER * (len(text) + 1)
 
-    def lines(self, block: Block) -> Iterator[tuple[str, Sequence[tuple[str, str]]]]:
+    def lines(self, block: GridBlock) -> Iterator[tuple[str, Sequence[tuple[str, str]]]]:
         """Yield the lines of a block from top to bottom: each with its label and its cells.
 
         A cell has a class, which is its state or `d0` to `d9` for the rows of a committed one, and a title. Both are
@@ -139,7 +139,7 @@ Group = TypeVar("Group", bound=Hashable)
 def heat_map(state: StreamState) -> HeatMap:
     """Return the heat map of a stream's partitions."""
     sheet = arrange(state)
-    kept: list[Block] = []
+    kept: list[GridBlock] = []
     cells = 0
     for block in reversed(sheet.blocks):
         cells += block.width * block.height
@@ -277,11 +277,11 @@ def _strips(
     for name, of_title in sorted(_grouped(placed, lambda item: title(item[1])), key=itemgetter(0)):
         cells = {(x(time), lines[value]): shown for value, time, shown in of_title if value in lines}
         labels = [(y, _label(value)) for value, y in lines.items()]
-        blocks.append(Block(name, width(name), len(lines), cells, sorted(x_labels(of_title)), labels))
+        blocks.append(GridBlock(name, width(name), len(lines), cells, sorted(x_labels(of_title)), labels))
     return Sheet(blocks, cell, _left_out(rows))
 
 
-def _panels(placed: Placed, draw: Callable[[str, Placed], Block], cell: tuple[int, int]) -> Sheet:
+def _panels(placed: Placed, draw: Callable[[str, Placed], GridBlock], cell: tuple[int, int]) -> Sheet:
     """Return a block for each value and year."""
     blocks = []
     for value, of_value in _grouped(placed, itemgetter(0)):
@@ -290,7 +290,7 @@ def _panels(placed: Placed, draw: Callable[[str, Placed], Block], cell: tuple[in
     return Sheet(blocks, cell, ())
 
 
-def _calendar(title: str, placed: Placed) -> Block:
+def _calendar(title: str, placed: Placed) -> GridBlock:
     """Return a year of days: a column for each week, Monday on top."""
     first = dt.datetime(placed[0][1].year, 1, 1)  # noqa: DTZ001 - a clock's face
     before = first.weekday()
@@ -300,10 +300,10 @@ def _calendar(title: str, placed: Placed) -> Block:
 
     cells = {(week(day), day.weekday()): cell for _, day, cell in placed}
     months = {(week(day.replace(day=1)), f"{day:%b}") for _, day, _ in placed}
-    return Block(title, 54, 7, cells, sorted(months), [(0, "Mon"), (2, "Wed"), (4, "Fri")])
+    return GridBlock(title, 54, 7, cells, sorted(months), [(0, "Mon"), (2, "Wed"), (4, "Fri")])
 
 
-def _hours_of_days(title: str, placed: Placed) -> Block:
+def _hours_of_days(title: str, placed: Placed) -> GridBlock:
     """Return a column for each day from the first to the last, midnight on top."""
     first = min(time for _, time, _ in placed).replace(hour=0)
     cells = {((time - first).days, time.hour): cell for _, time, cell in placed}
@@ -313,7 +313,7 @@ def _hours_of_days(title: str, placed: Placed) -> Block:
         labels = [(x, f"{day.day} {day:%b}") for x, day in enumerate(days) if x == 0 or day.weekday() == 0]
     else:
         labels = [(x, f"{day:%b}") for x, day in enumerate(days) if day.day == 1]
-    return Block(title, width, 24, cells, labels, [(hour, f"{hour:02}h") for hour in (0, 6, 12, 18)])
+    return GridBlock(title, width, 24, cells, labels, [(hour, f"{hour:02}h") for hour in (0, 6, 12, 18)])
 
 
 def _day_labels(placed: Placed) -> Iterable[tuple[int, str]]:
@@ -346,7 +346,9 @@ def _without_time(partitions: Sequence[PartitionState]) -> Sheet:
             if (cell := by_values.get((value, column)))
         }
         x_labels = [(x, _label(column)) for x, column in enumerate(in_block) if column != ""]
-        blocks.append(Block("", len(in_block), len(lines), cells, x_labels, [(y, _label(v)) for v, y in lines.items()]))
+        blocks.append(
+            GridBlock("", len(in_block), len(lines), cells, x_labels, [(y, _label(v)) for v, y in lines.items()])
+        )
     return Sheet(blocks, (16, 16) if columns != [""] else (120, 16), _left_out(rows))
 
 
@@ -359,7 +361,7 @@ def _tiles(partitions: Sequence[PartitionState]) -> Sheet:
     """Arrange many values without names, in lines from left to right."""
     cells = {(n % TILES, n // TILES): Cell(p.state, p.rows) for n, p in enumerate(partitions)}
     labels = [(y, _label(partitions[y * TILES].partition.values[0])) for y in range(0, -(-len(partitions) // TILES), 5)]
-    return Sheet([Block("", TILES, -(-len(partitions) // TILES), cells, (), labels)], (14, 14), ())
+    return Sheet([GridBlock("", TILES, -(-len(partitions) // TILES), cells, (), labels)], (14, 14), ())
 
 
 def _ordered(values: Iterable[PartitionValue]) -> list[PartitionValue]:

@@ -16,7 +16,7 @@ from lake_assets.lake.ledger.tables import LEDGER, LedgerRow
 from lake_assets.lake.session import LakeSession
 from lake_assets.streams.stream import OpenStream
 from lake_assets.upkeep.report.grid import COLOURS, DEPTHS, HeatMap, heat_map
-from lake_assets.upkeep.report.state import PartitionState, StreamState, Summary, summarize, total
+from lake_assets.upkeep.report.state import PartitionState, StreamState, Summary, summarize, total_counts
 
 PREVIEWS = 20  # partitions: each costs the reading of a data file
 LINES = 1_000
@@ -85,7 +85,7 @@ def section(stream: OpenStream, state: StreamState) -> Section:
     summaries = summarize(state)
     names = [(summary.partitions or "all", summary) for summary in summaries]
     if len(summaries) > 1:
-        names.append(("all", total(summaries)))
+        names.append(("all", total_counts(summaries)))
     return Section(
         state,
         stream.config.description or f"Table {state.table}, from {stream.source.root}.",
@@ -115,7 +115,7 @@ def page(sections: Sequence[Section], title: str, made: dt.datetime) -> str:
         title=title,
         made=made,
         streams=sections,
-        totals=[(part.state.stream, total(summarize(part.state))) for part in sections],
+        totals=[(part.state.stream, total_counts(summarize(part.state))) for part in sections],
         colours=COLOURS,
         depths=DEPTHS,
         limit=LIMIT,

@@ -89,7 +89,7 @@ INSTRUMENTS: Mapping[str, Instrument] = MappingProxyType({instrument.name: instr
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Value(Documented):
+class MetricValue(Documented):
     """One value of a metric."""
 
     metric: str
@@ -110,7 +110,7 @@ class Value(Documented):
         return {name: text for name, text in kinds.items() if text is not None}
 
 
-def gauges(config: LakeConfig, now: dt.datetime | None = None) -> Iterator[Value]:
+def gauges(config: LakeConfig, now: dt.datetime | None = None) -> Iterator[MetricValue]:
     """Yield all gauges, by one listing of each landing zone and one query of each ledger.
 
     Ages are counted from `now`, with a time zone; the present when None.
@@ -124,13 +124,13 @@ def gauges(config: LakeConfig, now: dt.datetime | None = None) -> Iterator[Value
             continue  # MotherDuck's own
         with DuckLake(lake).open_if_exists() as session:
             if session is not None:
-                yield Value(metric="lake_assets.snapshots", lake=name, value=snapshot_count(session))
+                yield MetricValue(metric="lake_assets.snapshots", lake=name, value=snapshot_count(session))
                 if (size := session.backend.size()) is not None:
-                    yield Value(metric="lake_assets.catalog.size", lake=name, value=size)
+                    yield MetricValue(metric="lake_assets.catalog.size", lake=name, value=size)
 
 
-def _of_stream(stream: OpenStream, now: dt.datetime) -> Iterator[Value]:
-    value = partial(Value, stream=stream.name)
+def _of_stream(stream: OpenStream, now: dt.datetime) -> Iterator[MetricValue]:
+    value = partial(MetricValue, stream=stream.name)
     with stream.lake.open_if_exists() as lake:
         runs = {} if lake is None else last_runs(lake, stream.table)
         if lake is not None and not stream.lake_config.is_managed:
@@ -147,9 +147,9 @@ def _of_stream(stream: OpenStream, now: dt.datetime) -> Iterator[Value]:
         yield value(metric="lake_assets.states", state=state, value=number)
 
 
-def prometheus_text(values: Iterable[Value]) -> str:
+def prometheus_text(values: Iterable[MetricValue]) -> str:
     """Return the values in Prometheus' text format, as the node exporter's textfile collector reads it."""
-    by_metric: dict[str, list[Value]] = {}
+    by_metric: dict[str, list[MetricValue]] = {}
     for value in values:
         by_metric.setdefault(value.metric, []).append(value)
     lines = []

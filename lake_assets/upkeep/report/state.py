@@ -133,7 +133,7 @@ class StreamState(Documented):
     @property
     def counts(self) -> dict[State, int]:
         """The number of partitions in each state, for every state."""
-        return counts_of(self.partitions)
+        return state_counts(self.partitions)
 
     @property
     def held(self) -> list[PartitionState]:
@@ -160,7 +160,7 @@ class StreamState(Documented):
         return [partition for partition in self.partitions if partition.state == state]
 
 
-def counts_of(partitions: Sequence[PartitionState]) -> dict[State, int]:
+def state_counts(partitions: Sequence[PartitionState]) -> dict[State, int]:
     """Return the number of partitions in each state, for every state."""
     counted = Counter(partition.state for partition in partitions)
     return {state: counted[state] for state in STATES}
@@ -202,7 +202,9 @@ def read_state(stream: OpenStream, now: dt.datetime | None = None) -> StreamStat
             before,
             rows=now,
             edited=edited_text(stream, partition, last, now or 0) if last is not None else None,
-            quarantined=those_landed(reasons, landed.get(partition)) if stream.config.mode == "append" else reasons,
+            quarantined=reasons_of_landed(reasons, landed.get(partition))
+            if stream.config.mode == "append"
+            else reasons,
             dead_letters=letters.get(partition, ()),
         )
 
@@ -219,7 +221,7 @@ def _live_rows(stream: OpenStream, lake: LakeSession, ledger: Mapping[Partition,
     return past.live_rows([partition for partition, last in ledger.items() if last.snapshot is not None])
 
 
-def only(state: StreamState, wanted: Wanted, is_wanted: Callable[[Partition], bool]) -> StreamState:
+def only_partitions(state: StreamState, wanted: Wanted, is_wanted: Callable[[Partition], bool]) -> StreamState:
     """Return the state of the selected partitions; objects in no partition are left out.
 
     `wanted` has the states that are selected, if not all, and the number of partitions; `is_wanted` says whether a
@@ -236,7 +238,7 @@ def only(state: StreamState, wanted: Wanted, is_wanted: Callable[[Partition], bo
     return replace(state, partitions=tuple(partitions[: wanted.most]), left_out=LeftOut())
 
 
-def those_landed(reasons: Mapping[str, str], manifest: Manifest | None) -> dict[str, str]:
+def reasons_of_landed(reasons: Mapping[str, str], manifest: Manifest | None) -> dict[str, str]:
     """Return those of the objects that commits left out that are still there, with the reasons; both by URI."""
     there = set() if manifest is None else {landed.uri for landed in manifest.objects}
     return {uri: reason for uri, reason in reasons.items() if uri in there}
@@ -387,7 +389,7 @@ def summarize(state: StreamState) -> list[Summary]:
     return [_summary(state.stream, group, partitions) for group, partitions in groups.items()]
 
 
-def total(summaries: Sequence[Summary]) -> Summary:
+def total_counts(summaries: Sequence[Summary]) -> Summary:
     """Return the counts over all summaries."""
     counts = {state: sum(summary.counts[state] for summary in summaries) for state in STATES}
     newest = _newest(summary.newest_commit for summary in summaries)
@@ -397,7 +399,7 @@ def total(summaries: Sequence[Summary]) -> Summary:
 def _summary(stream: str, group: str, partitions: Sequence[PartitionState]) -> Summary:
     newest = _newest(partition.committed_at for partition in partitions)
     rows = sum(partition.rows or 0 for partition in partitions)
-    return Summary(stream, group, **counts_of(partitions), rows=rows, newest_commit=newest)
+    return Summary(stream, group, **state_counts(partitions), rows=rows, newest_commit=newest)
 
 
 def _newest(times: Iterable[dt.datetime | None]) -> dt.datetime | None:

@@ -17,7 +17,7 @@ from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
 from lake_assets.base.events import Event
-from lake_assets.upkeep.report.metrics import INSTRUMENTS, Instrument, Value
+from lake_assets.upkeep.report.metrics import INSTRUMENTS, Instrument, MetricValue
 from lake_assets.version import VERSION
 
 SCOPE = "lake_assets"
@@ -54,7 +54,7 @@ class Exported:
         with self._lock:
             self._trace(event)
 
-    def set(self, values: Iterable[Value]) -> None:
+    def set(self, values: Iterable[MetricValue]) -> None:
         """Set gauges."""
         for value in values:
             self._instruments[value.metric].set(value.value, dict(value.attributes))

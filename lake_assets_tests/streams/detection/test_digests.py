@@ -2,17 +2,24 @@
 
 import pytest
 
-from lake_assets.streams.detection.reading import MOST_OBJECTS, NOTHING, DigestRange, DigestRanges, Folder, FolderDigest
+from lake_assets.streams.detection.reading import (
+    MOST_OBJECTS,
+    NOTHING,
+    DigestRange,
+    DigestRanges,
+    FolderDigest,
+    ScannedFolder,
+)
 from lake_assets.streams.detection.scan import changed_folders
 
 SINCE = 100.0  # when the range was last read
 
 
-def folder(path: str, old: int = 0, new: int = 0) -> Folder:
+def folder(path: str, old: int = 0, new: int = 0) -> ScannedFolder:
     """A folder whose objects have these sums of hashes; 0 for none."""
     older = FolderDigest(old, 1) if old else NOTHING
     fresh = FolderDigest(new, 1) if new else NOTHING
-    return Folder(path, older.plus(fresh), older, SINCE + 1 if new else SINCE - 1)
+    return ScannedFolder(path, older.plus(fresh), older, SINCE + 1 if new else SINCE - 1)
 
 
 @pytest.mark.parametrize(
@@ -28,7 +35,9 @@ def folder(path: str, old: int = 0, new: int = 0) -> Folder:
         ((folder("a/", 1), folder("b/", 2), folder("c/", 4)), ["a/", "b/", "c/"]),  # moved here, with an old time
     ],
 )
-def test_the_folders_of_a_range_that_changed_since_its_digest(folders: tuple[Folder, ...], paths: list[str]) -> None:
+def test_the_folders_of_a_range_that_changed_since_its_digest(
+    folders: tuple[ScannedFolder, ...], paths: list[str]
+) -> None:
     range_ = DigestRange("a/", "b/", FolderDigest(3, 2), 2)
 
     assert [item.path for item in changed_folders(range_, folders, SINCE)] == paths

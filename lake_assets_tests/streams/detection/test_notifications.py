@@ -8,7 +8,7 @@ import pytest
 
 from lake_assets.base.errors import NotificationError
 from lake_assets.streams.detection.cursor import packed, unpacked
-from lake_assets.streams.detection.deliveries import Message, QueueCursor, classify, parse
+from lake_assets.streams.detection.deliveries import Message, QueueCursor, classify, object_events
 from lake_assets_tests.streams.detection.bucket import NOW
 from lake_assets_tests.streams.detection.watch import stream_of
 
@@ -35,9 +35,9 @@ def body(*records: dict[str, Any]) -> str:
 
 
 def test_a_key_is_decoded_once_also_in_a_message_inside_one_of_sns() -> None:
-    (event,) = parse(body(record()))
+    (event,) = object_events(body(record()))
     assert (event.bucket, event.key, event.is_removal) == ("landing", "region=N%2FA x/a+b.parquet", False)
-    assert parse(json.dumps({"Type": "Notification", "MessageId": "1", "Message": body(record())})) == (event,)
+    assert object_events(json.dumps({"Type": "Notification", "MessageId": "1", "Message": body(record())})) == (event,)
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_a_key_is_decoded_once_also_in_a_message_inside_one_of_sns() -> None:
     ],
 )
 def test_events_have_the_object_and_the_change_if_there_is_one(name: str, removals: list[bool]) -> None:
-    assert [event.is_removal for event in parse(body(record(name)))] == removals
+    assert [event.is_removal for event in object_events(body(record(name)))] == removals
 
 
 def test_event_bridge_does_not_encode_keys() -> None:
@@ -66,26 +66,26 @@ def test_event_bridge_does_not_encode_keys() -> None:
             "object": {"key": "region=N%2FA x/a+b.parquet", "etag": "d4", "sequencer": "0055", "size": 1},
         },
     }
-    assert parse(json.dumps(message)) == parse(body(record()))
-    assert parse(json.dumps(message | {"detail-type": "Object Deleted"}))[0].is_removal
-    assert parse(json.dumps(message | {"detail-type": "Object Tags Added"})) == ()
-    assert parse('{"Service":"Amazon S3","Event":"s3:TestEvent","Bucket":"landing"}') == ()
+    assert object_events(json.dumps(message)) == object_events(body(record()))
+    assert object_events(json.dumps(message | {"detail-type": "Object Deleted"}))[0].is_removal
+    assert object_events(json.dumps(message | {"detail-type": "Object Tags Added"})) == ()
+    assert object_events('{"Service":"Amazon S3","Event":"s3:TestEvent","Bucket":"landing"}') == ()
 
 
 def test_an_event_is_distinguished_from_the_next_by_its_sequencer_or_its_time() -> None:
-    (first,) = parse(body(record()))
-    assert parse(body(record()))[0].hash == first.hash
-    assert parse(body(record(sequencer="0056")))[0].hash != first.hash
+    (first,) = object_events(body(record()))
+    assert object_events(body(record()))[0].hash == first.hash
+    assert object_events(body(record(sequencer="0056")))[0].hash != first.hash
     unordered = record(sequencer=None)
     later = unordered | {"eventTime": "2026-02-11T00:00:01.000Z"}
-    assert parse(body(unordered))[0].hash != parse(body(later))[0].hash
+    assert object_events(body(unordered))[0].hash != object_events(body(later))[0].hash
 
 
 def test_a_message_that_is_not_a_notification_is_refused_with_a_hint() -> None:
     records = ['{"Records": [{}]}', '{"Records": [1]}', '{"Records": [{"s3": 1}]}']
     for text in ("", "x", "[]", "1", "{}", '{"detail-type": "x"}', *records):
         with pytest.raises(NotificationError, match="dead-letter queue"):
-            parse(text)
+            object_events(text)
 
 
 def test_a_cursor_without_a_field_of_this_version_starts_again() -> None:

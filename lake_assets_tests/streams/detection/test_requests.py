@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from lake_assets.config.layout.partition import Partition, PartitionColumn
-from lake_assets.streams.detection.requests import Requests, RunState
+from lake_assets.streams.detection.requests import RequestedCells, RunState
 from lake_assets.streams.detection.run_plan import RunTarget
 from lake_assets.streams.pending import FIRST, LONGEST, LOOKED, Verdict
 
@@ -27,7 +27,7 @@ class Sensor:
     def tick(self, *changed: Partition, seconds: float = 5) -> list[Partition]:
         """A tick so many seconds after the last one; returns what is requested."""
         self.now += seconds
-        requests = Requests.load(self.text, COLUMNS)
+        requests = RequestedCells.load(self.text, COLUMNS)
         requests.settle(lambda cell, _: self.runs.get(cell, "none"), self._look, self.now, lambda: False)
         requests.add([RunTarget.of(cell, 1) for cell in changed], lambda _: False, self.now)
         targets = requests.take(self.now)
@@ -42,7 +42,7 @@ class Sensor:
 
     @property
     def says(self) -> str:
-        return Requests.load(self.text, COLUMNS).text(self.now)
+        return RequestedCells.load(self.text, COLUMNS).text(self.now)
 
 
 def test_a_cell_whose_run_failed_by_what_passes_is_requested_again_with_a_growing_pause_until_the_lake_has_it() -> None:
@@ -83,7 +83,7 @@ def test_a_cell_that_failed_by_its_objects_is_requested_when_they_change_and_not
 
 def test_of_many_cells_whose_runs_failed_each_is_looked_at_however_little_time_a_tick_has() -> None:
     cells = [Partition.of(COLUMNS, {"region": f"R{number}", "date": "2026-02-11"}) for number in range(10_000)]
-    requests, looked = Requests(), list[Partition]()
+    requests, looked = RequestedCells(), list[Partition]()
     requests.add([RunTarget.of(cell, 1) for cell in cells], lambda _: True, 0)
 
     def look(some: Collection[Partition]) -> Mapping[Partition, Verdict]:
@@ -113,6 +113,6 @@ def test_a_run_that_dagster_tries_again_or_has_yet_to_make_is_waited_for() -> No
 def test_what_cannot_be_loaded_or_is_of_other_columns_waits_for_nothing() -> None:
     sensor = Sensor()
     sensor.tick(NW)
-    assert Requests.load("{}", COLUMNS).dump() == ""
-    assert Requests.load(sensor.text, COLUMNS[:1]).dump() == ""
-    assert Requests.load(sensor.text, COLUMNS).dump() == sensor.text
+    assert RequestedCells.load("{}", COLUMNS).dump() == ""
+    assert RequestedCells.load(sensor.text, COLUMNS[:1]).dump() == ""
+    assert RequestedCells.load(sensor.text, COLUMNS).dump() == sensor.text

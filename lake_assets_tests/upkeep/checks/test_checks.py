@@ -11,7 +11,14 @@ from lake_assets.config.sections import Checks
 from lake_assets.ingest.index.verify import repair_indexed
 from lake_assets.storage.formats.parquet_files import read_footer
 from lake_assets.storage.store import Store
-from lake_assets.upkeep.checks.check_run import CheckRun, checks_of, describe, is_by_partition, is_error, scope_of_run
+from lake_assets.upkeep.checks.check_run import (
+    CheckRun,
+    check_description,
+    checks_of,
+    is_by_partition,
+    is_error,
+    scope_of_run,
+)
 from lake_assets.upkeep.checks.facts import Scope
 from lake_assets_tests.upkeep.checks.checked import NULL, by_partition, check, failed, fill, results
 from lake_assets_tests.world import NW, SW, World, sales
@@ -35,7 +42,7 @@ def test_every_check_says_what_it_checks_and_passes_without_a_table(local_world:
     query = "SELECT *\nFROM refreshed WHERE total * 2 < 0;\n"
     local_world.options = {"mode": "index", "checks": {"sql": {"positive": query, "all": "SELECT 1 WHERE false"}}}
     local_world.landing  # noqa: B018 - makes the folder
-    texts = {name: describe(name, local_world.stream) for name in checks_of(local_world.stream)}
+    texts = {name: check_description(name, local_world.stream) for name in checks_of(local_world.stream)}
 
     assert set(texts) >= {"indexed_objects", "row_counts", "positive", "all"}
     for name, text in texts.items():

@@ -15,7 +15,7 @@ from lake_assets.storage.manifest import LandedObject
 from lake_assets.streams.left_out import LeftOut, LeftOutObject
 from lake_assets.upkeep.report.grid import heat_map
 from lake_assets.upkeep.report.html import FEW, LIMIT, Section, page, section
-from lake_assets.upkeep.report.state import PartitionState, StreamState, read_state, summarize, total
+from lake_assets.upkeep.report.state import PartitionState, StreamState, read_state, summarize, total_counts
 from lake_assets_tests.upkeep.report.states import commit_one_and_fail_one, days, stream_state
 from lake_assets_tests.world import NW, SW, World, sales
 
@@ -36,7 +36,7 @@ class Tags(HTMLParser):
 
 
 def page_of(state: StreamState, description: str = "") -> str:
-    shown = Section(state, description, [("all", total(summarize(state)))], [], heat_map(state))
+    shown = Section(state, description, [("all", total_counts(summarize(state)))], [], heat_map(state))
     return page([shown], "Partitions", MADE)
 
 
@@ -147,7 +147,7 @@ def test_there_is_a_row_for_each_value_beside_the_time() -> None:
 
     assert (north.partitions, north.rows, north.counts["committed"], north.counts["stale"]) == ("region=NW", 7, 1, 1)
     assert (null.partitions, null.rows, null.counts["missing"]) == ("region=__HIVE_DEFAULT_PARTITION__", 0, 1)
-    assert total([north, null]).counts == state.counts
+    assert total_counts([north, null]).counts == state.counts
     # A stream of one column has one row.
     for kind, value in (("date", dt.date(2026, 1, 1)), ("string", "NW")):
         state = stream_state({"c": kind}, [((value,), "committed", 1)])  # type: ignore[dict-item]

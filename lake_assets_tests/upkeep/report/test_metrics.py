@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from lake_assets.cli import main
-from lake_assets.upkeep.report.metrics import INSTRUMENTS, Value, gauges, prometheus_text
+from lake_assets.upkeep.report.metrics import INSTRUMENTS, MetricValue, gauges, prometheus_text
 from lake_assets_tests.world import NW, SW, World, sales
 
 
@@ -53,9 +53,9 @@ def test_a_lake_that_does_not_exist_has_no_figures_and_its_streams_a_lag(local_w
 def test_the_text_of_prometheus_has_a_type_for_each_metric() -> None:
     text = prometheus_text(
         [
-            Value(metric="lake_assets.lag", stream="sales", value=1.5),
-            Value(metric="lake_assets.lag", stream="returns", value=2_000_000.25),
-            Value(metric="lake_assets.catalog.size", lake="shop", value=4096),
+            MetricValue(metric="lake_assets.lag", stream="sales", value=1.5),
+            MetricValue(metric="lake_assets.lag", stream="returns", value=2_000_000.25),
+            MetricValue(metric="lake_assets.catalog.size", lake="shop", value=4096),
         ]
     )
 

@@ -16,7 +16,7 @@ from lake_assets.storage.manifest import LandedObject, Manifest
 from lake_assets.streams.calendar import Calendar
 from lake_assets.streams.pending import LandingScan, due_again, lag_by, pause_after
 from lake_assets.streams.select import Wanted, select
-from lake_assets.upkeep.report.state import PartitionState, only, partition_state, read_state
+from lake_assets.upkeep.report.state import PartitionState, only_partitions, partition_state, read_state
 from lake_assets_tests.orchestration.in_process import failing_once
 from lake_assets_tests.world import NW, SW, World, sales
 
@@ -90,7 +90,7 @@ def test_the_waiting_partitions_of_a_report_are_those_that_an_ingest_takes(local
     local_world.land(NW, sales(2), "new.parquet")
     waiting = Wanted(waiting=True)
 
-    shown = only(read_state(local_world.stream, NOW), waiting, lambda _: True)
+    shown = only_partitions(read_state(local_world.stream, NOW), waiting, lambda _: True)
 
     assert states(local_world)[region("SW")].state == "stale"  # its objects have vanished
     assert tuple(p.partition for p in shown.partitions) == select(local_world.stream, waiting, now=NOW).partitions

@@ -19,7 +19,7 @@ from lake_assets.base.events import about, listening, report, step
 from lake_assets.cli import main
 from lake_assets.ingest.outcome import reported_run
 from lake_assets.upkeep.exports import telemetry, wants_lineage, wants_telemetry
-from lake_assets.upkeep.report.metrics import INSTRUMENTS, Value
+from lake_assets.upkeep.report.metrics import INSTRUMENTS, MetricValue
 from lake_assets.wings.telemetry.exported import Exported
 from lake_assets_tests.tiers import soak
 from lake_assets_tests.world import NW, SW, World, sales
@@ -73,7 +73,7 @@ def a_run() -> None:
 def test_each_event_counts_where_its_metric_says(exported: Exported, reader: InMemoryMetricReader) -> None:
     with listening(exported.on_event):
         a_run()
-    exported.set([Value(metric="lake_assets.lag", stream="sales", value=12.5)])
+    exported.set([MetricValue(metric="lake_assets.lag", stream="sales", value=12.5)])
 
     stream, mode = ("stream", "sales"), ("mode", "replace")
     assert values(reader) == {
