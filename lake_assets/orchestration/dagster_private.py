@@ -207,11 +207,8 @@ def _dependents(
 class UserFailure(DagsterUserCodeProcessError, dg.Failure):  # noqa: N818 - named as its base is
     """The failure of a step by an error whose text says all, without a retry.
 
-    Dagster shows the text alone. It takes the failure for one of another process, which has said what is to be shown,
-    and so stores neither the traceback of its own code nor the name of this class.
-
-    Args:
-        metadata: shown below the text.
+    Dagster shows the text alone, and metadata below it. It takes the failure for one of another process, which has said
+    what is to be shown, and so stores neither the traceback of its own code nor the name of this class.
     """
 
     __module__ = "builtins"  # a retried step shows the class before the text, and the module of others

@@ -238,8 +238,7 @@ def dimension_keys(definition: dg.PartitionsDefinition[str], instance: dg.Dagste
 class ValueOrder:
     """The positions of values in Dagster's order of their columns, read from Dagster when a column is first asked for.
 
-    Args:
-        new: further keys by the name of the dynamic partitions, which have the last positions.
+    `new` are further keys by the name of the dynamic partitions, which have the last positions.
     """
 
     def __init__(

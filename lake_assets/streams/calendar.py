@@ -36,13 +36,10 @@ class TimeSpan:
 
 
 class Calendar:
-    """The partitions that a stream's config expects at a moment.
+    """The partitions that a stream's config expects at a moment, with a time zone; the present when None.
 
     A column without configured values has the known ones. Today is the date in the stream's time zone. Hours are in
     UTC, up to the present one.
-
-    Args:
-        now: the moment, with a time zone; the present when None.
     """
 
     def __init__(self, stream: Stream, now: dt.datetime | None = None) -> None:

@@ -162,12 +162,6 @@ def parse_selector(stream: Stream, text: str, calendar: Calendar) -> Selector:
     return Selector(stream.columns, tuple(conditions.get(name, EVERY) for name in columns))
 
 
-def selector_text(column: PartitionColumn, value: PartitionValue) -> str:
-    """Return a value as a selection names it, with the signs of the grammar percent-encoded."""
-    text = column.shown(value).replace(_RANGE, "%2E%2E").replace(_ANY, "%2A").replace(_ALTERNATIVES, "%7C")
-    return text.replace(":", "%3A", 1) if text.startswith(_LAST) else text
-
-
 def _condition(column: PartitionColumn, text: str, calendar: Calendar) -> tuple[Alternative, ...]:
     return tuple(_alternative(column, part, calendar) for part in text.split(_ALTERNATIVES))
 

@@ -1,6 +1,8 @@
 """A sensor for each stream that has one, by listings or messages: it requests a run where objects have landed."""
 
 import datetime as dt
+import re
+import secrets
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
@@ -11,13 +13,13 @@ from urllib.parse import urlsplit
 import dagster as dg
 
 from lake_assets.base.errors import LakeAssetsError
-from lake_assets.base.texts import count, several
+from lake_assets.base.texts import count, hash_of, several
 from lake_assets.config.layout.partition import Partition
 from lake_assets.config.sections import SensorBase, SqsSensor
 from lake_assets.config.storages import AnyStorage
+from lake_assets.orchestration.dagster_private import delete_texts, store_text, stored_text
 from lake_assets.orchestration.partition_keys import ValueOrder, keys_of, partition_key
 from lake_assets.orchestration.queued_runs import QueuedRuns
-from lake_assets.orchestration.sensors.kept_state import KeptState
 from lake_assets.orchestration.sensors.sqs_queue import Queue
 from lake_assets.orchestration.stream_schedules import run_request
 from lake_assets.streams.detection.deliveries import QueueCursor, classify
@@ -32,6 +34,9 @@ MAKE_SECONDS = 20.0  # in which Dagster makes the runs of a tick: it plans each 
 CHEAP_SECONDS = 5  # between two ticks whose requests cost little; the daemon has no shorter interval
 PRICED_SECONDS = 30  # between two of others
 _OWN_NAMES = (".internal", ".lan", ".local", ".localhost", ".svc")  # endings of names in a network of one's own
+_REFERENCE = re.compile(r"state (([0-9a-f]{12})-([0-9a-f]{8})-[0-9a-f]{16})$")
+_PLACES = "lake_assets/"  # the keys in Dagster's database begin so
+_ABANDONED = 90 * 86_400_000  # milliseconds, after which a sensor that begins deletes the states that others have left
 
 
 def stream_sensor(stream: OpenStream, asset: dg.AssetKey) -> dg.SensorDefinition | None:
@@ -213,3 +218,36 @@ def _runs(
     return [
         run for number, (run, total) in enumerate(zip(runs, totals, strict=True)) if total <= partitions or not number
     ]
+
+
+class KeptState:
+    """The state of a sensor in Dagster's database, so that the cursor, which the UI shows, is one short line.
+
+    `text` is the state that the cursor of the tick before names, or None; a cursor of an earlier version is the state.
+
+    The state is stored before Dagster stores the cursor with the run requests of the tick. Each tick has a place of its
+    own, which its cursor names: the time, the sensor, and a hash of the state. So a lost tick leaves the state of the
+    tick before, and a tick that the daemon has given up replaces no state when it ends. A tick deletes the states that
+    are older than the one that it began with. If a state is missing, the sensor begins again, as after a reset of its
+    cursor, which is safe.
+    """
+
+    def __init__(self, instance: dg.DagsterInstance, cursor: str | None) -> None:
+        self._instance = instance
+        reference = _REFERENCE.search(cursor or "")
+        place, time, self._id = reference.groups() if reference else ("", "0", secrets.token_hex(4))
+        self._time = int(time, 16)
+        self.text = stored_text(instance, f"{_PLACES}{place}") if reference else cursor
+
+    def store(self, text: str) -> str:
+        """Store the state of a tick, and return its cursor: the state itself if Dagster's database does not take it."""
+        now = dt.datetime.now(dt.UTC)
+        time = max(int(now.timestamp() * 1000), self._time + 1)
+        place = f"{time:012x}-{self._id}-{hash_of(text, bits=64):016x}"
+        if not store_text(self._instance, f"{_PLACES}{place}", text):
+            return text
+        if self._time:
+            delete_texts(self._instance, f"{_PLACES}%-{self._id}-%", f"{_PLACES}{self._time:012x}")
+        else:
+            delete_texts(self._instance, f"{_PLACES}%", f"{_PLACES}{time - _ABANDONED:012x}")
+        return f"{now:%Y-%m-%d %H:%M:%S} UTC, state {place}"

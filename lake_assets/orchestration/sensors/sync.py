@@ -78,17 +78,11 @@ _BROKEN_OFF = (dg.DagsterRunStatus.CANCELED, dg.DagsterRunStatus.FAILURE)
 
 @dataclass(slots=True)
 class Unchecked:
-    """What runs have left unchecked.
+    """What runs have left unchecked."""
 
-    Attributes:
-        partitions: by stream.
-        runs: their ids, which the next look leaves out.
-        until: the end of the last of them, after which the next look begins.
-    """
-
-    partitions: dict[str, list[Partition]] = field(default_factory=dict)
-    runs: list[str] = field(default_factory=list)
-    until: dt.datetime | None = None
+    partitions: dict[str, list[Partition]] = field(default_factory=dict)  # by stream
+    runs: list[str] = field(default_factory=list)  # their ids, which the next look leaves out
+    until: dt.datetime | None = None  # the end of the last of them, after which the next look begins
 
 
 def unchecked(

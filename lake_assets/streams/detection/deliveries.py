@@ -232,7 +232,7 @@ def object_events(body: str) -> tuple[ObjectEvent, ...]:
         raise _refused("it is not a JSON object")
     if message.get("Type") == "Notification" and isinstance(message.get("Message"), str):
         return object_events(message["Message"])
-    if message.get("ObjectEvent") == "s3:TestEvent":
+    if message.get("Event") == "s3:TestEvent":
         return ()
     try:
         if "detail-type" in message:

@@ -24,21 +24,16 @@ _FINER: Mapping[Granularity | None, tuple[Granularity | None, ...]] = MappingPro
 
 @dataclass(frozen=True)
 class TimePrefix:
-    """The folders of a layout before and from the first time.
-
-    Attributes:
-        depth: of the folders that have a digest of their own; a partition has one or several of them. If the layout has
-            the names of files, the stems of these have digests; see `Template.stem`.
-        leads: the folders before the first that begins with a time, such as `region={region}`.
-        begin: the text before the time if that is in the name of a file, such as `sales_`.
-        active_from: the text below a prefix at which the active partitions begin. None if the layout has no folder
-            from which on names sort as times do; then only a scan of all objects finds new ones.
-    """
+    """The folders of a layout before and from the first time."""
 
     template: Template
+    # Of the folders that have a digest of their own; a partition has one or several of them. If the layout has the
+    # names of files, the stems of these have digests; see `Template.stem`.
     depth: int
-    leads: tuple[tuple[Part, ...], ...] = ()
-    begin: str = ""
+    leads: tuple[tuple[Part, ...], ...] = ()  # folders before the first that begins with a time: `region={region}`
+    begin: str = ""  # the text before the time if that is in the name of a file, such as `sales_`
+    # The text below a prefix at which the active partitions begin. None if the layout has no folder from which on names
+    # sort as times do; then only a scan of all objects finds new ones.
     active_from: str | None = None
 
     @classmethod

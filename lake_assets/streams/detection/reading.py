@@ -71,10 +71,8 @@ class DigestRange:
 class DigestRanges:
     """Ranges that do not overlap, in the order in which the store lists their folders.
 
-    Each folder has its own range, up to `MOST` ranges. Above that, neighbours are joined.
-
-    Args:
-        tree: the store lists folder by folder.
+    Each folder has its own range, up to `MOST` ranges. Above that, neighbours are joined. `tree` says that the store
+    lists folder by folder.
     """
 
     def __init__(self, ranges: Iterable[DigestRange] = (), *, tree: bool = False) -> None:

@@ -53,12 +53,7 @@ class ScanResult:
 
 
 class RunPlan:
-    """The changed partitions of one scan.
-
-    Args:
-        most: partitions that the scan may take.
-        noun: what a partition is called: a key, where a key of Dagster's has several.
-    """
+    """The changed partitions of one scan, `most` at most. `noun` is *key* where a key of Dagster's has several."""
 
     def __init__(self, most: int, noun: str = "partition") -> None:
         self._most = most

@@ -208,7 +208,7 @@ class _Run:
         taken: list[LoadedObject] = []
         for stream in streams:
             left = left_behind(stream, self.now)
-            taken += (LoadedObject(one.uri, "") for one in left) if self.dry_run else after_load(stream, left)
+            taken += (LoadedObject(obj.uri, "") for obj in left) if self.dry_run else after_load(stream, left)
         return tuple(taken)
 
     def _clean_visible(

@@ -62,33 +62,33 @@ def file_entries(stream: OpenStream, partitions: Iterable[Partition] | None = No
         ended = [] if lake is None else wanted_rows(lake, Wanted(LEDGER, columns, among))
     times = {(run, path): moment for run, path, moment in ended}
     entries = []
-    for one in left_out.objects if left_out is not None else ():
-        now, why = one.landed, str(one.why)
+    for left_out_object in left_out.objects if left_out is not None else ():
+        now, why = left_out_object.landed, str(left_out_object.why)
         entries.append(FileEntry("", now.uri, "left_out", now.size, now.last_modified, None, None, None, why))
     nothing = Manifest(())
     for path in sorted({*by_path, *noted}):
-        found = compared(stream, noted.get(path, {}), by_path.get(path, nothing), quarantines=True)
-        entries += _of_partition(path, found, runs.get(path), times)
+        comparison = compared(stream, noted.get(path, {}), by_path.get(path, nothing), quarantines=True)
+        entries += _of_partition(path, comparison, runs.get(path), times)
     return sorted(entries, key=lambda entry: (entry.partition, entry.uri))
 
 
 def _of_partition(
-    path: str, found: Comparison, last: LastRuns | None, times: Mapping[tuple[str, str], dt.datetime]
+    path: str, comparison: Comparison, last: LastRuns | None, times: Mapping[tuple[str, str], dt.datetime]
 ) -> Iterator[FileEntry]:
     failure = last.newest.error if last is not None and last.status == "failed" else None
     objects: dict[ObjectState, Sequence[LandedObject | KnownObject]] = {
-        "waiting": found.new.objects,
-        "quarantined": found.quarantined,
-        "changed": found.changed,
-        "loaded": found.same,
-        "gone": found.vanished,
+        "waiting": comparison.new.objects,
+        "quarantined": comparison.quarantined,
+        "changed": comparison.changed,
+        "loaded": comparison.same,
+        "gone": comparison.vanished,
     }
     for state, of_state in objects.items():
-        for one in of_state:
-            known = None if state == "waiting" else found.known_as(one)
+        for obj in of_state:
+            known = None if state == "waiting" else comparison.known_as(obj)
             run = None if known is None else known.run_id or None
             loaded = None if run is None or state == "quarantined" else times.get((run, path))
             rows = None if known is None or state == "changed" else known.rows
-            moment = one.last_modified if isinstance(one, LandedObject) else None
+            moment = obj.last_modified if isinstance(obj, LandedObject) else None
             error = failure if known is None or state == "changed" else known.reason
-            yield FileEntry(path, one.uri, state, one.size, moment, rows, run, loaded, error)
+            yield FileEntry(path, obj.uri, state, obj.size, moment, rows, run, loaded, error)

@@ -143,7 +143,7 @@ class StreamState(Documented):
     @property
     def edited(self) -> list[str]:
         """The partitions of which another client changed the number of rows, and how to undo it: one clause each."""
-        return [f"{one.partition}: {one.edited}" for one in self.partitions if one.edited is not None]
+        return [f"{state.partition}: {state.edited}" for state in self.partitions if state.edited is not None]
 
     @property
     def quarantined(self) -> dict[str, str]:

@@ -10,7 +10,7 @@ from dagster._core.storage.runs import SqlRunStorage
 from dagster._core.storage.runs.schema import KeyValueStoreTable
 
 from lake_assets.orchestration.dagster_private import store_text
-from lake_assets.orchestration.sensors.kept_state import KeptState
+from lake_assets.orchestration.sensors.stream_sensor import KeptState
 from lake_assets.streams.detection.cursor import VERSION
 from lake_assets_tests.orchestration.ticks import Ticks
 from lake_assets_tests.world import NW, SW, World, sales

@@ -14,7 +14,7 @@ from dev.servers.moto import KEYS, Moto, moto
 from lake_assets.base.errors import QueueError
 from lake_assets.config.sections import SqsSensor
 from lake_assets.orchestration.sensors import sqs_queue
-from lake_assets.orchestration.sensors.kept_state import KeptState
+from lake_assets.orchestration.sensors.stream_sensor import KeptState
 from lake_assets.streams.detection.cursor import VERSION
 from lake_assets.streams.detection.deliveries import MOST_FUTURE, classify
 from lake_assets_tests.orchestration.sensors.test_stream_sensor import TODAY, day, key, keys_of
