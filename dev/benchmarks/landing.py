@@ -31,7 +31,7 @@ from dev.benchmarks.measure import Line, Report, Timing, Work, in_turns
 from dev.retail import Retail
 from lake_assets.config.streams import Stream
 from lake_assets.wings.land.batches import Encoder
-from lake_assets.wings.land.read_records import Form, read_records
+from lake_assets.wings.land.read_records import RecordForm, read_records
 from lake_assets.wings.land.writer import LandingWriter
 
 RECORDS = 1_000_000
@@ -90,7 +90,7 @@ def landing(report: Report, path: Path, spark: SparkSession, repeat: int, scale:
     arrow, lines = _written(table, folder / "records")
     readings, reading_lines = _written(table.select(READING), folder / "readings")
 
-    def ours(source: Path, form: Form) -> None:
+    def ours(source: Path, form: RecordForm) -> None:
         with LandingWriter("transactions", stream_at(out)) as writer:
             for record in read_records(None, str(source), form, writer.schema, writer.gather_seconds):
                 writer.accept(record)

@@ -3,6 +3,7 @@
 import re
 import types
 from collections.abc import Iterator, Mapping
+from enum import StrEnum
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel, ByteSize, SecretStr
@@ -29,11 +30,11 @@ _NAMED: tuple[tuple[object, str], ...] = (
     (fields.Date, "date"),
     (fields.FileSize, "size"),
     (fields.KeyPrefix, "asset key prefix"),
-    (fields.Texts, "mapping of text"),
+    (fields.TextsByKey, "mapping of text"),
     (sections.Bytes, "size"),
     (connections.PartSize, "size"),
     (column_types.ColumnType, "column type"),
-    (columns.Value, "value"),
+    (columns.DefaultValue, "value"),
     (partitions.LayoutColumn, "column of the layout"),
     (automation.Cron, "cron schedule"),
     (automation.TimeZone, "time zone"),
@@ -183,8 +184,9 @@ def _type(annotation: Any) -> str:  # noqa: ANN401 - any type
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
         return _type(arguments[0])
-    if origin is Literal:
-        *first, last = (f"`{value}`" for value in arguments)
+    is_enum = isinstance(annotation, type) and issubclass(annotation, StrEnum)
+    if origin is Literal or is_enum:
+        *first, last = (f"`{value}`" for value in (annotation if is_enum else arguments))
         return f"{', '.join(first)} or {last}" if first else last
     if origin in (Union, types.UnionType):
         names = [_type(argument) for argument in arguments if argument is not type(None)]

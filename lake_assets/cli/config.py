@@ -189,14 +189,14 @@ def explain(template: str, sample: Path | None, time_zone: str, *, nested: bool,
     TEMPLATE is, for example, 'region={region}/{date,,YYYY}'. If TEMPLATE is malformed, the exit code is 2 and the
     error shows the position.
     """
-    from lake_assets.config.layout.explain import explain as explain_template
+    from lake_assets.config.layout.explain import explanation
     from lake_assets.config.layout.template import Template
 
     try:
         parsed = Template.parse(template, time_zone=time_zone, nested=nested, compat=compat)
     except LayoutError as error:
         raise click.UsageError(str(error), click.get_current_context()) from error
-    echo(explain_template(parsed, _read(sample) if sample else None))
+    echo(explanation(parsed, _read(sample) if sample else None))
 
 
 def _read(file: Path) -> "pa.Table":

@@ -75,7 +75,7 @@ def index(  # noqa: PLR0913 - the options of the command
     if check + repair + dry_run > 1:
         raise click.UsageError("--check, --repair and --dry-run exclude each other.", ctx)
     opened = ctx.obj.stream(stream)
-    if opened.config.mode != "index":
+    if not opened.config.mode.registers:
         raise click.UsageError(
             f"stream {opened.name} has mode: {opened.config.mode}: `lake-assets ingest` is its command.", ctx
         )

@@ -102,10 +102,10 @@ def _lines(
 
 def _free(stream: "OlakeStream", taken: set[str]) -> str:
     """Return the stream's name in the config: its own, or, if that is taken, with its namespace before it."""
-    from lake_assets.wings.importers.olake import identifier
+    from lake_assets.wings.importers.olake import as_identifier
 
-    name = identifier(stream.name)
-    name = identifier(f"{stream.namespace}_{stream.name}") if name in taken else name
+    name = as_identifier(stream.name)
+    name = as_identifier(f"{stream.namespace}_{stream.name}") if name in taken else name
     first, number = name, 2
     while name in taken:
         name, number = f"{first}_{number}", number + 1

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from lake_assets.streams.stream import OpenStream
     from lake_assets.wings.land.drain import Drained
-    from lake_assets.wings.land.read_records import Form
-    from lake_assets.wings.land.writer import Landed, LandingWriter
+    from lake_assets.wings.land.read_records import RecordForm
+    from lake_assets.wings.land.writer import LandingCounts, LandingWriter
 
 
 @click.command()
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 )
 @click.option("--drain", is_flag=True, help="Upload the batches in the stream's buffer; read no records.")
 @click.pass_context
-def land(ctx: click.Context, stream: str, files: tuple[str, ...], form: "Form | None", *, drain: bool) -> None:
+def land(ctx: click.Context, stream: str, files: tuple[str, ...], form: "RecordForm | None", *, drain: bool) -> None:
     """Write records as small Parquet files into a landing zone.
 
     Records are read from FILEs or, with `-`, from standard input. A record that does not fit is written to a
@@ -115,7 +115,7 @@ def _sigterm_as_sigint() -> Iterator[None]:
 
 
 def _land(
-    writer: "LandingWriter", stream: "OpenStream", path: str, form: "Form", done: Count, *, by_bytes: bool
+    writer: "LandingWriter", stream: "OpenStream", path: str, form: "RecordForm", done: Count, *, by_bytes: bool
 ) -> None:
     from lake_assets.wings.land.destination import as_known
     from lake_assets.wings.land.read_records import read_records
@@ -138,7 +138,7 @@ def _ignore(_: int) -> None:
     """Count no bytes."""
 
 
-def _print_landed(landed: "Landed") -> None:
+def _print_landed(landed: "LandingCounts") -> None:
     info(
         f"{style('landed', fg='green')}  {count(landed.records, 'record')} in {count(landed.files, 'file')}, "
         f"{size(landed.bytes)}"

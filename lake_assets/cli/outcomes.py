@@ -81,7 +81,7 @@ def _result_line(outcome: "Outcome") -> str:
     seconds = sum(seconds for step, seconds in outcome.seconds.items() if step != "start")  # Spark's
     # Only MotherDuck knows the files that it manages.
     has_files = row.files_written is not None
-    added = " added" if row.mode == "append" else ""
+    added = " added" if row.reads_new else ""
     copied = f" ({row.files_copied:,} copied)" if row.files_copied else ""
     files = f"{count(row.files_written or 0, 'file')}{copied}, {size(row.bytes_written or 0)}, " if has_files else ""
     return (

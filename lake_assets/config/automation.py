@@ -41,7 +41,7 @@ Cron = Annotated[str, AfterValidator(_check_cron)]
 TimeZone = Annotated[str, AfterValidator(check_time_zone), Field(json_schema_extra=editor_schema.TIME_ZONE)]
 """The IANA name of a time zone."""
 
-Status = Literal["running", "stopped"]
+FirstStatus = Literal["running", "stopped"]
 
 
 class Schedule(Model):
@@ -52,7 +52,9 @@ class Schedule(Model):
     lookback: int = Field(
         1, ge=0, le=10_000, description="Number of partitions before the current one that are refreshed too."
     )
-    status: Status = Field("running", description="State when Dagster first loads the schedule; the UI can change it.")
+    status: FirstStatus = Field(
+        "running", description="State when Dagster first loads the schedule; the UI can change it."
+    )
 
 
 class Automation(Model):
@@ -66,7 +68,7 @@ class Automation(Model):
         le=100_000,
         description="Number of partitions before the current one that are listed; all when absent.",
     )
-    status: Status = Field(
+    status: FirstStatus = Field(
         "running",
         description="State of its schedule and its sensor when Dagster first loads them; the UI can change it.",
     )
@@ -117,28 +119,28 @@ def _one_line(text: str) -> str:
     return text
 
 
-Line = Annotated[str, Field(min_length=1), AfterValidator(_one_line)]
+_Line = Annotated[str, Field(min_length=1), AfterValidator(_one_line)]
 Url = Annotated[str, Field(pattern=r"^https?://[^/@]+(/.*)?$"), AfterValidator(_one_line)]
 
 
 class Slack(Model):
     """Messages to a Slack channel, by a bot with the scope `chat:write`. It needs the extra `slack`."""
 
-    channel: Line = Field(description="Name or id of the channel, such as `#lake`.")
+    channel: _Line = Field(description="Name or id of the channel, such as `#lake`.")
     token: SecretStr = Field(description="The bot's token.")
 
 
 class Email(Model):
     """Mails by an SMTP server."""
 
-    to: tuple[Line, ...] = Field(min_length=1, description="Addresses of the receivers.")
-    sender: Line = Field(alias="from", description="Address of the sender.")
-    host: Line = Field(description="The SMTP server.")
+    to: tuple[_Line, ...] = Field(min_length=1, description="Addresses of the receivers.")
+    sender: _Line = Field(alias="from", description="Address of the sender.")
+    host: _Line = Field(description="The SMTP server.")
     port: int | None = Field(
         None, ge=1, le=65535, description="Its port; when absent, 465 or 587, depending on `security`."
     )
     security: Literal["ssl", "starttls"] = Field("starttls", description="TLS from the start, or after STARTTLS.")
-    user: Line | None = Field(None, description="The user that logs in; the sender when absent.")
+    user: _Line | None = Field(None, description="The user that logs in; the sender when absent.")
     password: SecretStr = Field(description="The user's password.")
 
 
@@ -180,7 +182,9 @@ class Alerts(Model):
     )
     ui_url: Url | None = Field(None, description="URL of Dagster's web server, for links to runs.")
     name: Identifier = Field("alerts", description="First part of the names of the sensors in Dagster.")
-    status: Status = Field("running", description="State when Dagster first loads the sensors; the UI can change it.")
+    status: FirstStatus = Field(
+        "running", description="State when Dagster first loads the sensors; the UI can change it."
+    )
 
     @model_validator(mode="after")
     def _has_a_receiver(self) -> Self:

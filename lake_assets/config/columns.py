@@ -18,10 +18,10 @@ def _as_json(value: object) -> object:
     return value.isoformat() if isinstance(value, dt.date) else value
 
 
-Value = Annotated[JsonValue, BeforeValidator(_as_json)]
+DefaultValue = Annotated[JsonValue, BeforeValidator(_as_json)]
 
 
-class Column(Model):
+class DeclaredColumn(Model):
     """A column of the table. The description alone is its short form."""
 
     type: ColumnType | None = Field(None, description="Its type in the table; that of the landed files when absent.")
@@ -31,7 +31,7 @@ class Column(Model):
     )
     omit: bool = Field(default=False, description="Landed files have it, and the table does not.")
     nullable: bool = Field(default=True, description="Whether a row may have no value of it.")
-    default: Value = Field(None, description="The value of rows that have none.")
+    default: DefaultValue = Field(None, description="The value of rows that have none.")
     format: str | None = Field(
         None, min_length=1, description="How texts are read as `type`: `#,##0.00`, or `%d.%m.%Y` as strptime has it."
     )
@@ -77,13 +77,13 @@ def default_value(value: JsonValue, kind: pa.DataType) -> pa.Scalar:
 
 
 def _described(value: object) -> object:
-    return value if isinstance(value, dict | Column) else {"description": as_text(value)}
+    return value if isinstance(value, dict | DeclaredColumn) else {"description": as_text(value)}
 
 
 ColumnOrText = Annotated[
-    Column, BeforeValidator(_described, json_schema_input_type=Column | str | bool | int | float | None)
+    DeclaredColumn, BeforeValidator(_described, json_schema_input_type=DeclaredColumn | str | bool | int | float | None)
 ]
-Columns = dict[str, ColumnOrText]
+DeclaredColumns = dict[str, ColumnOrText]
 
 
 def overridden(columns: Mapping[str, Mapping[str, Any]], own: Mapping[str, Any]) -> dict[str, Any]:
@@ -99,7 +99,11 @@ def overridden(columns: Mapping[str, Mapping[str, Any]], own: Mapping[str, Any])
 
 
 def column_problems(
-    columns: Mapping[str, Column], others: Mapping[str, str], sources: Collection[str], form: LandedFormat, mode: Mode
+    columns: Mapping[str, DeclaredColumn],
+    others: Mapping[str, str],
+    sources: Collection[str],
+    form: LandedFormat,
+    mode: Mode,
 ) -> Iterator[str]:
     """Yield what is wrong with the declared columns of a stream.
 
@@ -121,7 +125,7 @@ def column_problems(
             yield f"columns.{name}: partitions reads the landed column {given} by its name: remove from and omit"
         if column.source and (other := landed.setdefault(given, name)) != name:
             yield f"columns.{other} and columns.{name} are both from {column.source!r}: remove one of them"
-        if mode == "index" and (refused := ", ".join(column.rules.keys() - {"type"})):
+        if mode.registers and (refused := ", ".join(column.rules.keys() - {"type"})):
             yield f"columns.{name}: mode: index registers files as they are: remove {refused}, or use mode: replace"
         if column.type is not None and column.format is None and not _is_read(arrow_type(column.type), form):
             yield (

@@ -83,17 +83,17 @@ def read_contract(path: Path, schema: str, table: str, others: Collection[str]) 
             "write it by the Open Data Contract Standard, version 3.",
         ) from error
     tables = contract.schema_ or []
-    found = next((one for one in tables if table in {one.physicalName, one.name}), None)
-    if found is None and len(tables) != 1:
-        names = ", ".join(str(one.physicalName or one.name) for one in tables)
+    declared = next((other for other in tables if table in {other.physicalName, other.name}), None)
+    if declared is None and len(tables) != 1:
+        names = ", ".join(str(other.physicalName or other.name) for other in tables)
         raise ConfigError(f"the contract {path} has no table {table} ({names}):", "correct its names, or destination.")
-    return _Table(path, found or tables[0], schema, table, others).contract
+    return _Table(path, declared or tables[0], schema, table, others).contract
 
 
 @dataclass(frozen=True, slots=True)
 class _Table:
     path: Path
-    found: "SchemaObject"
+    declared: "SchemaObject"
     schema: str
     table: str
     others: Collection[str]
@@ -106,66 +106,66 @@ class _Table:
             while (unique := name if number == 1 else f"{name}_{number}") in checks:
                 number += 1
             checks[unique] = sql
-        columns = {_name(one): self._column(one) for one in self.found.properties or ()}
-        return Contract(columns, checks, self.found.description)
+        columns = {_name(prop): self._column(prop) for prop in self.declared.properties or ()}
+        return Contract(columns, checks, self.declared.description)
 
-    def _column(self, found: "SchemaProperty") -> dict[str, Any]:
-        described = {} if found.description is None else {"description": found.description}
-        if _name(found).lower() in self.others:
+    def _column(self, prop: "SchemaProperty") -> dict[str, Any]:
+        described = {} if prop.description is None else {"description": prop.description}
+        if _name(prop).lower() in self.others:
             return described
-        rules = {"nullable": False} if found.required or found.primaryKey else {}
-        return {"type": self._type(found), **rules, **described}
+        rules = {"nullable": False} if prop.required or prop.primaryKey else {}
+        return {"type": self._type(prop), **rules, **described}
 
-    def _type(self, found: "SchemaProperty") -> str:
+    def _type(self, prop: "SchemaProperty") -> str:
         """Return the column type of a property: its physical one if a lake has it, else that of its logical one."""
-        if found.physicalType is not None:
-            if _LENGTH.match(found.physicalType):
+        if prop.physicalType is not None:
+            if _LENGTH.match(prop.physicalType):
                 return "VARCHAR"
             try:
-                arrow_type(found.physicalType)
+                arrow_type(prop.physicalType)
             except ValueError:
-                if found.logicalType is None:
+                if prop.logicalType is None:
                     raise self._refused(
-                        f"the physicalType {found.physicalType!r} of {_name(found)}", "give its logicalType"
+                        f"the physicalType {prop.physicalType!r} of {_name(prop)}", "give its logicalType"
                     ) from None
             else:
-                return found.physicalType
-        options = found.logicalTypeOptions or {}
-        match found.logicalType:
-            case "array" if found.items is not None:
-                return f"{self._type(found.items)}[]"
-            case "object" if found.properties:
-                fields = ", ".join(f"{_quoted(_name(one))} {self._type(one)}" for one in found.properties)
+                return prop.physicalType
+        options = prop.logicalTypeOptions or {}
+        match prop.logicalType:
+            case "array" if prop.items is not None:
+                return f"{self._type(prop.items)}[]"
+            case "object" if prop.properties:
+                fields = ", ".join(f"{_quoted(_name(field))} {self._type(field)}" for field in prop.properties)
                 return f"STRUCT({fields})"
-            case "map" if found.map is not None and found.map.key is not None and found.map.value is not None:
-                return f"MAP({self._type(found.map.key)}, {self._type(found.map.value)})"
+            case "map" if prop.map is not None and prop.map.key is not None and prop.map.value is not None:
+                return f"MAP({self._type(prop.map.key)}, {self._type(prop.map.value)})"
             case "timestamp" if options.get("timezone") is True:
                 return "TIMESTAMPTZ"
             case "integer" | "number" if options.get("format") in _FORMATS:
                 return _FORMATS[options["format"]]
             case str(logical) if logical in _TYPES:
                 return _TYPES[logical]
-        raise self._refused(f"the logicalType {found.logicalType!r} of {_name(found)}", "give its physicalType")
+        raise self._refused(f"the logicalType {prop.logicalType!r} of {_name(prop)}", "give its physicalType")
 
     def _checks(self) -> Iterator[tuple[str, str]]:
-        for rule in self.found.quality or ():
+        for rule in self.declared.quality or ():
             yield from self._check(rule, None)
-        if key := [_quoted(_name(found)) for found in self.found.properties or () if found.primaryKey]:
+        if key := [_quoted(_name(prop)) for prop in self.declared.properties or () if prop.primaryKey]:
             yield "primary_key", self._measured(_duplicates(", ".join(key)), "measured = 0")
-        for found in self.found.properties or ():
-            name, column = _name(found), _quoted(_name(found))
-            if found.unique:
+        for prop in self.declared.properties or ():
+            name, column = _name(prop), _quoted(_name(prop))
+            if prop.unique:
                 yield _identifier(f"{name}_unique"), self._measured(_duplicates(column), "measured = 0")
-            if found.enum:
-                values = ", ".join(_literal(one.value) for one in found.enum)
+            if prop.enum:
+                values = ", ".join(_literal(item.value) for item in prop.enum)
                 yield _identifier(f"{name}_enum"), _wrong_rows(f"{column} NOT IN ({values})")
-            options = found.logicalTypeOptions or {}
+            options = prop.logicalTypeOptions or {}
             for option, value in options.items():
                 if (wrong := _OPTIONS.get(option)) is not None and not isinstance(value, bool):
                     equal = "=" if options.get(f"exclusive{option.capitalize()}") is True else ""
                     condition = wrong.format(column=column, value=_literal(value), equal=equal)
                     yield _identifier(f"{name}_{option}"), _wrong_rows(condition)
-            for rule in found.quality or ():
+            for rule in prop.quality or ():
                 yield from self._check(rule, column)
 
     def _check(self, rule: "DataQuality", column: str | None) -> Iterator[tuple[str, str]]:
@@ -180,7 +180,7 @@ class _Table:
         broken = self._operator(rule, name)
         if rule.type == "sql" or rule.query is not None:
             places = {"object": self._table, "table": self._table, "model": self._table, "schema": _quoted(self.schema)}
-            query = _PLACEHOLDER.sub(lambda found: places.get(found[1], column or found[0]), rule.query or "")
+            query = _PLACEHOLDER.sub(lambda match: places.get(match[1], column or match[0]), rule.query or "")
             yield name, self._selected(f"SELECT ({query.strip().rstrip(';')}) AS measured", broken)
             return
         arguments = rule.arguments or {}
@@ -198,7 +198,7 @@ class _Table:
         """Return what a rule of the standard's library measures, and the condition of single wrong rows."""
         if metric == "rowCount":
             return "count(*)", None
-        columns = column or ", ".join(_quoted(str(one)) for one in arguments.get("properties", ()))
+        columns = column or ", ".join(_quoted(str(name)) for name in arguments.get("properties", ()))
         if metric in {"duplicateValues", "unique"} and columns:
             return _duplicates(columns), None
         wrong = None
@@ -206,7 +206,7 @@ class _Table:
             wrong = f"{column} IS NULL"
         elif column is not None and metric == "missingValues":
             texts = [value for value in arguments.get("missingValues", ()) if value is not None]
-            listed = f" OR {column}::VARCHAR IN ({', '.join(_literal(str(one)) for one in texts)})" if texts else ""
+            listed = f" OR {column}::VARCHAR IN ({', '.join(_literal(str(text)) for text in texts)})" if texts else ""
             wrong = f"{column} IS NULL{listed}"
         elif column is not None and metric in {"invalidValues", "validValues"} and "validValues" in arguments:
             wrong = f"{column} NOT IN ({', '.join(map(_literal, arguments['validValues']))})"
@@ -250,8 +250,8 @@ def _duplicates(columns: str) -> str:
     return f"count(*) - count(DISTINCT ({columns}))"
 
 
-def _name(found: "SchemaProperty") -> str:
-    return str(found.physicalName or found.name)
+def _name(prop: "SchemaProperty") -> str:
+    return str(prop.physicalName or prop.name)
 
 
 def _quoted(name: str) -> str:

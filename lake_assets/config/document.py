@@ -78,7 +78,7 @@ def compose(text: str) -> yaml.Node | None:
     """
     if unprintable := _UNPRINTABLE.search(text):
         message = f"the character U+{ord(unprintable[0]):04X} cannot be in a config: remove it"
-        raise ConfigSyntaxError(Problem(*position(text, unprintable.start()), message))
+        raise ConfigSyntaxError(Problem(*line_and_column(text, unprintable.start()), message))
     loader = _Loader(text)
     try:
         return _Composer(loader).document()
@@ -88,7 +88,7 @@ def compose(text: str) -> yaml.Node | None:
         loader.dispose()
 
 
-def position(text: str, offset: int) -> tuple[int, int]:
+def line_and_column(text: str, offset: int) -> tuple[int, int]:
     """Return line and column of a character, from 1 on."""
     before = re.split(r"\r\n|[\n\r]", text[:offset])
     return len(before), len(before[-1]) + 1
@@ -233,7 +233,7 @@ class WrittenFloat(_AsWritten, float):
 
 
 @dataclass
-class Document:
+class ConfigDocument:
     """The values of a config and their positions."""
 
     data: Any = None  # the values; None if the text is empty
@@ -252,12 +252,12 @@ class Document:
         return mark.line + 1, mark.column + 1
 
 
-def read_document(text: str, environment: Mapping[str, str]) -> Document:
+def read_document(text: str, environment: Mapping[str, str]) -> ConfigDocument:
     """Return the values of a text, with `${NAME}` and `${NAME:-default}` replaced from the environment.
 
     Raises ConfigSyntaxError if the text is not YAML.
     """
-    document = Document()
+    document = ConfigDocument()
     node = compose(text)
     if node is not None:
         document.data = _Reader(document, environment).value(node, ())
@@ -265,7 +265,7 @@ def read_document(text: str, environment: Mapping[str, str]) -> Document:
 
 
 class _Reader:
-    def __init__(self, document: Document, environment: Mapping[str, str]) -> None:
+    def __init__(self, document: ConfigDocument, environment: Mapping[str, str]) -> None:
         self._document = document
         self._environment = environment
         self._constructor = SafeConstructor()
@@ -311,7 +311,7 @@ class _Reader:
             if key in own:
                 first = own[key][0].start_mark.line + 1
                 self._add_problem(
-                    key_node, f"the key {shown(key)} is here twice, first in line {first}: remove one of them"
+                    key_node, f"the key {shortened(key)} is here twice, first in line {first}: remove one of them"
                 )
             own[key] = (key_node, value_node)
             if key_node.tag == _MERGE:
@@ -333,7 +333,8 @@ class _Reader:
             return self._add_problem(node, "a key is a list or a mapping: write a text, in quotes if it has brackets")
         text = node.value
         if "${" in text:
-            return self._add_problem(node, f"the key {shown(text)} has a variable: write it out, only values have them")
+            problem = f"the key {shortened(text)} has a variable: write it out, only values have them"
+            return self._add_problem(node, problem)
         if node.tag == _MERGE:
             return str(text)
         if node.tag != _TEXT:
@@ -349,7 +350,7 @@ class _Reader:
         if tag == _TEXT:
             return self._text(node, text)
         if tag not in {implicit_tag(text), _NULL} and (tag, implicit_tag(text)) != (_FLOAT, _INT):
-            return self._add_problem(node, f"{shown(text)} does not fit the tag {shown_tag(tag)}: remove the tag")
+            return self._add_problem(node, f"{shortened(text)} does not fit the tag {shown_tag(tag)}: remove the tag")
         return self._number(node) if tag in {_INT, _FLOAT} else self._constructed(node)
 
     def _number(self, node: yaml.ScalarNode) -> Any:  # noqa: ANN401 - a number, or None
@@ -373,7 +374,7 @@ class _Reader:
         except ValueError:
             kind = "number" if node.tag in {_INT, _FLOAT} else "date or time"
             return self._add_problem(
-                node, f"there is no {kind} {shown(node.value)}: correct it, or put it in quotes if it is a text"
+                node, f"there is no {kind} {shortened(node.value)}: correct it, or put it in quotes if it is a text"
             )
 
     def _text(self, node: yaml.Node, text: str) -> Any:  # noqa: ANN401 - the text, or None
@@ -409,9 +410,9 @@ class _Reader:
 
 def dotted(location: Location) -> str:
     """Return the location as text: `streams.sales.source`."""
-    return ".".join(part if re.fullmatch(r"[\w.\- ]{1,80}", part) else shown(part) for part in map(str, location))
+    return ".".join(part if re.fullmatch(r"[\w.\- ]{1,80}", part) else shortened(part) for part in map(str, location))
 
 
-def shown(text: str) -> str:
+def shortened(text: str) -> str:
     """Return the text in quotes, shortened in the middle if it is long."""
     return repr(text if len(text) <= 80 else f"{text[:60]}…{text[-10:]}")

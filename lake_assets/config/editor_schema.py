@@ -65,6 +65,10 @@ class EditorSchema(GenerateJsonSchema):
         """Return the schema of one of some words, or a variable."""
         return {"anyOf": [super().literal_schema(schema), _WITH_VARIABLE]}
 
+    def enum_schema(self, schema: core.EnumSchema) -> JsonSchemaValue:
+        """Return the schema of one of the words of an enumeration, or a variable."""
+        return {"anyOf": [super().enum_schema(schema), _WITH_VARIABLE]}
+
     def str_schema(self, schema: core.StringSchema) -> JsonSchemaValue:
         """Return a text that matches its pattern, or a variable."""
         result = super().str_schema(schema)

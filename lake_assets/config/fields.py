@@ -187,6 +187,16 @@ KeyPrefix = Annotated[
 """The first parts of asset keys, as `retail/raw` or as a list."""
 
 
+def _check_owner(owner: str) -> str:
+    if not owner.startswith("team:") and "@" not in owner:
+        raise ValueError(f"owner {owner!r} is neither an e-mail address nor of the form team:name")
+    return owner
+
+
+Owner = Annotated[str, AfterValidator(_check_owner)]
+"""An owner of an asset in Dagster."""
+
+
 def _check_date(value: object) -> object:
     # Pydantic reads numbers as seconds since 1970.
     if isinstance(value, int | float) or (isinstance(value, str) and value.strip().lstrip("+-").isdigit()):
@@ -228,7 +238,7 @@ def _as_texts(value: object) -> object:
     return {name: as_text(item) for name, item in value.items()} if isinstance(value, dict) else value
 
 
-Texts = Annotated[
+TextsByKey = Annotated[
     dict[str, str], BeforeValidator(_as_texts, json_schema_input_type=dict[str, str | bool | int | float])
 ]
 """Texts by name; numbers and booleans become texts."""

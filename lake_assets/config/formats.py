@@ -146,7 +146,7 @@ class AutoFormat(Model):
 OneFormat = ParquetFormat | OrcFormat | AvroFormat | CsvFormat | JsonFormat
 LandedFormat = OneFormat | AutoFormat
 
-Format = Annotated[
+FormatOrName = Annotated[
     Annotated[LandedFormat, Field(discriminator="type")],
     BeforeValidator(
         short_for("type"),

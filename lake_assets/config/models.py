@@ -18,7 +18,7 @@ from lake_assets.config.fields import Identifier, KeyPrefix, LocatedError, Model
 from lake_assets.config.lake import Lake
 from lake_assets.config.secrets import secret_in
 from lake_assets.config.sections import Move
-from lake_assets.config.spark import CONFIG_MISSING, EmrServerless, InProcess, Runs, Spark, refusal
+from lake_assets.config.spark import CONFIG_MISSING, EmrServerless, InProcess, Runs, Spark, launcher_refusal
 from lake_assets.config.streams import Stream
 
 _Contradiction = tuple[str, str, str]  # of a stream: its name, the key, and what is wrong with it
@@ -91,7 +91,7 @@ class LakeConfig(Model):
     @model_validator(mode="after")
     def _launcher_fits(self, info: ValidationInfo) -> Self:
         runs = self.runs
-        if (reason := refusal(runs, self.spark.shown_settings)) is not None:
+        if (reason := launcher_refusal(runs, self.spark.shown_settings)) is not None:
             raise LocatedError(": ".join(reason), "runs")
         if isinstance(runs, EmrServerless):
             if runs.config is None and folder_of(info) is not None:
@@ -111,7 +111,7 @@ class LakeConfig(Model):
             of_lakes[self.lake_name(name)].append(stream)
         for name, streams in of_lakes.items():
             self.lakes[name].note_streams(
-                indexed=[stream.source for stream in streams if stream.mode == "index"],
+                indexed=[stream.source for stream in streams if stream.mode.registers],
                 exports_deltas=any(stream.deltas is not None for stream in streams),
                 has_dead_letters=any(stream.on_bad_row == "dead_letter" for stream in streams),
             )
@@ -150,10 +150,10 @@ class LakeConfig(Model):
                     yield name, f"stream {member} is in the group {other} already: a stream has one"
                 if self.lake_name(member) != self.lake_name(first):
                     yield name, f"streams {first} and {member} have different lakes, and a snapshot is of one lake"
-                mine, theirs = (self.streams[one].columns for one in (member, first))
+                mine, theirs = (self.streams[stream].columns for stream in (member, first))
                 if [(c.name, c.type) for c in mine] != [(c.name, c.type) for c in theirs]:
                     yield name, f"streams {first} and {member} have different partition columns, so no common keys"
-                if self.streams[member].mode == "index":
+                if self.streams[member].mode.registers:
                     yield name, f"stream {member} has mode: index, which registers objects as they are: use replace"
                 if self.streams[member].deltas is not None:
                     yield name, f"stream {member} exports deltas, and an export is of one table: remove one of both"
@@ -275,13 +275,13 @@ class LakeConfig(Model):
                 text = f"stream {name} has commit_batch: {stream.commit_batch}, and lake {lake_name} is {kind}: its"
                 text += " rows are written with INSERT while the commit holds the lock, so each partition is a commit:"
                 yield name, "commit_batch", f"{text} remove commit_batch"
-            if lake.inserts_only and stream.mode == "index":
+            if lake.inserts_only and stream.mode.registers:
                 text = f"stream {name} has mode: index, and lake {lake_name} is {kind}: files cannot be registered in"
                 yield name, "mode", f"{text} such a lake, so use mode: replace"
 
     def _of_index(self) -> Iterator[_Contradiction]:
         for name, stream, _, lake in self._placed():
-            if stream.mode != "index":
+            if not stream.mode.registers:
                 continue
             if stream.source.lacks_hmac_key:
                 text = f"stream {name} has mode: index, so DuckDB reads its source, and accesses Google Cloud Storage"

@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self
 
 import pyarrow as pa
 from pyarrow import types
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
 from lake_assets.base.errors import LayoutError, PartitionError
 from lake_assets.config.fields import Date, Identifier, Model, short_for
@@ -20,12 +20,14 @@ from lake_assets.config.layout.template import Template
 from lake_assets.config.layout.times import TIME_TYPES, zone_of
 from lake_assets.config.sections import LayoutOptions
 
+DIMENSIONS = 2  # of Dagster's keys, at most
+
 
 def _day_is_date(value: object) -> object:
     return "date" if value == "day" else value
 
 
-ColumnType = Annotated[
+_PartitionType = Annotated[
     PartitionType, BeforeValidator(_day_is_date, json_schema_input_type=PartitionType | Literal["day"])
 ]
 KeyTime = Annotated[
@@ -38,7 +40,7 @@ LayoutColumn = Annotated[str, Field(min_length=1)]
 class PartitionField(Model):
     """A partition column of a stream and its values."""
 
-    type: ColumnType = Field("string", description="Type of the values; `day` is `date`.")
+    type: _PartitionType = Field("string", description="Type of the values; `day` is `date`.")
     values: tuple[str, ...] | None = Field(None, description="All values; discovered when absent.")
     start: Date | None = Field(None, description="First date, for types that are times.")
     end: Date | None = Field(None, description="Last date, for types that are times; today when absent.")
@@ -113,13 +115,15 @@ def _parts(kind: str) -> int:
 class PathColumn(Model):
     """A column whose values come from the path of each row's object. The type alone is its short form."""
 
-    type: ColumnType = Field("string", description="Type of the values; `day` is `date`.")
+    type: _PartitionType = Field("string", description="Type of the values; `day` is `date`.")
     source: LayoutColumn | None = Field(
         None, alias="from", description="The column's name in the layout, if it is another one."
     )
 
 
-_PathColumn = Annotated[PathColumn, BeforeValidator(short_for("type"), json_schema_input_type=ColumnType | PathColumn)]
+_PathColumn = Annotated[
+    PathColumn, BeforeValidator(short_for("type"), json_schema_input_type=_PartitionType | PathColumn)
+]
 PathColumns = dict[Identifier, _PathColumn]
 
 
@@ -160,6 +164,19 @@ def stream_template(
 def has_values(files: str) -> bool:
     """Return whether a pattern of file names has values of columns."""
     return "{" in files
+
+
+def _check_files(files: str) -> str:
+    try:
+        if has_values(files):
+            Template.root().with_files(files)
+    except LayoutError as error:
+        raise ValueError(str(error)) from error
+    return files
+
+
+FilePattern = Annotated[str, Field(min_length=1), AfterValidator(_check_files)]
+"""A pattern of file names, which may have values of columns as the layout has."""
 
 
 def _named(
@@ -251,7 +268,7 @@ def clash(template: Template, partitions: Mapping[str, PartitionField], schema: 
             problem = f"the records' column {field.name!r} is {field.type}, and {paths}"
         else:
             continue
-        line = renamed(partitions, name, new_name)
+        line = renamed_line(partitions, name, new_name)
         return problem, f"give the partition column another name, as in partitions: {{{line}}}."
     return None
 
@@ -300,7 +317,7 @@ def _example(kind: pa.DataType) -> object:
     return next((example for is_kind, example in by_kind if is_kind(kind)), None)
 
 
-def renamed(partitions: Mapping[str, PartitionField], name: str, new: str) -> str:
+def renamed_line(partitions: Mapping[str, PartitionField], name: str, new: str) -> str:
     """Return the config's line of a partition column with another name."""
     field = partitions[name]
     parts = {"type": field.type, "from": field.source or name, "start": field.start, "end": field.end}

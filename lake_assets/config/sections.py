@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, ByteSize, Field, field_val
 
 from lake_assets.base.errors import LayoutError
 from lake_assets.config import editor_schema
-from lake_assets.config.automation import Cron, Status
+from lake_assets.config.automation import Cron, FirstStatus
 from lake_assets.config.column_types import ColumnType
 from lake_assets.config.connections import PartSize, Reached
 from lake_assets.config.fields import FolderPath, Identifier, Model, short_for
@@ -17,6 +17,30 @@ from lake_assets.config.layout.hive import fits
 from lake_assets.config.layout.template import Compat, Template
 from lake_assets.config.modes import Compression
 from lake_assets.config.storages import Endpoint, Storage, TemporaryKeys
+
+
+class Destination(Model):
+    """The table that the stream fills."""
+
+    schema_name: Identifier = Field("main", alias="schema", description="Schema of the table.")
+    table: Identifier = Field(description="Name of the table; the first run creates it.")
+
+
+class Transform(Model):
+    """A transformation of the rows between landing zone and lake: Spark SQL, or a function."""
+
+    sql: str | None = Field(None, min_length=1, description="Spark SQL over the view `source`.")
+    function: str | None = Field(
+        None,
+        pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$",
+        description="`package.module:name` of a function from DataFrame to DataFrame.",
+    )
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> Self:
+        if (self.sql is None) == (self.function is None):
+            raise ValueError("give either sql or function")
+        return self
 
 
 class LayoutOptions(Model):
@@ -74,7 +98,9 @@ class SensorBase(Model):
     )
     lookback: int = Field(2, ge=0, le=366, description="Days before today whose partitions every tick lists.")
     budget: float = Field(20, ge=1, le=25, description="Seconds that a tick may take; Dagster ends it at 60.")
-    status: Status = Field("running", description="State when Dagster first loads the sensor; the UI can change it.")
+    status: FirstStatus = Field(
+        "running", description="State when Dagster first loads the sensor; the UI can change it."
+    )
 
 
 class ObjectSensor(SensorBase):
@@ -210,17 +236,17 @@ class Move(Model):
 AfterLoad = Literal["keep", "tag", "delete"] | Move
 
 
-class Report(_Written):
+class ReportPage(_Written):
     """Where the page of a stream's report is, and whether runs refresh it. The storage alone is its short form."""
 
     key = "report"
     to: Storage = Field(description="Storage of the page `<stream>.html`.")
-    status: Status = Field(
+    status: FirstStatus = Field(
         "running", description="State of the automation when Dagster first loads it; the UI can change it."
     )
 
 
-ReportOrStorage = Annotated[Report, BeforeValidator(short_for("to"), json_schema_input_type=str | Report)]
+ReportOrStorage = Annotated[ReportPage, BeforeValidator(short_for("to"), json_schema_input_type=str | ReportPage)]
 
 
 READABLE = "write files: '*.parquet', or another pattern that matches them"  # how to correct what `unread` says
@@ -261,7 +287,7 @@ class Batch(Model):
     age: float = Field(10, gt=0, le=86_400, description="Seconds since the first record of the batch.")
 
 
-class Buffer(Model):
+class BufferOptions(Model):
     """A folder of this machine that keeps each batch until all outputs have it."""
 
     path: FolderPath = Field(description="Folder; relative to the config file.")
@@ -290,7 +316,7 @@ class Landing(Model):
     retries: int = Field(
         4, ge=0, le=100, description="Retries of a whole upload, each with the retries of the output's `requests`."
     )
-    buffer: Buffer | None = Field(None, description="Folder that keeps each batch until all outputs have it.")
+    buffer: BufferOptions | None = Field(None, description="Folder that keeps each batch until all outputs have it.")
     node: str | None = Field(
         None, pattern=r"^[A-Za-z0-9][A-Za-z0-9.\-]{0,62}$", description="In file names; the host's name when absent."
     )

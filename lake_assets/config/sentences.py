@@ -11,7 +11,7 @@ from pydantic_core import ErrorDetails
 from lake_assets.base.texts import meant, nearest, shown
 from lake_assets.config.catalogs import ATTACH_OPTIONS
 from lake_assets.config.fields import Model
-from lake_assets.config.streams import Destination
+from lake_assets.config.sections import Destination
 
 _TEXT = "must be a text: write one value, in quotes if it is a number, a date or true"
 _LIST = "must be a list: write it in brackets, such as [a, b]"
@@ -33,6 +33,7 @@ _SENTENCES: Mapping[str, str] = MappingProxyType(
         "date_parsing": _DATE,
         "date_type": _DATE,
         "dict_type": _MAPPING,
+        "enum": "is not one of the allowed words: write {expected}",
         "finite_number": _NUMBER,
         "float_parsing": _NUMBER,
         "float_type": _NUMBER,

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BeforeValidator, ConfigDict, Field, SecretStr, field_validator, model_validator
 
-from lake_assets.config.fields import TEMPLATE, FolderPath, Model, Texts, as_text, short_for
+from lake_assets.config.fields import TEMPLATE, FolderPath, Model, TextsByKey, as_text, short_for
 from lake_assets.config.modes import Launcher
 from lake_assets.config.uris import DriverPath, S3Folder, S3Object
 
@@ -176,11 +176,11 @@ class EmrServerless(Model):
         "URI that the launcher itself has read.",
     )
     logs: S3Folder | None = Field(None, description="Folder for the job's logs; the application's own when absent.")
-    environment: Texts = Field(
+    environment: TextsByKey = Field(
         default_factory=dict,
         description="Variables of the driver, without secrets; `EMR.secret@NAME` is a secret of Secrets Manager.",
     )
-    tags: Texts = Field(default_factory=dict, description="Tags of the job run.")
+    tags: TextsByKey = Field(default_factory=dict, description="Tags of the job run.")
     timeout_minutes: int | None = Field(
         None, ge=5, le=1_000_000, description="Minutes after which the job run is ended; 12 hours when absent."
     )
@@ -208,7 +208,7 @@ CONFIG_MISSING = (
 """What is wrong with a config of a file whose driver executes elsewhere, and how to fix it."""
 
 
-def refusal(runs: AnyRuns, settings: Mapping[str, str]) -> tuple[str, str] | None:
+def launcher_refusal(runs: AnyRuns, settings: Mapping[str, str]) -> tuple[str, str] | None:
     """Return why a launcher does not fit these Spark settings, and how to fix it; None if it fits."""
     if isinstance(runs, EmrServerless):
         for name in ("spark.remote", "spark.master", _DEPLOY_MODE):

@@ -48,7 +48,7 @@ def plan_stream(stream: OpenStream, partitions: Iterable[Partition], options: In
 
     What would be refused as a whole is refused here too.
     """
-    wanted, is_index = list(partitions), stream.config.mode == "index"
+    wanted, is_index = list(partitions), stream.config.mode.registers
     options = options or IngestOptions()
     indexed = plan_index(stream, wanted, options).partitions if is_index else ()
     landed = {} if is_index else list_landed_in(stream, wanted)
@@ -136,7 +136,7 @@ class _InLake:
         if lake is None or not lake.exists(stream.table):
             return cls(has_table=False, last={}, rows={}, letters=letters)
         last = {plan.partition.path: plan.last for plan in plans if plan.last is not None}
-        if stream.config.mode == "index":  # the decision on registered objects needs none
+        if stream.config.mode.registers:  # the decision on registered objects needs none
             last = last_commits(lake, stream.table, partitions)
         past = past_table(lake, stream.table, stream.config.columns, partitions, LIVE)
         return cls(has_table=True, last=last, rows=past.live_rows(partitions), letters=letters)
@@ -145,10 +145,10 @@ class _InLake:
 def plan_in(stream: OpenStream, plan: PartitionPlan, there: _InLake) -> PartitionPlan:
     """Return what an ingest would do with a partition, as far as it is known without the footers of its objects."""
     partition, manifest, decision, compared = plan.partition, plan.landed, plan.decision, plan.compared
-    mode, is_index = stream.config.mode, stream.config.mode == "index"
+    mode = stream.config.mode
     rows_before, last = there.rows.get(partition, 0), there.last.get(partition.path)
-    if mode != "replace" and decision.fails and plan.changed and decision.on_empty is None:
-        error = compared.refusal(partition) if mode == "append" else decision.errors[0]
+    if not mode.replaces and decision.fails and plan.changed and decision.on_empty is None:
+        error = compared.refusal(partition) if mode.reads_new else decision.errors[0]
         decision = replace(decision, note=str(error))
     if decision.action == "skip" and last is not None and last.rows_after not in (None, rows_before):
         decision = replace(decision, note=edited_text(stream, partition, last, rows_before))
@@ -179,7 +179,9 @@ def plan_in(stream: OpenStream, plan: PartitionPlan, there: _InLake) -> Partitio
         source_glob=stream.source_glob(partition),
         reads=reads,
         fingerprint=stream.fingerprint(manifest),
-        destination=stream.source.uri(stream.prefix(partition)) if is_index else stream.destination_uri(partition),
+        destination=stream.source.uri(stream.prefix(partition))
+        if mode.registers
+        else stream.destination_uri(partition),
         table_exists=there.has_table,
         rows_before=rows_before,
         files_written=files_written,
@@ -219,12 +221,11 @@ def _with_footers(
     """Return the plan with the rows and columns after the ingest; it fails if the ingest would refuse objects."""
     if not plan.adds_rows:
         return plan
-    is_index = stream.config.mode == "index"
     added = footers.rows(plan.reads)
     if isinstance(added, int) and plan.decision.action != "replace":
         added += plan.rows_before
     plan = replace(plan, rows_after=added)
-    if refusals and is_index:  # the others are registered first
+    if refusals and stream.config.mode.registers:  # the others are registered first
         texts = (f"the lake refuses {count(len(refusals), 'new object')}", plan.decision.failure)
         failure = "; ".join(filter(None, texts))
         return replace(plan, decision=replace(plan.decision, failure=failure), job=_job(stream, plan), columns=refusals)

@@ -54,9 +54,9 @@ def forget(stream: OpenStream, partitions: Iterable[Partition], *, dry_run: bool
 
 def _removal(stream: OpenStream) -> str:
     """Return how the rows of a partition are removed, by its stream's mode."""
-    if stream.config.mode == "index":
+    if stream.config.mode.registers:
         return f"run `lake-assets index {stream.name} --repair` first, which removes rows whose object is gone."
-    if stream.config.mode == "append":
+    if stream.config.mode.reads_new:
         return f"remove them first by SQL, such as DELETE FROM {stream.table} WHERE …"  # noqa: S608 - is printed
     return "`on_empty: clear` removes rows whose source is empty."
 

@@ -56,7 +56,7 @@ def ingest_all(
     partitions, options = list(partitions), options or IngestOptions()
     if not options.outside:
         refuse_outside(stream, partitions)
-    if stream.config.mode == "index":
+    if stream.config.mode.registers:
         for outcome in index_all(stream, partitions, None, replace(options, outside=True), checkpoint):  # checked above
             yield replace(outcome, row=replace(outcome.row, status="failed")) if outcome.error else outcome
         return

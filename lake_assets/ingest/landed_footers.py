@@ -87,7 +87,7 @@ class Footers:
 
     def _read(self, key: str) -> tuple[int | None, pa.Schema] | LakeAssetsError:
         try:
-            return self._stream.landed.footer(key, self._known, as_it_is=self._stream.config.mode == "index")
+            return self._stream.landed.footer(key, self._known, as_it_is=self._stream.config.mode.registers)
         except LakeAssetsError as error:
             return error
 
@@ -117,7 +117,7 @@ class Columns:
         `new` are the objects that the ingest reads, which mode index inspects as its run does; `table` is as
         `OpenStream.table_columns`.
         """
-        if stream.config.mode == "index":
+        if stream.config.mode.registers:
             refused = Registrar(stream, {}, {}).refusals(lake, new) if new else {}
             return cls(stream, footers, table, refused=refused)
         rules = stream.landed.rules
@@ -127,7 +127,7 @@ class Columns:
 
     def refusals(self, partition: Partition, reads: Manifest) -> tuple[str, ...]:
         """Return why the ingest would refuse objects that the partition reads; quarantine leaves them out."""
-        if self.stream.config.mode == "index":
+        if self.stream.config.mode.registers:
             return tuple(_clause(self.refused[obj.uri]) for obj in reads.objects if obj.uri in self.refused)
         return () if self.stream.config.on_bad_object == "quarantine" else self._refusals(partition, reads)
 

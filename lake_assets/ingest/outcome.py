@@ -102,7 +102,7 @@ class Outcome(Documented):
         """Why the partition was skipped; empty if it was not."""
         if self.row.status != "skipped":
             return ""
-        unchanged = "nothing new" if self.row.mode == "append" else "unchanged"
+        unchanged = "nothing new" if self.row.reads_new else "unchanged"
         why = f"no source rows, on_empty: {self.row.on_empty}" if self.row.on_empty else ""
         return "; ".join(filter(None, [why or ("" if self.row.hold else unchanged), self.note]))
 
@@ -171,7 +171,7 @@ def blank_row(stream: OpenStream, partition: Partition, options: IngestOptions) 
         destination_table=str(stream.table),
         partition_columns=",".join(column.name for column in partition.columns),
         load_partition=partition.path,
-        mode=stream.config.mode,
+        mode=stream.config.mode.value,
         status="failed",
         started_at=dt.datetime.now(dt.UTC),
         requested_by=options.requested_by,

@@ -23,6 +23,7 @@ from lake_assets.base.errors import (
 )
 from lake_assets.base.texts import first_lines, storable
 from lake_assets.config.layout.partition import Partition
+from lake_assets.config.modes import Mode
 from lake_assets.config.sections import Move
 from lake_assets.ingest.compare_objects import Comparison, needs_rows
 from lake_assets.ingest.outcome import IngestOptions, Outcome, blank_row, of_partition, report_outcome, report_step
@@ -97,7 +98,7 @@ class PartitionRun:
             PartitionHeldError,
             PartitionMovedError,
         )
-        if self.state is not State.FAILED or self.stream.config.mode == "index":
+        if self.state is not State.FAILED or self.stream.config.mode.registers:
             return False
         return self._without_more or (isinstance(self.error, temporary) and self._tries < TRIES)
 
@@ -177,13 +178,13 @@ class PartitionRun:
             if self.quarantines:
                 self.update(files_quarantined=len(self.reads.left_out))
         elif decision.action == "replace":
-            self.update(mode="replace")
+            self.update(mode=Mode.REPLACE.value)
 
     @property
     def expected(self) -> Expected | None:
         """The known objects that the commit requires, in mode append."""
         action = self.plan.decision.action
-        if self.stream.config.mode != "append" or action not in ("append", "replace"):
+        if not self.stream.config.mode.reads_new or action not in ("append", "replace"):
             return None
         return self.plan.compared.expected(self.stream.names, adds=action == "append")
 
@@ -204,7 +205,7 @@ class PartitionRun:
             self.update(files_quarantined=len(manifest.left_out))
         self.manifest = self.reads = manifest
         self.update(
-            mode=self.stream.config.mode,
+            mode=self.stream.config.mode.value,
             source_files=len(manifest.objects),
             source_bytes=manifest.size,
             source_fingerprint=self.stream.fingerprint(manifest),
@@ -240,7 +241,7 @@ class PartitionRun:
     @property
     def adds(self) -> bool:
         """Whether the rows of new objects are added to those of the partition."""
-        return self.row.mode == "append"
+        return self.row.reads_new
 
     @property
     def _adds_to(self) -> Comparison | None:

@@ -12,6 +12,8 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal, Self
 
+from pydantic import WithJsonSchema
+
 from lake_assets.base.documented import AsText, Documented, NotInJson, in_json
 from lake_assets.base.duckdb_engine import identifier
 from lake_assets.base.errors import (
@@ -220,7 +222,7 @@ class Plan(Documented):
     """The name of its lake in the config."""
     table: str
     """With its schema, such as `main.sales`."""
-    mode: Mode
+    mode: Annotated[Mode, WithJsonSchema({"enum": [mode.value for mode in Mode], "type": "string"})]
     """Of the stream."""
     on_empty: OnEmpty
     """Of the stream."""
@@ -314,19 +316,19 @@ class Planner:
         plans = [PartitionPlan(p, m, compared=comparisons.get(p, Comparison()), live=live) for p, m in landed.items()]
         # A partition of mode index whose objects are all registered needs no look into the lake.
         open_plans = [plan for plan in plans if plan.partition not in refused]
-        wanted = [plan.partition for plan in open_plans if mode != "index" or not plan.is_registered]
+        wanted = [plan.partition for plan in open_plans if not mode.registers or not plan.is_registered]
         has_table = bool(wanted) and lake is not None and lake.exists(stream.table)
         # If the table was dropped, a partition is not skipped because of its earlier commits.
         last: Mapping[str, LedgerRow] = {}
         snapshot = 0
         if lake is not None and has_table:
             snapshot = lake.current_snapshot()
-            last = last_commits(lake, stream.table, wanted, newest=mode == "append")
+            last = last_commits(lake, stream.table, wanted, newest=mode.reads_new)
             refused |= self._in_other_forms(lake, wanted)
         elif lake is not None and wanted and not self._force and (error := _renamed(lake, stream.table)) is not None:
             refused |= {plan.partition: _refused(error) for plan in open_plans if plan.landed.objects}
         plans = [replace(self._with_last(plan, last), table_exists=has_table, snapshot=snapshot) for plan in plans]
-        if mode == "append" and compared is None:
+        if mode.reads_new and compared is None:
             open_plans = [plan for plan in plans if plan.partition not in refused]
             landed_plans = [plan for plan in open_plans if plan.landed.objects or plan.landed.folder]
             read = [plan for plan in landed_plans if self._force or not plan.is_unchanged]
@@ -337,7 +339,7 @@ class Planner:
 
     def _refusal(self, partition: Partition, landed: Manifest) -> Decision | None:
         """Refuse objects that cannot be Parquet files, and those that are not the ones of the plan that is applied."""
-        if self._stream.config.mode != "index" and (error := _no_file(self._stream, landed)) is not None:
+        if not self._stream.config.mode.registers and (error := _no_file(self._stream, landed)) is not None:
             return _refused(error)
         if self._planned is None or self._stream.fingerprint(landed) == self._planned.get(partition.path):
             return None
@@ -374,12 +376,12 @@ class Planner:
     def decide(self, plan: PartitionPlan, lake: LakeSession | None) -> Decision:
         """Decide what to do with a partition, also once its rows are read; `lake` is None if there is no lake yet."""
         mode = self._stream.config.mode
-        if plan.is_held and not self._force and not (mode == "index" and plan.is_registered):
+        if plan.is_held and not self._force and not (mode.registers and plan.is_registered):
             release = release_command(self._stream.name, plan.partition.option)
             return Decision("skip", f"held until {release}, and only --force replaces it", is_hold=True)
         if self._landed_only and plan.last is None and not plan.landed.objects:
             return Decision("leave_out", "nothing of it has landed")
-        of_mode = {"replace": self._of_replace, "append": self._of_append, "index": self._of_index}
+        of_mode = {Mode.REPLACE: self._of_replace, Mode.APPEND: self._of_append, Mode.INDEX: self._of_index}
         return of_mode[mode](plan) or self._without_rows(plan, lake)
 
     def _of_append(self, plan: PartitionPlan) -> Decision | None:
@@ -452,7 +454,7 @@ class Planner:
         policy = self._stream.config.on_empty
         if policy == "fail":
             return "fail", "on_empty is fail"
-        if policy == "keep" or self._stream.config.mode == "index":
+        if policy == "keep" or self._stream.config.mode.registers:
             return "keep", f"on_empty is {policy}"
         if not plan.table_exists:
             return "skip", "there is no table to clear it from"
@@ -487,7 +489,7 @@ def edited_text(stream: OpenStream, partition: Partition, last: LedgerRow, rows:
     """Return how another client changed the rows since the last commit, and how to undo it: one clause."""
     of_partition = f"{stream.name} --partition {partition.option}"
     undo = f"`lake-assets ingest {of_partition} --force` does"
-    if stream.config.mode == "index":  # a registered file is not registered again
+    if stream.config.mode.registers:  # a registered file is not registered again
         undo = "to undo it, delete all its rows with SQL, land its objects under other names, and ingest it"
     elif last.is_held:
         undo = f"`lake-assets restore {of_partition} --snapshot {last.snapshot} --hold` does"
@@ -545,13 +547,13 @@ def _no_file(stream: OpenStream, landed: Manifest) -> SourceError | None:
 def _empty_source(stream: OpenStream, plan: PartitionPlan, note: str) -> EmptySourceError:
     """Return the error for a partition without rows if `on_empty` is fail; the note has the values that exist."""
     partition = plan.partition
-    if stream.config.mode == "index":
+    if stream.config.mode.registers:
         missing, policies = "objects", "keep"
     else:
         values = zip(partition.columns, partition.values, strict=True)
         chosen = [f"{column.name}={column.shown(value)}" for column, value in values if column.in_rows]
         missing = f"rows{' of ' if chosen else ''}{', '.join(chosen)}"
-        policies = "keep" if stream.config.mode == "append" else "keep or clear"
+        policies = "keep" if stream.config.mode.adds else "keep or clear"
     advice = f"{note} Correct the partition's name, " if note else "check that it has landed, "
     if plan.last is not None and plan.landed.folder:
         advice = "the lake has rows of it from objects that have changed since. Land its rows again, "

@@ -202,7 +202,7 @@ def _undo_command(row: LedgerRow) -> str | None:
 
     The snapshot right before a commit has them, so nothing is read to know its number.
     """
-    if row.status != "committed" or not row.snapshot_id or not row.rows_before or row.mode == "index":
+    if row.status != "committed" or not row.snapshot_id or not row.rows_before or row.registers:
         return None
     return (
         f"`lake-assets restore {row.stream} --partition {_option(row)} --snapshot {row.snapshot_id - 1} --hold`, or "

@@ -401,9 +401,9 @@ def _figures(result: Outcome) -> str:
     if row.status == "skipped" and row.hold:
         return f"skipped: {result.note}"
     if row.status == "skipped":
-        unchanged = "no new objects" if row.mode == "append" else "its objects are those of the last commit"
+        unchanged = "no new objects" if row.reads_new else "its objects are those of the last commit"
         return f"skipped: {unchanged}" if not row.on_empty else "skipped: no rows landed"
-    added = " added" if row.mode == "append" else ""
+    added = " added" if row.reads_new else ""
     return (
         f"{row.status}: {count(row.row_count or 0, 'row')}{added} (before: {row.rows_before:,}) of "
         f"{count(row.source_files or 0, 'object')}, snapshot {row.snapshot_id}, {sum(result.seconds.values()):.2f} s"

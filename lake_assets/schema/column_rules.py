@@ -127,7 +127,7 @@ class Rules:
             derived=config.derived,
             selects=config.selects_rows,
             is_landed=config.transform is None,
-            rows="registered" if config.mode == "index" else "landed",
+            rows="registered" if config.mode.registers else "landed",
         )
 
     @property

@@ -19,8 +19,8 @@ from lake_assets.base.errors import (
     TaskLostError,
     TransformError,
 )
+from lake_assets.config.sections import Transform
 from lake_assets.config.spark import REMOTE, without_parameters
-from lake_assets.config.streams import Transform
 from lake_assets.spark.python_side import has_ended
 from lake_assets.spark.remote import end_lost_sessions
 from lake_assets.spark.spark_texts import SparkSays, find

@@ -15,7 +15,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
 from lake_assets.base.errors import SchemaError, TransformError
-from lake_assets.config.streams import Transform
+from lake_assets.config.sections import Transform
 from lake_assets.schema.annotations import is_foreign
 from lake_assets.schema.leaves import as_landed, shown_type
 from lake_assets.schema.partition_columns import typed_value

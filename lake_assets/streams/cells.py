@@ -13,7 +13,8 @@ from itertools import product
 from lake_assets.config.layout.hive import HIVE_NULL
 from lake_assets.config.layout.partition import WHOLE, Partition, PartitionColumn, PartitionValue
 from lake_assets.config.layout.times import TIME_TYPES
-from lake_assets.config.streams import DIMENSIONS, Stream
+from lake_assets.config.partitions import DIMENSIONS
+from lake_assets.config.streams import Stream
 from lake_assets.streams.calendar import Calendar, TimeSpan
 
 _REMEMBERED = 65_536  # values of all columns

@@ -16,7 +16,7 @@ from lake_assets.base.errors import (
     StorageError,
 )
 from lake_assets.base.texts import count, storable, visible_name
-from lake_assets.config.layout.hive import table_of
+from lake_assets.config.layout.hive import logged_table
 from lake_assets.config.layout.partition import Partition
 from lake_assets.storage.manifest import LandedObject
 
@@ -39,7 +39,7 @@ def refuse_tables(root: str, read: Iterable[str], others: Iterable[str]) -> None
 
     `read` are keys of objects to read, or their folders, and `others` those of other objects, with those of logs.
     """
-    tables = dict(table for key in others if (table := table_of(key)) is not None)
+    tables = dict(table for key in others if (table := logged_table(key)) is not None)
     for folder, kind in tables.items():
         if any(key.startswith(folder) for key in read):
             raise StorageError(

@@ -11,7 +11,15 @@ from pydantic_core import ErrorDetails
 
 from lake_assets.base.errors import ConfigError, SourceChangedError, StorageError, word_errors
 from lake_assets.base.texts import meant
-from lake_assets.config.document import ConfigSyntaxError, Document, Location, Problem, dotted, position, read_document
+from lake_assets.config.document import (
+    ConfigDocument,
+    ConfigSyntaxError,
+    Location,
+    Problem,
+    dotted,
+    line_and_column,
+    read_document,
+)
 from lake_assets.config.fields import LocatedError, below
 from lake_assets.config.models import LakeConfig, Origin
 from lake_assets.config.sentences import advice, sentence
@@ -138,7 +146,7 @@ def _decoded(written: bytes, path: Path | str) -> str:
     try:
         return written.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        line, column = position(written[: error.start].decode("utf-8-sig"), error.start)
+        line, column = line_and_column(written[: error.start].decode("utf-8-sig"), error.start)
         raise _error([Problem(line, column, "the file is not UTF-8: save it as UTF-8")], path) from error
 
 
@@ -179,7 +187,7 @@ def _sentence_of(text: str) -> str:
     return text if text.endswith(("?", ".")) else f"{text}."
 
 
-def _problems(error: ValidationError, document: Document) -> list[Problem]:
+def _problems(error: ValidationError, document: ConfigDocument) -> list[Problem]:
     """Return Pydantic's errors in the order of the file. Only the printed have a text: a suggestion takes long."""
     once = {}  # an error in the defaults is one of each stream
     found = error.errors(include_url=False, include_input=False)

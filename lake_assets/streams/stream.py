@@ -158,8 +158,8 @@ class OpenStream:
         """Return why the newest commits left objects out, by their URIs; see `quarantined_objects`."""
         if lake is None or self.config.on_bad_object == "fail":
             return {}
-        appends = self.config.mode == "append"
-        found = object_history.quarantined_objects(lake, self.names, self.table, _paths(partitions), adds=appends)
+        adds = self.config.mode.reads_new
+        found = object_history.quarantined_objects(lake, self.names, self.table, _paths(partitions), adds=adds)
         root = f"{self.source.root}/"  # that of the URI which an older version has noted
         objects = {
             path: {self.source.uri(k.removeprefix(root)): why for k, why in o.items()} for path, o in found.items()
@@ -284,7 +284,7 @@ class OpenStream:
         if self.config.on_bad_object == "fail" or not self.landed.has_types:
             return manifest
         others = manifest.without_empty()
-        may_be_left = self.config.on_empty != "fail" or self.config.mode == "append"
+        may_be_left = self.config.on_empty != "fail" or self.config.mode.reads_new
         return others if others.read or may_be_left else manifest
 
     def fingerprint(self, manifest: Manifest, *, is_old: bool = False) -> str:
@@ -293,8 +293,8 @@ class OpenStream:
         job = [json.dumps(transform.model_dump() if transform else None, sort_keys=True)]
         if not isinstance(self.config.format, ParquetFormat):
             job.append(self.config.format.model_dump_json())
-        if self.config.mode == "append":
-            job.append(self.config.mode)  # its rows may differ from those of a replacement by the same objects
+        if self.config.mode.reads_new:
+            job.append(self.config.mode.value)  # its rows may differ from those of a replacement by the same objects
         if self.config.path_columns:
             columns = self.config.path_columns.items()
             job.append(json.dumps({n: [c.type, c.source] if c.source else c.type for n, c in columns}))

@@ -16,7 +16,7 @@ from lake_assets.base.errors import LakeAssetsError
 from lake_assets.storage.formats.records import Rows
 from lake_assets.wings.land.drain import drain
 from lake_assets.wings.land.read_records import form_of, read_records
-from lake_assets.wings.land.writer import Landed, LandingWriter
+from lake_assets.wings.land.writer import LandingCounts, LandingWriter
 from lake_assets_tests.advice.cases import Case, Cases, Steps, follow
 from lake_assets_tests.faults.outage import small_disk
 from lake_assets_tests.storage.test_refusals import plain_user, root
@@ -32,14 +32,14 @@ def writer(world: World) -> LandingWriter:
     return LandingWriter("sales", world.config.streams["sales"])
 
 
-def land(world: World, table: pa.Table) -> Landed:
+def land(world: World, table: pa.Table) -> LandingCounts:
     """Land a table."""
     with writer(world) as landing:
         landing.write(table)
     return landing.landed()
 
 
-def land_file(world: World, path: Path | str, form: Any = None) -> Landed:
+def land_file(world: World, path: Path | str, form: Any = None) -> LandingCounts:
     """Land a file as the command does."""
     with writer(world) as landing:
         for records in read_records(None, str(path), form or form_of(str(path)), landing.schema, 0):

@@ -212,14 +212,9 @@ def test_a_folder_of_a_web_server_is_a_source_and_no_lakes() -> None:
             r"source ends in '/\*.parquet' and files is '\*.parquet': remove one",
         ),
         # Web servers
-        (WEB | {"files": "*.parquet"}, "files is a pattern: give the name of a partition's one file"),
         (WEB | {"source": "https://host/in?sig=secret"}, "not of the form https://host/path, without a query"),
         (WEB | {"source": "https://me:secret@host/in"}, "a URL has no user or password"),
         (WEB | {"partitions": {"region": {}, "date": DATE}}, "partitions.region needs its values"),
-        (WEB | {"layout": "{region}/{date}/{batch}"}, "are in no partition"),
-        (WEB | {"mode": "index"}, "mode: index registers the files of a bucket"),
-        (WEB | {"sensor": {"type": "objects"}}, "a sensor finds nothing there"),
-        (WEB | {"landing": {}}, "landing writes files, and a web server is read-only"),
         # Layouts
         ({"layout": {"template": "{region}/{date"}}, "{region}/{date"),
         ({"layout": {"template": "{region}/{date}", "time_zone": "Europe/Bärlin"}}, "no time zone"),
@@ -264,18 +259,9 @@ def test_a_folder_of_a_web_server_is_a_source_and_no_lakes() -> None:
             {"partitions": ROWS, "layout": "{region}/{date}"},
             "date is in: rows, and the layout .* has {date}: remove one of them",
         ),
-        ({"partitions": ROWS, "mode": "index"}, "partitions.date is in: rows, and mode: index .*: use mode: replace"),
-        (
-            {"partitions": ROWS, "sensor": {}},
-            "partitions.date is in: rows, .* sensor cannot find what to refresh: use schedule",
-        ),
         (
             {"partitions": BOTH, "automation": "@daily"},
             "region is in: rows, .* automation cannot find .*: use schedule",
-        ),
-        (
-            {"partitions": ROWS, "files": "x/*.parquet"},
-            r"files 'x/\*.parquet' has a slash, and the layout has the folders",
         ),
     ],
 )

@@ -77,8 +77,8 @@ def test_paths_are_relative_to_the_folder_of_the_file() -> None:
 
 def test_a_config_is_validated_once_and_a_layout_is_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of thousands of streams most have the same layout."""
-    parse = Mock(wraps=grammar.parse)
-    monkeypatch.setattr(grammar, "parse", parse)
+    parse = Mock(wraps=grammar.parse_template)
+    monkeypatch.setattr(grammar, "parse_template", parse)
     again = GOOD.partition("streams:\n")[2].replace("sales", "again")
 
     config = parse_config(f"{GOOD}{again}".replace("region:", "district:"), FILE, {})

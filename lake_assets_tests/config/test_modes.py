@@ -26,25 +26,10 @@ def config(lake: dict[str, Any] | None = None, **stream: Any) -> LakeConfig:
 @pytest.mark.parametrize(
     ("mode", "options", "message"),
     [
-        ("append", {"on_empty": "clear"}, "mode: append takes no rows away"),
         ("append", {"on_changed": "keep"}, "'fail' or 'refresh'"),
-        ("replace", {"on_changed": "refresh"}, "on_changed: refresh is for mode: append"),
-        ("index", {"on_changed": "refresh"}, "remove it from this stream of mode: index"),
-        ("replace", {"checks": {"blocking": ["appended_objects"]}}, "a check of mode: append: remove it"),
         ("append", {"owns_source": True}, "in mode: append the lake has files of its own"),
-        ("replace", {"after_load": "delete"}, "after_load cannot take them away: use mode: append, or after_load: tag"),
-        ("index", {"after_load": "delete"}, "mode: index makes landed objects the files of the table"),
-        ("append", {"after_load": "tag", "source": "/landing"}, "after_load: tag is for objects in S3"),
         ("append", {"after_load": {"move": "s3://landing/sales/old"}}, "is within the landing zone of stream sales"),
-        ("append", {"after_load": "delete", "partitions": {"region": {"in": "rows"}}}, "rows of several partitions"),
-        ("replace", {"owns_source": True}, "owns_source is for mode: index"),
-        ("append", {"checks": {"blocking": ["indexed_objects"]}}, "a check of mode: index: remove it"),
-        ("index", {"transform": {"sql": "SELECT 1"}}, "registers files as they are, untransformed"),
-        ("index", {"copy": "any"}, "copy is for written files"),
-        ("index", {"on_empty": "clear"}, "only adds files"),
-        ("index", {"schema_policy": "evolve"}, "schema_policy: evolve is for tables that a refresh writes"),
         ("index", {"source": "gs://landing"}, "accesses Google Cloud Storage with an HMAC key"),
-        ("index", {"commit_batch": 2}, "all partitions in one commit already: remove commit_batch"),
     ],
 )
 def test_what_does_not_fit_the_mode_is_refused(mode: str, options: dict[str, Any], message: str) -> None:

@@ -156,7 +156,7 @@ OPAQUE = pa.ExtensionArray.from_storage(pa.opaque(pa.int32(), "TYPE", "V"), pa.a
 NO_NAME = "has in its column 'x' .*a field of the name '', which SQL cannot have"
 WIDE = "column 'x' has the type 128-bit integer"
 # A file with a column of a type that no lake holds, and the reason of the refusal.
-REFUSALS: dict[str, tuple[Write, str]] = {
+CONTRADICTIONS: dict[str, tuple[Write, str]] = {
     **{
         f"{name} {number}": (
             of_duckdb(nesting.format(value)),
@@ -185,14 +185,14 @@ OF_EACH_WRITER = ("VARIANT 0", "duration", "list of Int128")
     # Every way reads a file's types by one function: all types are tried by one of the ways.
     [
         *(("encoded", name) for name in OF_EACH_WRITER),
-        *more(("encoded", name) for name in REFUSALS if name not in OF_EACH_WRITER),
+        *more(("encoded", name) for name in CONTRADICTIONS if name not in OF_EACH_WRITER),
         *more((way, name) for way in WAYS if way != "encoded" for name in OF_EACH_WRITER),
     ],
 )
 def test_types_that_no_lake_holds_are_refused_by_column(
     local_world: World, tmp_path: Path, name: str, way: str
 ) -> None:
-    write, reason = REFUSALS[name]
+    write, reason = CONTRADICTIONS[name]
 
     refused(world_of(local_world, way), write(tmp_path / "a.parquet"), reason)
 

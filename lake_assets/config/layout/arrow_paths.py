@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
-from lake_assets.config.layout.codec import HiveCodec, out_of_range, unfit
+from lake_assets.config.layout.codec import HiveCodec, out_of_range, unfit_type
 from lake_assets.config.layout.grammar import Part, Placeholder, Static
 
 # A time without zone or offset, with an hour of two digits.
@@ -102,7 +102,7 @@ def _distinct(
         column = _wall_clock(column, zone)
         column = column if span is None else pc.floor_temporal(column, unit=span)
     elif not _fits_paths(column.type):
-        raise unfit(name, column.type)
+        raise unfit_type(name, column.type)
     elif types.is_string_view(column.type):
         column = column.cast(pa.large_string())
     if span is not None and (types.is_string(column.type) or types.is_large_string(column.type)):

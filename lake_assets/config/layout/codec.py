@@ -10,7 +10,7 @@ from functools import cached_property
 from zoneinfo import ZoneInfo
 
 from lake_assets.base.errors import LayoutError
-from lake_assets.config.layout.grammar import Part, Placeholder, Static, folders
+from lake_assets.config.layout.grammar import Part, Placeholder, Static, folder_parts
 from lake_assets.config.layout.hive import (
     HIVE_NULL,
     RESERVED,
@@ -33,7 +33,7 @@ from lake_assets.config.layout.times import (
 )
 
 
-def value_text(column: str, value: object, zone: dt.tzinfo) -> str | None:
+def path_text(column: str, value: object, zone: dt.tzinfo) -> str | None:
     """Return the value as Spark casts it to a string for a path, not encoded; None for NULL.
 
     Booleans are `true` and `false`, decimals have no exponent, dates are `YYYY-MM-DD`, timestamps are local times in
@@ -55,7 +55,7 @@ def value_text(column: str, value: object, zone: dt.tzinfo) -> str | None:
             return f"{time:%H:%M:%S}".join((f"{time.date().isoformat()} ", fraction))
         case dt.date():
             return value.isoformat()
-    raise unfit(column, type(value).__name__)
+    raise unfit_type(column, type(value).__name__)
 
 
 def value_time(column: str, value: object, zone: dt.tzinfo) -> dt.datetime | None:
@@ -78,7 +78,7 @@ def value_time(column: str, value: object, zone: dt.tzinfo) -> dt.datetime | Non
     )
 
 
-def unfit(column: str, kind: object) -> LayoutError:
+def unfit_type(column: str, kind: object) -> LayoutError:
     """Return the error for a type that paths cannot hold."""
     return LayoutError(
         f"column {column} is of type {kind}, which paths cannot hold:",
@@ -110,8 +110,8 @@ def go_text(column: str, value: object) -> str:
     if isinstance(value, dt.date):  # for OLake a date is the time of its midnight
         if not isinstance(value, dt.datetime):
             value = dt.datetime(value.year, value.month, value.day)  # noqa: DTZ001 - a local time
-        return f"{value_text(column, value, dt.UTC)} +0000 UTC"
-    return value_text(column, value, dt.UTC) or ""
+        return f"{path_text(column, value, dt.UTC)} +0000 UTC"
+    return path_text(column, value, dt.UTC) or ""
 
 
 def _go_float(value: float) -> str:
@@ -142,7 +142,7 @@ class HiveCodec:
     def write(self, placeholder: Placeholder, value: object, spelling: str = SPELLINGS[0]) -> str:
         """Write a row's value as a placeholder's text: one folder unless `nested`; empty only if it may be empty."""
         if placeholder.granularity is None:
-            return self._encoded(placeholder, value_text(placeholder.column, value, self.zone), spelling)
+            return self._encoded(placeholder, path_text(placeholder.column, value, self.zone), spelling)
         time = value_time(placeholder.column, value, self.zone)
         return placeholder.null if time is None else part(time, placeholder.granularity, iso_year=placeholder.iso_year)
 
@@ -202,7 +202,7 @@ class HiveCodec:
     @cached_property
     def folder_patterns(self) -> tuple[re.Pattern[str], ...]:
         """The names that each folder of a template without nested values can have."""
-        names = folders(self.parts)
+        names = folder_parts(self.parts)
         texts = ("".join(map(self._named, folder)) for folder in (names[:-1] if self.names_files else names))
         return tuple(re.compile(text, re.DOTALL) for text in texts if text)
 

@@ -13,7 +13,7 @@ from lake_assets.config.layout.times import GRANULARITIES
 _SHOWN = 20
 
 
-def explain(template: Template, sample: pa.Table | None = None, *, now: dt.datetime | None = None) -> str:
+def explanation(template: Template, sample: pa.Table | None = None, *, now: dt.datetime | None = None) -> str:
     """Return a text that describes each part of the template, and lists the paths of the sample's rows.
 
     The 20 most frequent paths are listed, each with its number of rows. `now` is the time of the run, with a time zone;

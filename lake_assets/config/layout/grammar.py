@@ -68,7 +68,7 @@ def _error(text: str, at: int, problem: str, hint: str) -> LayoutError:
     return LayoutError(f"the layout template is malformed: {problem}\n{with_caret(text, at)}", hint)
 
 
-def parse(text: str) -> tuple[Part, ...]:
+def parse_template(text: str) -> tuple[Part, ...]:
     """Return the parts of a template's text; the slashes between segments are static text."""
     if not text.strip("/"):
         raise _error(text, 0, "it is empty:", "name the partition columns, as in region={region}/date={date}.")
@@ -111,7 +111,7 @@ def with_iso_years(parts: Sequence[Part]) -> tuple[Part, ...]:
     )
 
 
-def folders(parts: Iterable[Part]) -> list[list[Part]]:
+def folder_parts(parts: Iterable[Part]) -> list[list[Part]]:
     """Return the parts of each folder of a path; none for a folder without a name."""
     result: list[list[Part]] = [[]]
     for part in parts:

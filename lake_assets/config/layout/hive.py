@@ -118,7 +118,7 @@ def trailing(name: str, files: str) -> str:
     return "" if match is None or files.lower().endswith(match[1].lower()) else match[1]
 
 
-def table_of(key: str) -> tuple[str, str] | None:
+def logged_table(key: str) -> tuple[str, str] | None:
     """Return the folder (ending in a slash, empty for the root) and the format of the table whose log has this key."""
     match = _LOG.fullmatch(key)
     return match and (match[1], match.lastgroup or "")

@@ -13,7 +13,7 @@ from decimal import Decimal
 from functools import cached_property
 
 from lake_assets.config.layout.codec import HiveCodec, PlaceholderTexts, go_text, value_time
-from lake_assets.config.layout.grammar import NOW, Part, Placeholder, Static, folders, with_now_name, with_slashes
+from lake_assets.config.layout.grammar import NOW, Part, Placeholder, Static, folder_parts, with_now_name, with_slashes
 from lake_assets.config.layout.hive import HIVE_NULL, escape, unescape
 from lake_assets.config.layout.times import DIGITS, Granularity, join_parts, read_timestamp
 from lake_assets.config.layout.times import part as part_of
@@ -25,7 +25,7 @@ _EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - a clock's face in UTC
 _CYCLE = dt.timedelta(days=146097)  # 400 years, after which the calendar repeats
 
 
-def parse(text: str) -> tuple[Part, ...]:
+def parse_olake(text: str) -> tuple[Part, ...]:
     """Return the parts as OLake reads them: any text is a template, and everything but placeholders is static text."""
     parts: list[Part] = []
     end = 0
@@ -59,7 +59,7 @@ def _with_now_names(parts: Sequence[Part]) -> tuple[Part, ...]:
     """Name the parts with `now()` after their folder, as `dt` in `dt={now(),,YYYY}`, unless that name is taken."""
     taken = {part.name for part in parts if isinstance(part, Placeholder) and part.name}
     result: list[list[Part]] = []
-    for folder in folders(parts):
+    for folder in folder_parts(parts):
         named = with_now_name(folder)
         names = {part.name for part in named if isinstance(part, Placeholder) and part.is_now and part.name}
         result.append(folder if names & taken else named)
@@ -103,7 +103,7 @@ class OlakeCodec(HiveCodec):
     def pattern(self) -> re.Pattern[str]:
         """The template as a regular expression, for a path with a slash at its end."""
         text = ""
-        for folder in filter(None, folders(self.parts)):
+        for folder in filter(None, folder_parts(self.parts)):
             is_alone = len(folder) == 1 and isinstance(folder[0], Placeholder) and folder[0].granularity is None
             text += "(?:(.+?)/)?" if is_alone else f"{''.join(map(self.group, folder))}/"
         return re.compile(text, re.DOTALL)

@@ -370,5 +370,5 @@ def _parsed(text: str, time_zone: str, nested: bool, compat: Compat | None) -> T
         ZoneInfo(time_zone)
     except (KeyError, ValueError, OSError) as error:
         raise LayoutError(f"there is no time zone {time_zone!r}:", "write it as Europe/Berlin or UTC.") from error
-    parts = olake_paths.parse(text) if compat else grammar.parse(text)
+    parts = olake_paths.parse_olake(text) if compat else grammar.parse_template(text)
     return Template(text, parts, time_zone, nested or compat is not None, compat)

@@ -41,7 +41,7 @@ def plan_index(
     calendar = Calendar(stream.config)
     outside = []
     with stream.lake.open_if_exists() as lake:
-        comparisons = compare_registered(stream, registered_objects(lake, stream, wanted), landed)
+        comparisons = compare_registered(stream, objects_of_lake(lake, stream, wanted), landed)
         for partition, comparison in list(comparisons.items()):
             new = len(comparison.new.objects)
             if new and not takes_all and (why := calendar.outside(partition)) is not None:
@@ -50,7 +50,7 @@ def plan_index(
         ignored = {left.partition for left in outside}
         taken = {p: manifest for p, manifest in landed.items() if p not in ignored or comparisons[p].changed}
         # The table's files may be many.
-        live = table_files(lake, stream) if any(comparisons[p].changed for p in taken) else set()
+        live = registered_uris(lake, stream) if any(comparisons[p].changed for p in taken) else set()
         plans = Planner(stream, options).plan(lake, taken, comparisons, live)
     left_out = (left_out or LeftOut()).taking(outside=options.outside)
     return Plan.of(stream, options, plans, not_registered=tuple(outside), left_out=left_out)
@@ -70,7 +70,7 @@ def compare_registered(
     return {p: compared(stream, by_path[p.path], manifest, quarantines=False) for p, manifest in landed.items()}
 
 
-def registered_objects(
+def objects_of_lake(
     lake: LakeSession | None, stream: OpenStream, partitions: Sequence[Partition] | None
 ) -> dict[str, KnownObject]:
     """Return the objects that the lake registered or read, by key; none without a lake or if the table was dropped."""
@@ -80,7 +80,7 @@ def registered_objects(
     return known_objects(lake, stream.names, stream.table, paths)
 
 
-def table_files(lake: LakeSession | None, stream: OpenStream) -> set[str]:
+def registered_uris(lake: LakeSession | None, stream: OpenStream) -> set[str]:
     """Return the URIs of the table's files."""
     return set() if lake is None else {uri for (uri,) in lake.rows(*list_files_statement(stream.table))}
 

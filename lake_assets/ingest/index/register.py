@@ -170,8 +170,8 @@ class Registrar:
         else:
             for file in files:
                 self.present[file.partition].append(file.object)
-            for partition, one in zip(dict.fromkeys(file.partition for file in files), committed, strict=True):
-                self.committed[partition] = _combined(self.committed.get(partition), one.row)
+            for partition, done in zip(dict.fromkeys(file.partition for file in files), committed, strict=True):
+                self.committed[partition] = _combined(self.committed.get(partition), done.row)
 
     def _registered_before(self, file: LandedFile, error: RegisteredBeforeError) -> bool:
         state = error.states.get(file.uri)
@@ -202,7 +202,9 @@ class Registrar:
         present = [*self.present[partition], *(file.object for file in files)]
         row = self.rows[partition]
         seconds = round((row.seconds or 0) + (time.perf_counter() - self.began) / len(self.rows), 3)
-        return replace(row, started_at=now, seconds=seconds, **read_from(self.stream, present), **written(files))
+        return replace(
+            row, started_at=now, seconds=seconds, **read_from(self.stream, present), **committed_columns(files)
+        )
 
 
 def read_from(stream: OpenStream, objects: Iterable[LandedObject]) -> dict[str, Any]:
@@ -215,7 +217,7 @@ def read_from(stream: OpenStream, objects: Iterable[LandedObject]) -> dict[str, 
     }
 
 
-def written(files: Iterable[LandedFile]) -> dict[str, Any]:
+def committed_columns(files: Iterable[LandedFile]) -> dict[str, Any]:
     """Return the columns of a ledger row for these files; those without rows are not files of the table."""
     filled_files = [file for file in files if file.rows]
     return {

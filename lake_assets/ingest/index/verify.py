@@ -15,8 +15,8 @@ from lake_assets.base.documented import AsFailure, Documented, NotInJson, in_jso
 from lake_assets.base.errors import LakeAssetsError, SourceError
 from lake_assets.config.layout.partition import Partition, PartitionColumn
 from lake_assets.ingest.compare_objects import ChangedObject, changed_objects
-from lake_assets.ingest.index.index_run import compare_registered, registered_objects, table_files
-from lake_assets.ingest.index.register import Registrar, noted, read_from, written
+from lake_assets.ingest.index.index_run import compare_registered, objects_of_lake, registered_uris
+from lake_assets.ingest.index.register import Registrar, committed_columns, noted, read_from
 from lake_assets.ingest.outcome import IngestOptions, blank_row
 from lake_assets.lake.commit.candidates import Candidate
 from lake_assets.lake.commit.change import Change, LandedFile, Renewed
@@ -87,10 +87,10 @@ def check_indexed(stream: OpenStream, partitions: Iterable[Partition] | None = N
     """Compare the registered objects of some partitions, or of all, with a listing, by ETag and size."""
     wanted = None if partitions is None else list(partitions)
     with stream.lake.open_if_exists() as lake:
-        known = registered_objects(lake, stream, wanted)
+        known = objects_of_lake(lake, stream, wanted)
         if not known:
             return IndexedState()
-        live = table_files(lake, stream)
+        live = registered_uris(lake, stream)
     # Listed after the lake was read, so that the objects which another process registers meanwhile are listed too.
     landed, _ = list_scope(stream, wanted)
     return compare_indexed(stream, landed, known, live)
@@ -169,7 +169,7 @@ def _repair(lake: LakeSession, stream: OpenStream, state: IndexedState) -> Repai
         blank = blank_row(stream, partition, options)
         objects = [file.object for file in own]
         present = [*state.unchanged.get(partition, ()), *objects]
-        row = dataclasses.replace(blank, mode="repair", **written(own), **read_from(stream, present))
+        row = dataclasses.replace(blank, mode="repair", **committed_columns(own), **read_from(stream, present))
         new = Renewed(inspection.described, own, list(gone.get(partition, ())))
         appends = {MANIFEST: [*noted(own), *ended_values(gone.get(partition, {}))]}
         changes.append(Change(stream.table, partition, row, new, appends=appends))

@@ -30,7 +30,7 @@ GROUP_PARTITIONS = 200
 GROUP_BYTES = 2**30
 COMMITS = 25  # of keys, for each time the lake is opened; another process may need a DuckDB-file catalog too
 
-Key = Sequence[PartitionRun]
+_KeyRuns = Sequence[PartitionRun]
 """The partitions of one key, of each stream one at most."""
 
 
@@ -99,7 +99,7 @@ class ReplaceRun(Run):
                     member.quarantine(of_member)
                 member.writer.unstage()
 
-    def _hold_back(self, key: Key) -> None:
+    def _hold_back(self, key: _KeyRuns) -> None:
         """Fail the open partitions of a key of which one has failed; if that is tried again, so are they."""
         cause = next((run for run in key if run.state is State.FAILED and run.held_by is None), None)
         if cause is None or cause.error is None:
@@ -113,7 +113,7 @@ class ReplaceRun(Run):
             )
         self._discard(held)
 
-    def _commit_or_break(self, keys: Sequence[Key]) -> None:
+    def _commit_or_break(self, keys: Sequence[_KeyRuns]) -> None:
         """Verify and commit keys, unless an error that all partitions have has ended the run."""
         runs = _flat(keys)
         try:
@@ -140,7 +140,7 @@ class ReplaceRun(Run):
             for batch in chunks(_keys(runs), self._batch):
                 self._commit(lake, batch)
 
-    def _commit(self, lake: LakeSession, keys: Sequence[Key]) -> None:
+    def _commit(self, lake: LakeSession, keys: Sequence[_KeyRuns]) -> None:
         """Commit keys in one transaction, or else each in one of its own."""
         start, runs = time.perf_counter(), _flat(keys)
         ready: list[list[tuple[PartitionRun, Change]]] = []
@@ -185,8 +185,8 @@ class ReplaceRun(Run):
                 self._discard(runs)
             fail_all(runs, self._explained(error, runs))
         else:
-            for run, one in zip(runs, committed, strict=True):
-                run.finish(one.row, one.delta)
+            for run, done in zip(runs, committed, strict=True):
+                run.finish(done.row, done.delta)
 
     def _end_if_broken(self, runs: Sequence[PartitionRun]) -> None:
         """End the run if it is to end, or if every other partition would have an error of these too."""
@@ -222,12 +222,12 @@ class _ApartError(Exception):
     """The keys of a batch are to be committed one by one."""
 
 
-def _keys(runs: Iterable[PartitionRun]) -> list[Key]:
+def _keys(runs: Iterable[PartitionRun]) -> list[_KeyRuns]:
     keys: dict[str, list[PartitionRun]] = {}
     for run in runs:
         keys.setdefault(run.partition.path, []).append(run)
     return list(keys.values())
 
 
-def _flat(keys: Iterable[Key]) -> list[PartitionRun]:
+def _flat(keys: Iterable[_KeyRuns]) -> list[PartitionRun]:
     return list(chain.from_iterable(keys))

@@ -185,10 +185,10 @@ class StreamSteps:
         rows = sum(file.rows for file in run.files)
         left_out = sum(letter.rows for letter in run.letters)
         # A partition all of whose rows are left out has rows in its objects, so `on_empty` does not decide.
-        found = rows + left_out
+        read = rows + left_out
         # The commit of another partition may have created the table.
-        has_table = found > 0 or lake.exists(self.stream.table)
-        decision = self.planner.decide(replace(run.plan, rows=found, table_exists=has_table), lake)
+        has_table = read > 0 or lake.exists(self.stream.table)
+        decision = self.planner.decide(replace(run.plan, rows=read, table_exists=has_table), lake)
         if decision.action not in ("replace", "append"):
             run.set_plan(replace(run.plan, decision=decision))
         match decision.action:

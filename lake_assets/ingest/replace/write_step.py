@@ -291,7 +291,7 @@ class Writer:
             key=StagingKey(self.staging.key) if self.staging else None,
             copies=None if self._landed.rules.order and config.copying != "always" else self.stream.copy_rules,
             letters=self.stream.letters,
-            digests=config.mode == "append",
+            digests=config.mode.reads_new,
         )
 
     def _fingerprints(self, runs: Sequence[PartitionRun]) -> dict[str, str]:

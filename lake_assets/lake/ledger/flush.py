@@ -20,7 +20,7 @@ from lake_assets.base.duckdb_engine import identifier
 from lake_assets.base.texts import count
 from lake_assets.lake.catalog.described import has_deletes, inlined_rows
 from lake_assets.lake.catalog.table import find_table, read_order, table_options
-from lake_assets.lake.ledger.tables import LEDGER, OF_RUNS, OWN_TABLES, set_option
+from lake_assets.lake.ledger.tables import ADDS, LEDGER, OF_RUNS, OWN_TABLES, set_option
 from lake_assets.lake.retry import under_lock
 from lake_assets.lake.session import AUTHOR, LakeSession, TableName
 
@@ -125,7 +125,7 @@ def _expired(session: LakeSession, before: dt.datetime) -> list[int]:
     """Return the row ids of the ledger's rows to delete."""
     rows = session.rows(
         "SELECT number FROM (SELECT rowid AS number, coalesce(finished_at, started_at) AS moment, "  # noqa: S608
-        "status = 'committed' AND mode IN ('append', 'index', 'repair') AS adds, "
+        f"status = 'committed' AND ({ADDS} OR mode = 'repair') AS adds, "
         "row_number() OVER (PARTITION BY stream, destination_table, load_partition, mode, status, on_empty IS NULL "
         "ORDER BY snapshot_id DESC NULLS LAST, coalesce(finished_at, started_at) DESC) AS age "
         f"FROM {LEDGER.name(session.config).sql}) WHERE moment < ? AND age > 1 AND NOT adds",

@@ -317,7 +317,7 @@ def _pace(runs: Sequence[Sequence[LedgerRow]]) -> Pace | None:
 def _span(run: Sequence[LedgerRow]) -> float:
     """Return the seconds of a run; a row of mode index begins with the commit, after its seconds."""
     ended = [(row, row.finished_at) for row in run if row.finished_at is not None]
-    if run[0].mode == "index":
+    if run[0].registers:
         return sum(row.seconds or 0 for row in run) + max((end - row.started_at).total_seconds() for row, end in ended)
     whole = max(end for _, end in ended) - min(row.started_at for row in run)
     return max(dt.timedelta(), whole).total_seconds()

@@ -12,6 +12,7 @@ from lake_assets.base.documented import Documented
 from lake_assets.base.duckdb_engine import identifier
 from lake_assets.base.texts import storable
 from lake_assets.config.lake import Lake
+from lake_assets.config.modes import Mode
 from lake_assets.lake.backends import catalog_backend
 from lake_assets.lake.catalog.database import NotDirectError
 from lake_assets.lake.catalog.described import Description, describe
@@ -27,7 +28,7 @@ STATUSES: tuple[Status, ...] = get_args(Status)
 
 # The modes whose commits add rows: their `row_count` is without `rows_before`. A run that finds nothing new has looked
 # at all landed objects, and its fingerprint is theirs.
-ADDING = ("append", "index")
+ADDING = tuple(mode.value for mode in Mode if mode.adds)
 ADDS = f"mode IN ({', '.join(map(repr, ADDING))})"
 COMPACT = "compact"  # the mode of a rewrite of a partition's own files, which changes no row
 RESTORE = "restore"  # the mode of a commit that puts the rows of an earlier snapshot back
@@ -136,6 +137,16 @@ class LedgerRow(Documented):
     def is_held(self) -> bool:
         """Whether refreshes skip the partition after this commit."""
         return self.hold == HELD
+
+    @property
+    def reads_new(self) -> bool:
+        """Whether the run has read the objects that no commit had noted; see `Mode`."""
+        return self.mode in [mode for mode in Mode if mode.reads_new]
+
+    @property
+    def registers(self) -> bool:
+        """Whether the run has made landed objects files of the table; see `Mode`."""
+        return self.mode in [mode for mode in Mode if mode.registers]
 
     @property
     def rows_after(self) -> int | None:

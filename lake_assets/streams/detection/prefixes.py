@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 
 from lake_assets.base.errors import StorageError
 from lake_assets.config.layout.codec import HiveCodec
-from lake_assets.config.layout.grammar import Part, Placeholder, Static, folders
+from lake_assets.config.layout.grammar import Part, Placeholder, Static, folder_parts
 from lake_assets.config.layout.template import Template
 from lake_assets.config.layout.times import TIME_TYPES, Granularity, zone_of
 from lake_assets.config.streams import Stream
@@ -40,7 +40,7 @@ class TimePrefix:
     def of(cls, stream: Stream, now: dt.datetime) -> "TimePrefix":
         """Return the time prefix of a stream's layout; its `lookback` and `end` say which partitions are active now."""
         template = stream.template
-        segments = [tuple(folder) for folder in folders(template.parts)]
+        segments = [tuple(folder) for folder in folder_parts(template.parts)]
         # OLake's paths may leave folders out, so each first folder has one digest.
         depth = 1 if template.compat else len(segments) - bool(template.file_parts)
         if not template.nested:

@@ -70,7 +70,7 @@ def _commits(facts: Facts) -> list[LedgerRow]:
         for row in reversed(rows)
         if scope.run_id in (None, row.run_id)
         and row.mode != "repair"
-        and (row.mode != "index" or row.snapshot > repaired.get(row.load_partition, 0))
+        and (not row.registers or row.snapshot > repaired.get(row.load_partition, 0))
     ]
 
 
@@ -131,7 +131,7 @@ def _of_uris(
     absent = [uri for uri in uris if uri not in existing]
     missing = sorted((uri for uri in absent if uri.startswith(known)), key=lambda uri: (uri in ended, uri))
     elsewhere = len(absent) - len(missing)  # registered by another client, from a storage that is not in the config
-    mend = f"run `lake-assets index {stream.name} --repair`" if stream.config.mode == "index" else "ingest with --force"
+    mend = f"run `lake-assets index {stream.name} --repair`" if stream.config.mode.registers else "ingest with --force"
     return CheckResult.of_findings(
         "data_files",
         missing,

@@ -61,14 +61,14 @@ _BUILT_IN: Mapping[str, _Check] = {
     "ledger": _Check(ledger_check, "its own commits", "every commit", keeps=True),
     "data_files": _Check(data_files, "the live files of its partitions", "the files of all snapshots", keeps=True),
     "indexed_objects": _Check(
-        indexed_objects, "its partitions", "all registered objects", by_partition=True, mode="index"
+        indexed_objects, "its partitions", "all registered objects", by_partition=True, mode=Mode.INDEX
     ),
     "quarantine": _Check(
         quarantine, "its partitions", "the last commit of every partition", by_partition=True, warns=True
     ),
     "dead_letters": _Check(dead_letters_check, "its partitions", "every partition", by_partition=True, warns=True),
     "appended_objects": _Check(
-        appended_objects, "its partitions", "all appended objects", by_partition=True, mode="append", warns=True
+        appended_objects, "its partitions", "all appended objects", by_partition=True, mode=Mode.APPEND, warns=True
     ),
     "freshness": _Check(freshness, "the values of its partitions beside the time", "all values", keeps=True),
 }

@@ -167,7 +167,7 @@ class Facts:
 
         It may list the landing zone, but does not ask the lake.
         """
-        if not self.left_out or self.stream.config.mode != "append":
+        if not self.left_out or not self.stream.config.mode.reads_new:
             return self.left_out
         landed = self.landed.all(self.runs)[0] if self.scope.tried is None else self.landed.of(self.left_out)
         return {

@@ -9,7 +9,7 @@ from typing import TypeVar
 from lake_assets.base.texts import count
 from lake_assets.config.layout.partition import Partition
 from lake_assets.ingest.compare_objects import Comparison, compared, read_noted
-from lake_assets.ingest.index.index_run import registered_objects, table_files
+from lake_assets.ingest.index.index_run import objects_of_lake, registered_uris
 from lake_assets.ingest.index.verify import IndexedState, compare_indexed
 from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets.spark.task.job import LetterFile
@@ -185,13 +185,13 @@ def _states_of(facts: Facts, partitions: Sequence[Partition]) -> list[PartitionS
 def indexed_objects(facts: Facts) -> PreparedCheck:
     """Every registered file still exists and is unchanged."""
     stream, tried = facts.stream, facts.scope.tried
-    known = registered_objects(facts.lake, stream, tried)
+    known = objects_of_lake(facts.lake, stream, tried)
     if not known:
         live = set()
     elif tried is not None and facts.past().is_read and not facts.past().elsewhere:
         live = {file.uri for of_one in facts.past().files.values() for file in of_one}
     else:
-        live = table_files(facts.lake, stream)
+        live = registered_uris(facts.lake, stream)
     runs = facts.runs if tried is None else {}
 
     @cache

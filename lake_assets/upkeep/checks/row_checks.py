@@ -74,11 +74,7 @@ class _Rows:
 
 
 # A registered file is not registered again, and a repair refuses a file from which rows were deleted.
-_ADVICE: Mapping[str, str] = {
-    "replace": "Ingest these partitions with --force",
-    "append": "Ingest these partitions with --force",
-    "index": "Delete all rows of these partitions with SQL, land their objects under other names, and ingest them",
-}
+_OF_REGISTERED = "Delete all rows of these partitions with SQL, land their objects under other names, and ingest them"
 
 
 def _of_counts(stream: OpenStream, counts: Mapping[Partition, _Rows]) -> CheckResult:
@@ -86,6 +82,7 @@ def _of_counts(stream: OpenStream, counts: Mapping[Partition, _Rows]) -> CheckRe
     compared = {p: rows for p, rows in counts.items() if rows.expected is not None}
     wrong = {p: rows for p, rows in compared.items() if rows.counted != rows.expected}
     kept, unknown = sum(rows.kept is not None for rows in compared.values()), len(counts) - len(compared)
+    way = _OF_REGISTERED if stream.config.mode.registers else "Ingest these partitions with --force"
     changed = f"{'is' if unknown == 1 else 'are'} not compared: the landed objects have changed since."
     right = {
         f"The row counts of {count(len(compared) - kept, 'partition')} match {source}.": len(compared) > kept,
@@ -95,7 +92,7 @@ def _of_counts(stream: OpenStream, counts: Mapping[Partition, _Rows]) -> CheckRe
     }
     kept_rows = "Rows that were held or restored have changed. Restore them from the snapshot that is named."
     advice = {
-        f"The rows differ from {source}. {_ADVICE[stream.config.mode]}.": any(r.kept is None for r in wrong.values()),
+        f"The rows differ from {source}. {way}.": any(r.kept is None for r in wrong.values()),
         kept_rows: any(rows.kept is not None for rows in wrong.values()),
     }
     return CheckResult.of_findings(
@@ -125,7 +122,7 @@ def _count(facts: Facts, partitions: Sequence[Partition]) -> dict[Partition, int
 
 def _appended(facts: Facts, partitions: Sequence[Partition]) -> Mapping[str, Collection[str]]:
     """Return the keys of the objects that each partition was made of, by its path, in mode append."""
-    if facts.stream.config.mode != "append" or _is_by_ledger(facts.stream) or not partitions:
+    if not facts.stream.config.mode.reads_new or _is_by_ledger(facts.stream) or not partitions:
         return {}
     noted = read_noted(facts.lake, facts.stream, partitions)
     root = f"{facts.stream.source.root}/"  # that of the URI which an older version has noted
@@ -136,7 +133,7 @@ def _appended(facts: Facts, partitions: Sequence[Partition]) -> Mapping[str, Col
 
 def _kept(facts: Facts, known: Mapping[Partition, LastRuns]) -> dict[Partition, int]:
     """Return the last snapshot of those partitions that are held, or were restored and not replaced since."""
-    is_added_to = facts.stream.config.mode == "append"
+    is_added_to = facts.stream.config.mode.reads_new
     candidates = [p.path for p, last in known.items() if is_added_to or (last.commit and last.commit.mode in _KEEPING)]
     restored = restored_partitions(facts.lake, facts.stream.table, candidates) if candidates else ()
     return {p: last.snapshot or 0 for p, last in known.items() if last.is_held or p.path in restored}
@@ -167,7 +164,7 @@ class _InLake:
         if not stream.has_read(manifest, last.fingerprint):
             return None
         there = {obj.key for obj in manifest.objects if obj.uri not in left_out}
-        if stream.config.mode == "append" and there != set(self.appended.get(partition.path, ())):
+        if stream.config.mode.reads_new and there != set(self.appended.get(partition.path, ())):
             return last.rows  # with the rows of objects that have vanished
         try:
             rows = sum(stream.landed.count_rows(obj.key) for obj in manifest.objects if obj.uri not in left_out)
@@ -177,7 +174,7 @@ class _InLake:
                 return None
             raise
         # For a source without rows the stream's policy decided what the lake has, and the ledger has the number.
-        if rows == 0 and stream.config.mode == "replace":
+        if rows == 0 and stream.config.mode.replaces:
             return last.rows
         return rows - sum(letter.rows for letter in self.facts.dead_letters.get(partition, ()))
 

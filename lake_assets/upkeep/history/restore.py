@@ -68,7 +68,7 @@ def next_refresh(
     `fingerprint` is of the landed objects that its rows were made of; None if they are unknown. `restored` are these,
     as they were then.
     """
-    appends = stream.config.mode == "append"
+    appends = stream.config.mode.reads_new
     if is_held:
         return (
             f"Held: refreshes skip it until you run {release_command(stream.name, partition.option)}. "
@@ -245,7 +245,7 @@ def restore(
 
 
 def _refuse_index(stream: OpenStream) -> None:
-    if stream.config.mode == "index":
+    if stream.config.mode.registers:
         raise PartitionError(
             f"stream {stream.name} registers landed files in place, so it has no rows of its own to restore:",
             f"`lake-assets index {stream.name} --check` names the objects that have changed or vanished since; restore "
@@ -274,7 +274,7 @@ def _plan(session: LakeSession, stream: OpenStream, partition: Partition, snapsh
     fingerprint = named.pop() if len(named) == 1 else None
     if fingerprint is None and commit is not None:
         fingerprint = commit.source_fingerprint
-    if stream.config.mode == "append" and last is not None:
+    if stream.config.mode.reads_new and last is not None:
         # Objects whose rows it takes away stay known, and those that it takes back in another version have changed.
         known = read_noted(session, stream, [partition]).get(partition.path, {})
         if all(o.key in known and known[o.key].is_now(o) for o in manifest.objects):

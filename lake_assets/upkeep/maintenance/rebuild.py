@@ -64,7 +64,7 @@ def rebuild(stream: OpenStream, options: IngestOptions, *, adopt: bool = False) 
     partition is a commit. It is not known whether the job that wrote them had committed, or wrote more files. Raises
     ConfigError if the names of the stream's files do not say what they have.
     """
-    if stream.config.mode != "replace" or stream.lake_config.inserts_only:
+    if not stream.config.mode.replaces or stream.lake_config.inserts_only:
         raise ConfigError(
             f"the data files of stream {stream.name} do not say which rows a partition has: it is not of mode replace, "
             "or DuckLake writes the files:",

@@ -202,9 +202,7 @@ def read_state(stream: OpenStream, now: dt.datetime | None = None) -> StreamStat
             before,
             rows=now,
             edited=edited_text(stream, partition, last, now or 0) if last is not None else None,
-            quarantined=reasons_of_landed(reasons, landed.get(partition))
-            if stream.config.mode == "append"
-            else reasons,
+            quarantined=reasons_of_landed(reasons, landed.get(partition)) if stream.config.mode.reads_new else reasons,
             dead_letters=letters.get(partition, ()),
         )
 

@@ -50,32 +50,32 @@ def sniffed(begin: bytes, form: CsvFormat) -> tuple[CsvFormat, list[str]]:
         file.write(whole)
         file.flush()
         try:
-            told = client.execute("SELECT * FROM sniff_csv(?)", [file.name])
-            names = [column[0] for column in told.description or ()]
-            found = _told(dict(zip(names, told.fetchone() or (), strict=True)), form, whole)
-            columns = _columns(client, file.name, found)
+            result = client.execute("SELECT * FROM sniff_csv(?)", [file.name])
+            names = [column[0] for column in result.description or ()]
+            dialect = _of_sniffer(dict(zip(names, result.fetchone() or (), strict=True)), form, whole)
+            columns = _columns(client, file.name, dialect)
         except duckdb.Error:
             return form, []
     doubts: list[str] = []
-    values = {**_marks(columns, found), **dict(_times(columns, doubts))}
-    return CsvFormat.model_validate(found.model_dump() | values), doubts
+    values = {**_marks(columns, dialect), **dict(_times(columns, doubts))}
+    return CsvFormat.model_validate(dialect.model_dump() | values), doubts
 
 
-def _told(told: Mapping[str, object], form: CsvFormat, text: bytes) -> CsvFormat:
+def _of_sniffer(answer: Mapping[str, object], form: CsvFormat, text: bytes) -> CsvFormat:
     """Return the format with what the sniffer tells."""
-    marks = {key: str(told[name]) for key, name in (("quote", "Quote"), ("escape", "Escape"), ("comment", "Comment"))}
+    marks = {key: str(answer[name]) for key, name in (("quote", "Quote"), ("escape", "Escape"), ("comment", "Comment"))}
     given: dict[str, object] = {key: mark for key, mark in marks.items() if mark not in _NONE}
     if given.get("escape") == given.get("quote", form.quote):
         given.pop("escape", None)
-    columns = told["Columns"]
+    columns = answer["Columns"]
     assert isinstance(columns, list)  # noqa: S101 - DuckDB's type
     if "comment" in given and HEADER_OF_LOGS.search(text):
-        return CsvFormat.model_validate(form.model_dump() | given | {"delimiter": str(told["Delimiter"])})
-    if not told["HasHeader"]:
+        return CsvFormat.model_validate(form.model_dump() | given | {"delimiter": str(answer["Delimiter"])})
+    if not answer["HasHeader"]:
         given |= {"header": False, "names": tuple(f"column_{number}" for number in range(1, len(columns) + 1))}
     if len(columns) > 1:
-        given["delimiter"] = str(told["Delimiter"])
-    return CsvFormat.model_validate(form.model_dump() | given | {"skip_lines": told["SkipRows"]})
+        given["delimiter"] = str(answer["Delimiter"])
+    return CsvFormat.model_validate(form.model_dump() | given | {"skip_lines": answer["SkipRows"]})
 
 
 def _columns(client: duckdb.DuckDBPyConnection, path: str, form: CsvFormat) -> dict[str, list[str]]:
@@ -98,23 +98,23 @@ def _columns(client: duckdb.DuckDBPyConnection, path: str, form: CsvFormat) -> d
 
 def _marks(columns: Mapping[str, Sequence[str]], form: CsvFormat) -> dict[str, object]:
     """Return the marks of numbers, and the texts that are NULL because numbers or dates are beside them."""
-    found: dict[str, object] = {}
+    marks: dict[str, object] = {}
     nulls = [""]
     for texts in columns.values():
         absent = {text for text in texts if text in _NULLS}
         values = [text for text in texts if text not in absent]
         if form.delimiter != "," and values and any(map(_COMMA.fullmatch, values)):
             if all(_COMMA.fullmatch(text) or re.fullmatch(r"-?\d+", text) for text in values):
-                found["decimal"] = ","
+                marks["decimal"] = ","
                 if any("." in text for text in values):
-                    found["thousands"] = "."
+                    marks["thousands"] = "."
         elif any(map(_THOUSANDS.fullmatch, values)) and all(
             _THOUSANDS.fullmatch(text) or _NUMBER.fullmatch(text) for text in values
         ):
-            found["thousands"] = ","
+            marks["thousands"] = ","
         are_typed = values and all(any(kind.fullmatch(text) for kind in _TYPED) for text in values)
         nulls += sorted(text for text in absent if (are_typed or text == r"\N") and text not in nulls)
-    return found | ({"nulls": tuple(nulls)} if len(nulls) > 1 else {})
+    return marks | ({"nulls": tuple(nulls)} if len(nulls) > 1 else {})
 
 
 def _times(columns: Mapping[str, Sequence[str]], doubts: list[str]) -> Iterator[tuple[str, str]]:

@@ -13,7 +13,7 @@ from lake_assets.config.layout.hive import HIVE_NULL, is_hidden, unescape
 from lake_assets.config.layout.partition import PartitionType
 from lake_assets.config.layout.template import Template
 from lake_assets.config.layout.times import TIME_TYPES, TimeType
-from lake_assets.wings.importers.olake import identifier
+from lake_assets.wings.importers.olake import as_identifier, free
 
 _HIVE = re.compile(r"([^=]+)=(.*)", re.DOTALL)
 _INTEGER = re.compile(r"0|-?[1-9][0-9]{0,17}")
@@ -39,7 +39,7 @@ _OF_MONTHS = re.compile(r"d(ate|t)|.*month|y*m+|period")  # names for which 2026
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class SeenColumn:
     """A column of a layout."""
 
     name: str
@@ -103,17 +103,17 @@ def values_among(names: Collection[str]) -> set[str]:
     return {name for name in names if name == HIVE_NULL or not (is_hidden([name]) and are_partitions(names))}
 
 
-def columns(paths: Sequence[Sequence[str]], taken: Sequence[str] = ()) -> tuple[list[Column], str]:
+def columns_of_paths(paths: Sequence[Sequence[str]], taken: Sequence[str] = ()) -> tuple[list[SeenColumn], str]:
     """Return the columns of a layout in the order of its path, and the layout's text.
 
     The paths are the folders of each object, all of one depth. Folders without a name do not get one that is taken.
     """
     levels = [_Level.of({path[depth] for path in paths}) for depth in range(len(paths[0]))]
-    found: list[Column] = []
+    seen: list[SeenColumn] = []
     segments: list[str] = []
     depth = 0
     while depth < len(levels):
-        names = [column.name for column in found]
+        names = [column.name for column in seen]
         column = (
             _week_of_year(levels, paths, depth, [*names, *taken])
             or _time_in_parts(levels, paths, depth, [*names, *taken])
@@ -124,13 +124,13 @@ def columns(paths: Sequence[Sequence[str]], taken: Sequence[str] = ()) -> tuple[
             segments.append(levels[depth].texts[0])  # every path has it
             depth += 1
             continue
-        found.append(column)
+        seen.append(column)
         segments.append(column.layout)
         depth = column.levels.stop
-    return found, "/".join(segments)
+    return seen, "/".join(segments)
 
 
-def unfit(paths: Sequence[Sequence[str]]) -> str | None:
+def unfit_folder(paths: Sequence[Sequence[str]]) -> str | None:
     """Return the first folder whose name the layout would have and cannot have, such as `z*`; None if there is none."""
     for depth in range(len(paths[0])):
         level = _Level.of({path[depth] for path in paths})
@@ -152,7 +152,7 @@ def _is_column(level: _Level) -> bool:
     return level.name is not None or level.has_null or len(level.texts) > 1 or _type(level.values) != "string"
 
 
-def _column(level: _Level, depth: int, names: Sequence[str], taken: Sequence[str]) -> Column | None:
+def _column(level: _Level, depth: int, names: Sequence[str], taken: Sequence[str]) -> SeenColumn | None:
     kind = _type(level.values)
     if not _is_column(level):
         return None
@@ -161,7 +161,7 @@ def _column(level: _Level, depth: int, names: Sequence[str], taken: Sequence[str
     if level.name is None:
         name = free(kind if kind in TIME_TYPES else f"folder_{depth + 1}", [*names, *taken])
     else:
-        name = free(identifier(level.name), names)
+        name = free(as_identifier(level.name), names)
     begin = "" if level.name is None else f"{level.name}="
     pieces = f"{{{name}}}"
     values = level.values
@@ -172,14 +172,14 @@ def _column(level: _Level, depth: int, names: Sequence[str], taken: Sequence[str
     if (weeks := _weeks(level.values, level.name)) is not None:
         kind, (mark, values) = "week", weeks
         pieces = f"{{{name}}}" if mark == "-W" else mark.join(pieces_of(name, kind))
-    return Column(
+    return SeenColumn(
         name, kind, begin + pieces, values, range(depth, depth + 1), level.has_null, is_named=level.name is not None
     )
 
 
 def _week_of_year(
     levels: Sequence[_Level], paths: Sequence[Sequence[str]], depth: int, taken: Sequence[str]
-) -> Column | None:
+) -> SeenColumn | None:
     """Return the week whose year is one folder, and whose number is the next, as in `2026/W07`."""
     year, week = levels[depth], levels[depth + 1] if depth + 1 < len(levels) else None
     _, names, form = _PARTS[0]
@@ -191,7 +191,7 @@ def _week_of_year(
     name, (mark, values) = free("week", taken), weeks
     begins = ["" if level.name is None else f"{level.name}=" for level in (year, week)]
     layout = begins[0] + f"/{begins[1]}{mark}".join(pieces_of(name, "week"))
-    return Column(name, "week", layout, values, range(depth, depth + 2), is_named=False)
+    return SeenColumn(name, "week", layout, values, range(depth, depth + 2), is_named=False)
 
 
 def _weeks(texts: Sequence[str], name: str | None) -> tuple[str, tuple[str, ...]] | None:
@@ -210,7 +210,7 @@ def _weeks(texts: Sequence[str], name: str | None) -> tuple[str, tuple[str, ...]
 
 def _time_in_parts(
     levels: Sequence[_Level], paths: Sequence[Sequence[str]], depth: int, taken: Sequence[str]
-) -> Column | None:
+) -> SeenColumn | None:
     """Return the time whose parts are folders of their own, from this depth on."""
     pieces = []
     for (part, names, form), level in zip(_PARTS, levels[depth:], strict=False):
@@ -225,12 +225,12 @@ def _time_in_parts(
     levels_of = range(depth, depth + len(pieces))
     values = {"-".join(_Level.of({path[level]}).values[0] for level in levels_of) for path in paths}
     layout = "/".join(f"{begin}{{{name},,{part}}}" for part, begin in pieces)
-    return Column(name, kind, layout, tuple(sorted(values)), levels_of, is_named=False)
+    return SeenColumn(name, kind, layout, tuple(sorted(values)), levels_of, is_named=False)
 
 
 def _date_and_hour(
     levels: Sequence[_Level], paths: Sequence[Sequence[str]], depth: int, taken: Sequence[str]
-) -> Column | None:
+) -> SeenColumn | None:
     """The hour whose date is one folder, and whose hour of the day is the next, as in `date=2026-02-11/hour=05`."""
     day, hour = levels[depth], levels[depth + 1] if depth + 1 < len(levels) else None
     _, names, form = _PARTS[3]
@@ -247,7 +247,7 @@ def _date_and_hour(
     values = {
         f"{written[_Level.of({path[depth]}).values[0]]}-{_Level.of({path[depth + 1]}).values[0]}" for path in paths
     }
-    return Column(name, "hour", layout, tuple(sorted(values)), range(depth, depth + 2), is_named=False)
+    return SeenColumn(name, "hour", layout, tuple(sorted(values)), range(depth, depth + 2), is_named=False)
 
 
 def _compact(level: _Level) -> tuple[PartitionType, tuple[str, ...]] | None:
@@ -265,7 +265,7 @@ def pieces_of(name: str, kind: PartitionType) -> list[str]:
     return [f"{{{name},,{part.replace('YY', 'YYYY')}}}" for part in TIME_TYPES[kind].parts]
 
 
-def refined(layout: str, coarse: Column, fine: Column) -> str:
+def refined(layout: str, coarse: SeenColumn, fine: SeenColumn) -> str:
     """Return the layout with the parts of another time in the folders of a coarser one, such as a month's."""
     parts = "-".join(pieces_of(fine.name, coarse.type))
     text = coarse.layout.replace(f"{{{coarse.name}}}", parts).replace(f"{{{coarse.name},,", f"{{{fine.name},,")
@@ -297,14 +297,6 @@ def _is_time(kind: TimeType, value: str) -> bool:
 def _is_year(level: _Level) -> bool:
     is_named = level.name is None or level.name.lower() in _PARTS[0][1]
     return is_named and all(int(value) in _YEARS for value in level.values)
-
-
-def free(name: str, taken: Sequence[str]) -> str:
-    """Return the name, extended until it is none of those that are taken."""
-    known = {other.lower() for other in taken}
-    while name.lower() in known:
-        name = f"{name}_of_path"
-    return name
 
 
 _TIME = re.compile(
@@ -340,7 +332,7 @@ def _named(names: Sequence[str]) -> Iterator[_Name]:
                 yield _Name(name[: match.start()], value, marks, name[match.end() :])
 
 
-def columns_of_names(names: Sequence[str], depth: int, taken: Sequence[str]) -> tuple[list[Column], str] | None:
+def columns_of_names(names: Sequence[str], depth: int, taken: Sequence[str]) -> tuple[list[SeenColumn], str] | None:
     """Return the columns of files' names and the pattern of the names; None if most have no time of one form.
 
     A part that varies is a column if it consists of words, else `*`. A part with digits behind the time is `*` too,
@@ -352,13 +344,13 @@ def columns_of_names(names: Sequence[str], depth: int, taken: Sequence[str]) -> 
     if 2 * len(known) <= len(names):
         return None
     kind: PartitionType = "week" if "W" in "".join(marks) else KINDS[len(marks) + 1]
-    found: list[Column] = []
+    seen: list[SeenColumn] = []
     text = ""
     is_behind = False
     for values in [*_parts([name.before for name in known]), None, *_parts([name.behind for name in known])]:
         is_first = not re.search("[{*]", text)
         levels = range(depth + (not is_first), depth + 1 + (not is_first))
-        used = [*(column.name for column in found), *taken]
+        used = [*(column.name for column in seen), *taken]
         if values is None:
             name = free(kind, used)
             parts = pieces_of(name, kind)
@@ -367,17 +359,17 @@ def columns_of_names(names: Sequence[str], depth: int, taken: Sequence[str]) -> 
             if is_first and {*marks} == {"-"} and {name.behind[:1] for name in known} in ({"_"}, {"."}):
                 layout = f"{{{name}}}"
             times = tuple(sorted({name.value for name in known}))
-            found.append(Column(name, kind, layout, times, levels, is_named=False))
+            seen.append(SeenColumn(name, kind, layout, times, levels, is_named=False))
         elif len(set(values)) == 1 and not (is_behind and re.search("[0-9]", values[0])):
             layout = values[0]
         elif all(map(_WORDS.fullmatch, values)):
-            name = free(f"name_{len(found) + 1}", used)
+            name = free(f"name_{len(seen) + 1}", used)
             layout = f"{{{name}}}"
-            found.append(Column(name, "string", layout, tuple(sorted(set(values))), levels, is_named=False))
+            seen.append(SeenColumn(name, "string", layout, tuple(sorted(set(values))), levels, is_named=False))
         else:
             layout = "*"
         text += layout
-    return found, text
+    return seen, text
 
 
 def _parts(texts: Sequence[str]) -> list[Sequence[str]]:

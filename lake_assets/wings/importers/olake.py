@@ -156,7 +156,7 @@ def stream_config(stream: OlakeStream, source: str, start: dt.date) -> dict[str,
     """
     config: dict[str, object] = {"source": f"{source.rstrip('/')}/{stream.folder}"}
     if stream.template is None:
-        name = _free_name(stream, (), _WHOLE)
+        name = free(_WHOLE, [*stream.types])
         config["layout"] = {"template": f"{{{name},,}}", "compat": "olake"}
         config["partitions"] = {name: {"values": [""], "empty": "value"}}
     else:
@@ -170,7 +170,7 @@ def stream_config(stream: OlakeStream, source: str, start: dt.date) -> dict[str,
             config["checks"] = {"skip": ["no_null_partition"]}  # OLake has a folder of NULL
         if others:
             config["path_columns"] = {column.name: column.field for column in others}
-    config["destination"] = {"schema": identifier(stream.namespace), "table": identifier(stream.name)}
+    config["destination"] = {"schema": as_identifier(stream.namespace), "table": as_identifier(stream.name)}
     _check(stream, config)
     return config
 
@@ -185,10 +185,18 @@ def null_times(stream: OlakeStream, config: Mapping[str, Any]) -> Iterator[tuple
             yield name, column["from"]
 
 
-def identifier(text: str) -> str:
+def as_identifier(text: str) -> str:
     """Return the text as an identifier: other characters become underscores."""
     name = re.sub(r"\W", "_", text, flags=re.ASCII) or "main"
     return f"_{name}" if name[0].isdigit() else name
+
+
+def free(name: str, taken: Collection[str]) -> str:
+    """Return the name, extended until it is none of those that are taken."""
+    known = {other.lower() for other in taken}
+    while name.lower() in known:
+        name = f"{name}_of_path"
+    return name
 
 
 def _columns(stream: OlakeStream, template: Template) -> list[_Column]:
@@ -229,9 +237,9 @@ def _column(stream: OlakeStream, template: Template, source: str, taken: Collect
     kind = stream.types.get(source)
     if all(placeholder.granularity for placeholder in placeholders):
         time = time_type(template, source)
-        name = _free_name(stream, taken, _name_of_parts(template, placeholders, time))
+        name = free(_name_of_parts(template, placeholders, time), [*stream.types, *taken])
         return _Column(name, time or "string", source, is_now, is_whole=False)
-    name = _free_name(stream, taken, identifier("olake_time" if is_now else source))
+    name = free(as_identifier("olake_time" if is_now else source), [*stream.types, *taken])
     is_integer = not is_now and kind in {"integer", "integer_small"}
     return _Column(name, "integer" if is_integer else "string", source, is_now, is_whole=True)
 
@@ -244,19 +252,11 @@ def _name_of_parts(template: Template, placeholders: Sequence[Placeholder], time
         return folder[1]
     granularities = {placeholder.granularity for placeholder in placeholders}
     finest = [word for part, word in GRANULARITIES.items() if part in granularities][-1]
-    return f"{'olake' if first.is_now else identifier(first.column)}_{time or finest.rpartition(' ')[2]}"
+    return f"{'olake' if first.is_now else as_identifier(first.column)}_{time or finest.rpartition(' ')[2]}"
 
 
 def _source(placeholder: Placeholder) -> str:
     return placeholder.name or NOW
-
-
-def _free_name(stream: OlakeStream, taken: Collection[str], name: str) -> str:
-    """Return the name, extended until no column of the rows and no other column of the path has it."""
-    used = {column.lower() for column in (*stream.types, *taken)}
-    while name.lower() in used:
-        name = f"{name}_of_path"
-    return name
 
 
 def _partition_columns(columns: Sequence[_Column]) -> list[_Column]:

@@ -17,28 +17,28 @@ from lake_assets.base.errors import LakeAssetsError, OutsidePartitionError
 from lake_assets.base.texts import count, several, visible
 from lake_assets.config.connections import Reached
 from lake_assets.config.formats import COMPRESSED, LandedFormat, ParquetFormat, TextFormat
-from lake_assets.config.layout.hive import is_hidden, table_of
+from lake_assets.config.layout.hive import is_hidden, logged_table
 from lake_assets.config.layout.partition import WHOLE, Partition
 from lake_assets.config.layout.times import TIME_TYPES
-from lake_assets.config.partitions import clash
+from lake_assets.config.partitions import DIMENSIONS, clash
 from lake_assets.config.sentences import sentence
 from lake_assets.config.storages import AnyStorage
-from lake_assets.config.streams import DIMENSIONS, Stream
+from lake_assets.config.streams import Stream
 from lake_assets.storage.manifest import LandedObject
 from lake_assets.streams.calendar import Calendar
 from lake_assets.streams.locator import PartitionLocator
 from lake_assets.wings.importers import folders
 from lake_assets.wings.importers.folders import (
-    Column,
+    SeenColumn,
     are_partitions,
-    columns,
+    columns_of_paths,
     is_part_of_time,
     refined,
-    unfit,
+    unfit_folder,
     values_among,
 )
-from lake_assets.wings.importers.olake import identifier
-from lake_assets.wings.importers.sampler import MOST_LISTINGS, WORD, Folder, Sampler
+from lake_assets.wings.importers.olake import as_identifier
+from lake_assets.wings.importers.sampler import MOST_LISTINGS, WORD, Sampler, SeenFolder
 
 MOST_STREAMS = 40
 MOST_VALUES = 50  # of a column; one with more gets its values from the landing zone
@@ -75,17 +75,18 @@ class Proposal:
 def propose(look: Sampler, start: dt.date | None = None) -> list[Proposal]:
     """Return the streams below the root of a storage; time columns start at `start`, or at that of the first folder."""
     root = look.storage.root.rstrip("/").rpartition("/")[2]
-    found: list[Proposal] = []
+    proposals: list[Proposal] = []
     names: set[str] = set()
     for folder, notes in _streams(look, look.folder(""), _DEPTH):
-        if len(found) == MOST_STREAMS or look.listings >= MOST_LISTINGS:
-            found.append(Proposal("", folder.path, notes=("the look ended here: run the command on the rest alone",)))
+        if len(proposals) == MOST_STREAMS or look.listings >= MOST_LISTINGS:
+            note = "the look ended here: run the command on the rest alone"
+            proposals.append(Proposal("", folder.path, notes=(note,)))
             break
-        name = _free(identifier(folder.word or folder.path.rstrip("/").rpartition("/")[2] or root), names)
+        name = _free(as_identifier(folder.word or folder.path.rstrip("/").rpartition("/")[2] or root), names)
         names.add(name.lower())
         proposal = _proposal(look, folder, name, start)
-        found.append(replace(proposal, notes=(*notes, *proposal.notes)))
-    return found
+        proposals.append(replace(proposal, notes=(*notes, *proposal.notes)))
+    return proposals
 
 
 def _free(name: str, names: set[str]) -> str:
@@ -101,7 +102,7 @@ def _is_taken(name: str, names: set[str]) -> bool:
     return name in _OF_THE_LAKE or not names.isdisjoint(rests)
 
 
-def _streams(look: Sampler, folder: Folder, depth: int) -> Iterator[tuple[Folder, tuple[str, ...]]]:
+def _streams(look: Sampler, folder: SeenFolder, depth: int) -> Iterator[tuple[SeenFolder, tuple[str, ...]]]:
     """Yield the folders of streams below a folder, each with what is not certain of it."""
     names = list(folder.folders)
     if not names or depth == 0 or are_partitions(names):
@@ -115,7 +116,7 @@ def _streams(look: Sampler, folder: Folder, depth: int) -> Iterator[tuple[Folder
         return
     if folder.files:
         note = f"{count(len(folder.files), 'object')} beside the folders {several(names)}: no stream reads them"
-        yield Folder(folder.path, files=folder.files), (note,)
+        yield SeenFolder(folder.path, files=folder.files), (note,)
     tables = [name for name in names if not is_hidden([name])] or names
     for name in names:
         if look.listings >= MOST_LISTINGS:
@@ -125,17 +126,17 @@ def _streams(look: Sampler, folder: Folder, depth: int) -> Iterator[tuple[Folder
             yield from _streams(look, look.folder(path), depth - 1)
         else:
             yield (
-                Folder(path),
+                SeenFolder(path),
                 ("its name begins with _ or ., so it is not taken for a table: run the command on it alone",),
             )
 
 
-def _tables(look: Sampler, folder: Folder) -> Iterator[Folder]:
+def _tables(look: Sampler, folder: SeenFolder) -> Iterator[SeenFolder]:
     """Yield the files of a folder by the first word of their names if these have different columns, else the folder."""
     tables: dict[str, list[LandedObject]] = {}
     for landed in folder.files:
-        found = WORD.match(landed.key.removeprefix(folder.path))
-        tables.setdefault(found[0] if found else "", []).append(landed)
+        match = WORD.match(landed.key.removeprefix(folder.path))
+        tables.setdefault(match[0] if match else "", []).append(landed)
     first = [objects[0] for objects in tables.values()][:_COMPARED]
     schemas = [look.schema(landed) for landed in first] if len(tables) > 1 and not folder.folders else []
     if None in schemas or len({frozenset(schema.names) for schema in schemas if schema is not None}) < 2:
@@ -151,7 +152,7 @@ def _have_equal_columns(look: Sampler, objects: Sequence[LandedObject]) -> bool:
     return len(known) > 1 and all(set(schema.names) == set(known[0].names) for schema in known)
 
 
-def _proposal(look: Sampler, folder: Folder, name: str, start: dt.date | None) -> Proposal:
+def _proposal(look: Sampler, folder: SeenFolder, name: str, start: dt.date | None) -> Proposal:
     path = folder.path.rstrip("/")
     if not folder.objects:
         return Proposal(name, path)
@@ -168,18 +169,18 @@ def _proposal(look: Sampler, folder: Folder, name: str, start: dt.date | None) -
         notes.append(f"{tried[0].shown} is damaged, or too many were read: its columns are not known")
     paths = _paths(folder, chosen, notes)
     names = schema.names if schema else []
-    if (refused := unfit(paths)) is not None:
+    if (refused := unfit_folder(paths)) is not None:
         notes.append(
             f"the folder {folder.path}{refused} has a character that no layout can have ({_UNFIT}): rename it, or move "
             "its objects, and run the command again"
         )
         return Proposal(name, path, schema=schema, notes=tuple(notes))
-    found, layout = columns(paths, names) if paths[0] else ([], "")
+    seen, layout = columns_of_paths(paths, names) if paths[0] else ([], "")
     keys = [key for landed in chosen if (key := landed.key.removeprefix(folder.path)).count("/") == len(paths[0])]
-    found, layout, files = _with_names(found, layout, [key.rpartition("/")[2] for key in keys], names, notes)
+    seen, layout, files = _with_names(seen, layout, [key.rpartition("/")[2] for key in keys], names, notes)
     example = ""
-    if found:
-        config = _in_path(found, layout, files, folder, start, notes)
+    if seen:
+        config = _in_path(seen, layout, files, folder, start, notes)
     else:
         config, example = _in_rows(look, chosen, schema, start, notes, is_part=folder.has_more)
     config = _of_files(form, files or folder.word, suffix) | config | {"destination": {"table": name}}
@@ -189,7 +190,7 @@ def _proposal(look: Sampler, folder: Folder, name: str, start: dt.date | None) -
         reason = sentence(error.errors(include_url=False)[0]).partition("\n")[0].rstrip(":")
         why = f"no stream fits the folders below {path or look.storage.root}: {reason}: write the stream by hand"
         return Proposal(name, path, schema=schema, notes=(*notes, why))
-    if found:
+    if seen:
         example, unread = _example(stream, keys)
         if unread and not example:
             why = f"no stream fits the folders below {path or look.storage.root}: {unread[0]}"
@@ -201,7 +202,7 @@ def _proposal(look: Sampler, folder: Folder, name: str, start: dt.date | None) -
     return Proposal(name, path, config, example, schema, tuple(notes))
 
 
-def _notes(look: Sampler, folder: Folder, suffix: str) -> list[str]:
+def _notes(look: Sampler, folder: SeenFolder, suffix: str) -> list[str]:
     """Return what is not certain of the files of a stream."""
     others = sum(_suffix(landed.key) != suffix for landed in folder.objects)
     notes = [f"{count(others, 'object')} of those seen are not *{suffix}: the stream ignores them"] if others else []
@@ -222,7 +223,7 @@ def _suffix(key: str) -> str:
     if (last := PurePosixPath(key).suffix) in _SUFFIXES:
         return last
     suffixes = [suffix for suffix in PurePosixPath(key).suffixes if suffix.lower() not in COMPRESSED]
-    return "" if not suffixes or table_of(key) else _TEXTS.get(suffixes[-1], "")
+    return "" if not suffixes or logged_table(key) else _TEXTS.get(suffixes[-1], "")
 
 
 def _of_files(form: LandedFormat, names: str, suffix: str) -> dict[str, Any]:
@@ -247,14 +248,14 @@ def _example(stream: Stream, keys: Sequence[str]) -> tuple[str, list[str]]:
     The text is empty if there is no such partition, or if all of them are outside the config so far.
     """
     locator = PartitionLocator(stream, Calendar(stream))
-    found = [locator.find(key) for key in keys]
-    errors = [one for one in found if isinstance(one, LakeAssetsError)]
+    answers = [locator.find(key) for key in keys]
+    errors = [answer for answer in answers if isinstance(answer, LakeAssetsError)]
     unread = [error.problem.rstrip(":") for error in errors if not isinstance(error, OutsidePartitionError)]
-    partitions = [one for one in found if isinstance(one, Partition)]
+    partitions = [answer for answer in answers if isinstance(answer, Partition)]
     return (partitions[-1].option if partitions else ""), unread
 
 
-def _paths(folder: Folder, parquet: Sequence[LandedObject], notes: list[str]) -> list[tuple[str, ...]]:
+def _paths(folder: SeenFolder, parquet: Sequence[LandedObject], notes: list[str]) -> list[tuple[str, ...]]:
     """The folders of each object, of the most frequent depth; without those that a layout of the others hides."""
     paths = [tuple(landed.key.removeprefix(folder.path).split("/")[:-1]) for landed in parquet]
     (depth, _), *_ = Counter(len(path) for path in paths).most_common(1)
@@ -268,36 +269,36 @@ def _paths(folder: Folder, parquet: Sequence[LandedObject], notes: list[str]) ->
 
 
 def _with_names(
-    found: list[Column], layout: str, names: Sequence[str], taken: Sequence[str], notes: list[str]
-) -> tuple[list[Column], str, str]:
+    seen: list[SeenColumn], layout: str, names: Sequence[str], taken: Sequence[str], notes: list[str]
+) -> tuple[list[SeenColumn], str, str]:
     """Return the columns, with those of the files' names if their time is finer than the folders', and the patterns."""
-    depth = max((column.levels.stop for column in found), default=0)
-    in_folders = [column.name for column in found if not column.is_time]
+    depth = max((column.levels.stop for column in seen), default=0)
+    in_folders = [column.name for column in seen if not column.is_time]
     named = folders.columns_of_names(names, depth, [*in_folders, *taken])
-    times = [column for column in found if column.is_time]
+    times = [column for column in seen if column.is_time]
     if named is None or any(map(is_part_of_time, in_folders)) or len(times) > 1:
-        return found, layout, ""
+        return seen, layout, ""
     time = next(column for column in named[0] if column.is_time)
     for coarse in times:
         parts, fine = (TIME_TYPES[column.type].parts for column in (coarse, time))
         if parts == fine or parts != fine[: len(parts)]:
-            return found, layout, ""
+            return seen, layout, ""
         layout = refined(layout, coarse, time)
     if "*" in named[1]:
         notes.append(f"* in {named[1]} is text that varies: if it is a column, write its name in braces there")
-    return [*(column for column in found if column not in times), *named[0]], layout, named[1]
+    return [*(column for column in seen if column not in times), *named[0]], layout, named[1]
 
 
 def _in_path(
-    found: Sequence[Column], layout: str, files: str, folder: Folder, start: dt.date | None, notes: list[str]
+    seen: Sequence[SeenColumn], layout: str, files: str, folder: SeenFolder, start: dt.date | None, notes: list[str]
 ) -> dict[str, Any]:
     """Return the keys of a stream with partition columns in the path."""
     # All folders `name=` are partitions, but for another time, such as that of a sync; of other paths two columns are.
-    times = [column for column in found if column.is_time]
-    named = dict.fromkeys([*times[:1], *(column for column in found if column.is_named and not column.is_time)])
-    selected = list(dict.fromkeys([*named, *found]))[: max(len(named), DIMENSIONS)]
-    partitions = [column for column in found if column in selected]
-    others = [column for column in found if column not in selected]
+    times = [column for column in seen if column.is_time]
+    named = dict.fromkeys([*times[:1], *(column for column in seen if column.is_named and not column.is_time)])
+    selected = list(dict.fromkeys([*named, *seen]))[: max(len(named), DIMENSIONS)]
+    partitions = [column for column in seen if column in selected]
+    others = [column for column in seen if column not in selected]
     config: dict[str, Any] = {}
     if layout != "/".join(f"{c.name}={{{c.name}}}" for c in partitions if c.layout not in files):
         config["layout"] = layout
@@ -307,7 +308,7 @@ def _in_path(
         names = ", ".join(column.name for column in others)
         of_rows = "is a column of the rows" if len(others) == 1 else "are columns of the rows"
         notes.append(f"{names} in the path {of_rows}, by which no partition is refreshed")
-    for column in found:
+    for column in seen:
         if not column.is_named:
             notes.append(
                 f"{column.layout} has no name in the path, so this column is called `{column.name}`. "
@@ -320,7 +321,7 @@ def _in_path(
     return config
 
 
-def _field(column: Column, folder: Folder, start: dt.date | None, notes: list[str]) -> dict[str, Any]:
+def _field(column: SeenColumn, folder: SeenFolder, start: dt.date | None, notes: list[str]) -> dict[str, Any]:
     """Return a partition column in the config."""
     if column.is_time:
         # Listings are sorted: the first folder of each level is seen, if all folders above it are.
@@ -367,7 +368,7 @@ def _in_rows(
     date = next((field for field in fields if types.is_date(field.type)), None)
     time = next((field for field in fields if types.is_timestamp(field.type)), None)
     chosen = date or time
-    if chosen is None or (identifier(chosen.name) != chosen.name and chosen is date):
+    if chosen is None or (as_identifier(chosen.name) != chosen.name and chosen is date):
         notes.append(
             "the paths have no partition columns and the rows no date, so a new object refreshes the whole table: if "
             "objects are only added, write `mode: append`, which reads the new ones"
@@ -375,10 +376,10 @@ def _in_rows(
         return {"partitions": {}}, WHOLE
     notes.append(f"the paths have no partition columns, so the rows' {chosen.name} is the partition")
     today = dt.datetime.now(dt.UTC).date()
-    found, is_known = look.days(parquet, chosen.name)
-    days = [day for day in found if day >= _FIRST]
-    if len(days) < len(found):
-        notes.append(f"{chosen.name} has {min(found)}: times before {min(days, default=_FIRST)} are left out")
+    all_days, is_known = look.days(parquet, chosen.name)
+    days = [day for day in all_days if day >= _FIRST]
+    if len(days) < len(all_days):
+        notes.append(f"{chosen.name} has {min(all_days)}: times before {min(days, default=_FIRST)} are left out")
     if start is None and not days:
         notes.append("start is the first day of this year: write the first date of the rows")
     elif start is None and (is_part or not is_known):
@@ -388,7 +389,7 @@ def _in_rows(
     if chosen is not date:
         name, source = "date", {"from": chosen.name}
         while name in {field.name.lower() for field in fields}:
-            name = f"{name}_of_{identifier(chosen.name)}".lower()
+            name = f"{name}_of_{as_identifier(chosen.name)}".lower()
     last = max((day for day in days if start <= day <= today), default=None)
     example = "" if last is None else f"{name}={last}"
     return {"partitions": {name: {"type": "date", "in": "rows", **source, "start": start}}}, example

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from lake_assets.base.errors import KeyOrderError, SchemaError, SourceChangedError, SourceError
 from lake_assets.config.formats import PARQUET, CsvFormat, LandedFormat, format_by_name
-from lake_assets.config.layout.hive import is_hidden, is_reserved, table_of, trailing
+from lake_assets.config.layout.hive import is_hidden, is_reserved, logged_table, trailing
 from lake_assets.config.storages import AnyStorage
 from lake_assets.schema.spans import Box, ValueSpan
 from lake_assets.storage.formats.decoding import decompressed
@@ -31,7 +31,7 @@ WORD = re.compile(r"[^\W\d_]+")
 
 
 @dataclass
-class Folder:
+class SeenFolder:
     """What was seen below a folder."""
 
     path: str  # below the storage's root, with a slash at its end; empty for the root
@@ -45,7 +45,7 @@ class Folder:
     @property
     def objects(self) -> list[LandedObject]:
         """All objects that were seen below it."""
-        return [*self.files, *(landed for found in self.folders.values() for landed in found)]
+        return [*self.files, *(landed for objects in self.folders.values() for landed in objects)]
 
 
 class Sampler:
@@ -57,37 +57,37 @@ class Sampler:
         self.listings = 0  # the number of listings so far, each of up to 1,000 objects
         self.footers = 0  # the number of footers so far
         self.seen: set[str] = set()
-        self.tables: dict[str, str] = {}  # the formats of the tables with a log, by their folders; see `table_of`
+        self.tables: dict[str, str] = {}  # the formats of the tables with a log, by their folders; see `logged_table`
         self._store = Store(storage)
         self.doubts: dict[str, list[str]] = {}  # what is not certain of the dialect of an object, by its key
         self._is_tree = False
         self._schemas: dict[str, pa.Schema | None] = {}
         self._forms: dict[str, LandedFormat] = {}
 
-    def folder(self, path: str) -> Folder:
+    def folder(self, path: str) -> SeenFolder:
         """The folders and objects of a folder: a listing for the first 1,000 objects, and one for each folder after.
 
         If there are files only, it is a listing for each word that their names begin with.
         """
-        found, after = Folder(path), ""
+        folder, after = SeenFolder(path), ""
         words: set[str] = set()
-        while len(found.folders) + len(words) < MOST_FOLDERS and self.listings < MOST_LISTINGS:
+        while len(folder.folders) + len(words) < MOST_FOLDERS and self.listings < MOST_LISTINGS:
             page = self._page(path, after)
-            self._add(found, page)
+            self._add(folder, page)
             if len(page) < _PAGE:
-                found.is_complete = True
-                return found
-            found.has_more = True
+                folder.is_complete = True
+                return folder
+            folder.has_more = True
             name, slash, _ = page[-1].key.removeprefix(path).partition("/")
-            if not slash and not found.folders:
+            if not slash and not folder.folders:
                 if (word := WORD.match(name)) is None or word[0] in words:
-                    return found  # a folder with many files, and as it seems without folders
+                    return folder  # a folder with many files, and as it seems without folders
                 words.add(word[0])
                 after = f"{path}{word[0]}\U0010ffff"  # files whose names begin with another word, as with a region
                 continue
             # The text sorts behind all that is in the folder: 0 is the character after the slash.
             after = f"{path}{name}0" if slash else page[-1].key
-        return found
+        return folder
 
     def schema(self, landed: LandedObject) -> pa.Schema | None:
         """Return the object's columns by its footer, or the begin of a text; None if damaged, or beyond the limit."""
@@ -128,15 +128,15 @@ class Sampler:
         days = [end.date() if isinstance(end, dt.datetime) else end for end in ends if end is not None]
         return days, len(read) == len(objects) and None not in ends
 
-    def _add(self, found: Folder, page: tuple[LandedObject, ...]) -> None:
+    def _add(self, folder: SeenFolder, page: tuple[LandedObject, ...]) -> None:
         for landed in page:
-            names = landed.key.removeprefix(found.path).split("/")
-            if (table := table_of(landed.key)) is not None:
+            names = landed.key.removeprefix(folder.path).split("/")
+            if (table := logged_table(landed.key)) is not None:
                 self.tables[table[0]] = table[1]
             if is_hidden(names[-1:]) or any(map(is_reserved, names[:-1])) or not names[-1] or trailing(names[-1], ""):
                 continue
             self.seen.add(landed.uri)
-            (found.files if len(names) == 1 else found.folders.setdefault(names[0], [])).append(landed)
+            (folder.files if len(names) == 1 else folder.folders.setdefault(names[0], [])).append(landed)
 
     def _page(self, path: str, after: str) -> tuple[LandedObject, ...]:
         self.listings += 1

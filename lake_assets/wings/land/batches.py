@@ -135,7 +135,7 @@ _COPIES = 3  # most copies of all open rows while they are sorted
 _PROMPT = 1.0  # seconds after which a full batch is returned, even if few records come
 
 
-class Part(NamedTuple):
+class CompleteBatch(NamedTuple):
     """A complete batch: rows of one path in their order."""
 
     path: str
@@ -190,7 +190,7 @@ class OpenBatches:
         self._fresh += rows.num_rows
         self._bytes += rows.nbytes
 
-    def complete(self) -> list[Part]:
+    def complete(self) -> list[CompleteBatch]:
         """Return the batches that are complete, if there may be enough of them to sort the rows."""
         if not self.rows:
             return []
@@ -205,7 +205,7 @@ class OpenBatches:
             return list(self._cut(now))
         return []
 
-    def close(self) -> list[Part]:
+    def close(self) -> list[CompleteBatch]:
         """Return all batches, complete or not."""
         return list(self._cut(float("inf"))) if self.rows else []
 
@@ -215,7 +215,7 @@ class OpenBatches:
             self._paths.append(path)
         return self._code_of[path]
 
-    def _cut(self, now: float) -> Iterator[Part]:
+    def _cut(self, now: float) -> Iterator[CompleteBatch]:
         """Cut all rows into whole batches; the rest stays open."""
         held, fresh = self._held, self._sorted()
         opened, since, paths = self._opened, self._since, self._paths
@@ -233,7 +233,7 @@ class OpenBatches:
             # The pieces before a whole one are complete too, because the rows of a path stay in order.
             whole = [number for number, piece in enumerate(pieces, 1) if self._is_whole(piece, wide=wide)]
             ready = len(pieces) if old else max(whole, default=0)
-            yield from (Part(paths[code], piece) for piece in pieces[:ready])
+            yield from (CompleteBatch(paths[code], piece) for piece in pieces[:ready])
             over += ((oldest if len(pieces) == 1 else since, paths[code], piece) for piece in pieces[ready:])
         yield from self._keep(over)
 
@@ -272,7 +272,7 @@ class OpenBatches:
         yield from self._halves(rows.slice(0, middle))
         yield from self._halves(rows.slice(middle))
 
-    def _keep(self, over: list[tuple[float, str, pa.Table]]) -> Iterator[Part]:
+    def _keep(self, over: list[tuple[float, str, pa.Table]]) -> Iterator[CompleteBatch]:
         """Keep these rows open, in memory of their own; the oldest are returned if they would take too much of it."""
         if not over:
             return
@@ -282,7 +282,7 @@ class OpenBatches:
             while over and size > most:
                 _, path, piece = over.pop(0)
                 size -= piece.nbytes
-                yield Part(path, piece)
+                yield CompleteBatch(path, piece)
             yield from self._keep(over)
             return
         start = 0

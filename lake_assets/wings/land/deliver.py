@@ -10,8 +10,7 @@ import pyarrow as pa
 from lake_assets.base.errors import StorageUnreachableError
 from lake_assets.base.machine import usable_cores
 from lake_assets.wings.land.buffer import Buffer
-from lake_assets.wings.land.drain import Uploader
-from lake_assets.wings.land.outputs import Output
+from lake_assets.wings.land.drain import Output, Uploader
 
 _ENCODERS = max(1, min(4, usable_cores()))
 _IN_PROGRESS = 16  # batches that are encoded or uploaded at a time, besides those in the buffer

@@ -21,7 +21,7 @@ from lake_assets.config.column_types import COLUMN_TYPES
 from lake_assets.config.layout.hive import HIVE_NULL, is_hidden
 from lake_assets.config.layout.partition import Partition, PartitionColumn
 from lake_assets.config.layout.times import TIME_TYPES
-from lake_assets.config.partitions import clash, misfit, renamed
+from lake_assets.config.partitions import clash, misfit, renamed_line
 from lake_assets.config.sections import Landing
 from lake_assets.config.streams import Stream
 from lake_assets.lake.table_setup import data_schema
@@ -44,7 +44,7 @@ class RefusedRows(NamedTuple):
     hint: str
 
 
-class Destination:
+class RecordRouter:
     """Splits rows of one schema by the stream's layout.
 
     Raises:
@@ -139,7 +139,7 @@ class Destination:
                     f"{self._layout.text!r} puts its record in {paths[row].as_py()}:"
                 )
                 new = column.type if column.type in TIME_TYPES else "part"
-                line = renamed(
+                line = renamed_line(
                     self._stream.partitions, column.name, new if new not in rows.schema.names else f"{new}_of_path"
                 )
                 return RefusedRows(refused, problem, f"give the partition column another name: partitions: {{{line}}}.")

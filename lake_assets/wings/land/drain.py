@@ -1,23 +1,75 @@
-"""Upload of the batches in a buffer: oldest first, each once."""
+"""The outputs of a stream, which get every batch, and the upload of batches in a buffer: oldest first, each once."""
 
-from collections.abc import Callable
-from concurrent.futures import Future
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from threading import Event, Thread
 
 from lake_assets.base.errors import LakeAssetsError, LandingError, StorageUnreachableError
 from lake_assets.base.progress import counting
-from lake_assets.base.retrying import pause_around, poll
+from lake_assets.base.retrying import Limit, pause_around, pause_from, poll, retry
 from lake_assets.config.sections import Landing
 from lake_assets.config.streams import Stream
-from lake_assets.wings.land.buffer import Buffer, Pending
-from lake_assets.wings.land.outputs import Output, open_outputs
+from lake_assets.storage.store import Store
+from lake_assets.wings.land.buffer import Buffer, Pending, output_name
 
 _REFUSALS = 10  # batches that an output refuses before the drain of it ends
 _PAUSE = pause_around(0.5, 60.0)  # between tries of an output that is away
 _DAY = 86_400.0
+_BETWEEN_RETRIES = pause_from(0.2, 10.0)
+
+
+class Output:
+    """One store that gets every batch."""
+
+    def __init__(self, store: Store, options: Landing) -> None:
+        self.store = store
+        self.name = output_name(store.root)
+        self.in_flight = options.max_in_flight
+        self._options = options
+        self._pool = ThreadPoolExecutor(options.max_in_flight, f"land-{self.name}")
+        if store.storage.is_local:
+            try:
+                Path(store.root).mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise LandingError(
+                    f"the output {store.root} cannot be made: {error.strerror}:",
+                    "create this folder, or correct its path in the config.",
+                ) from error
+
+    def submit(self, key: str, read: Callable[[], bytes], *, retries: int | None = None) -> "Future[bool]":
+        """Upload a batch in the background under its name; see `Store.put_new`. False if it had arrived before.
+
+        A batch arrives once, even if the answer to an upload is lost. `max_in_flight` uploads run at a time. `read`
+        gives its bytes when its upload begins, always the same for a key. `retries` are of transient errors, with
+        capped exponential pauses and jitter; the config's when None. The future raises StorageUnreachableError after
+        them, StorageError if the store refuses the batch, and any error of `read`.
+        """
+        return self._pool.submit(self._send, key, read, self._options.retries if retries is None else retries)
+
+    def _send(self, key: str, read: Callable[[], bytes], retries: int) -> bool:
+        put = partial(self.store.put_new, key, read(), multipart_above=self._options.multipart_threshold)
+        return retry(put, transient=StorageUnreachableError, limit=Limit(retries=retries), pause=_BETWEEN_RETRIES)
+
+    def close(self) -> None:
+        """End the threads when all submitted uploads have ended."""
+        self._pool.shutdown()
+
+
+def open_outputs(stream: Stream, options: Landing) -> Sequence[Output]:
+    """Return the stream's outputs in the order of the config. Nothing is connected yet.
+
+    A web server is a LandingError.
+    """
+    if not stream.source.is_listable:
+        raise LandingError(
+            f"{stream.source.root} is a web server, to which nothing can be written:",
+            "name the bucket or folder behind it as the stream's source.",
+        )
+    return [Output(Store(storage), options) for storage in options.outputs or (stream.source,)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,12 +149,11 @@ def drain_output(
     output: Output,
     *,
     retries: int | None = None,
-    stop: Callable[[], bool] = lambda: False,
     on_arrival: Callable[[int], None] = lambda _: None,
 ) -> tuple[int, list[LakeAssetsError]]:
-    """Upload the pending batches of one output, until none is left, the output is away, or `stop` returns True.
+    """Upload the pending batches of one output, until none is left or the output is away.
 
-    `stop` is asked before each batch. `on_arrival` is called after each upload, with the number of batches that arrived
+    `on_arrival` is called after each upload, with the number of batches that arrived
     by it. `retries` is as the storage's config says when None. Returns how many batches arrived, and the errors of the
     others.
     """
@@ -115,10 +166,10 @@ def drain_output(
         uploaded += arrived
         on_arrival(arrived)
 
-    while not errors and not stop() and (batches := buffer.pending(output.name)):
+    while not errors and (batches := buffer.pending(output.name)):
         uploads: list[tuple[Pending, Future[bool]]] = []
         for batch in batches:
-            if stop() or len(errors) >= _REFUSALS or any(isinstance(e, StorageUnreachableError) for e in errors):
+            if len(errors) >= _REFUSALS or any(isinstance(e, StorageUnreachableError) for e in errors):
                 break
             uploads.append((batch, output.submit(batch.key, batch.path.read_bytes, retries=retries)))
             if len(uploads) > output.in_flight:

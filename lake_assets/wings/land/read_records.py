@@ -30,14 +30,14 @@ from lake_assets.storage.formats.records import FixSchema, Records, Rows, Text
 if TYPE_CHECKING:
     from io import BufferedIOBase
 
-Form = Literal["jsonl", "csv", "arrow", "parquet"]
+RecordForm = Literal["jsonl", "csv", "arrow", "parquet"]
 Advance = Callable[[int], None]
 """Called with the number of bytes of a file that have been read since the last call, before their decompression."""
 
 BATCH_ROWS = 65_536  # of a Parquet file
 _GATHER_SECONDS = 0.2  # seconds for which a line of a pipe is held until others come
 
-_SUFFIXES: dict[str, Form] = {
+_SUFFIXES: dict[str, RecordForm] = {
     **dict.fromkeys((".jsonl", ".ndjson", ".json"), "jsonl"),
     ".csv": "csv",
     **dict.fromkeys((".arrow", ".arrows", ".feather", ".ipc"), "arrow"),
@@ -45,7 +45,7 @@ _SUFFIXES: dict[str, Form] = {
 }
 
 
-def form_of(path: str) -> Form:
+def form_of(path: str) -> RecordForm:
     """Return the form of a file by its name; standard input, `-`, is JSON lines."""
     if path == "-":
         return "jsonl"
@@ -58,7 +58,7 @@ def form_of(path: str) -> Form:
 def read_records(
     file: IO[bytes] | None,
     path: str,
-    form: Form,
+    form: RecordForm,
     schema: FixSchema,
     gather_seconds: float,
     advance: Advance = lambda _: None,

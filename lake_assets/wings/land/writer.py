@@ -22,12 +22,11 @@ from lake_assets.config.sections import READABLE, Landing, ending_of, unread
 from lake_assets.config.streams import Stream
 from lake_assets.storage.formats.landed_columns import declared, fit, inferred
 from lake_assets.storage.formats.records import Records, Rejected, Rows, validate
-from lake_assets.wings.land.batches import BatchNames, Encoder, OpenBatches, Part
+from lake_assets.wings.land.batches import BatchNames, CompleteBatch, Encoder, OpenBatches
 from lake_assets.wings.land.buffer import Buffer
 from lake_assets.wings.land.deliver import Delivery, OnArrival
-from lake_assets.wings.land.destination import Destination
-from lake_assets.wings.land.drain import open_buffer, state_of
-from lake_assets.wings.land.outputs import open_outputs
+from lake_assets.wings.land.destination import RecordRouter
+from lake_assets.wings.land.drain import open_buffer, open_outputs, state_of
 
 REJECTS = "_dead_letters"  # a folder of each output that no listing takes for data
 
@@ -37,7 +36,7 @@ _GATHERING = 10.0  # seconds
 
 
 @dataclass(frozen=True, slots=True)
-class Landed:
+class LandingCounts:
     """The counts of a writer."""
 
     records: int
@@ -150,7 +149,7 @@ class LandingWriter:
             return self._schema
 
     def _use(self, schema: pa.Schema) -> None:
-        self._destination = Destination(self._stream, schema)
+        self._destination = RecordRouter(self._stream, schema)
         self._encoder = Encoder(self._destination.file_schema)
         self._schema = schema
 
@@ -217,7 +216,7 @@ class LandingWriter:
             self._send_rejects()
         self._delivery.flush()
 
-    def close(self) -> Landed:
+    def close(self) -> LandingCounts:
         """Flush; then try once to upload the pending batches of the buffer, and end.
 
         Raises:
@@ -234,7 +233,7 @@ class LandingWriter:
                     self._buffer.expire()
         return self.landed()
 
-    def landed(self) -> Landed:
+    def landed(self) -> LandingCounts:
         """Return the counts so far."""
         state = state_of(self._buffer) if self._buffer else None
         warnings = []
@@ -248,7 +247,7 @@ class LandingWriter:
                 f"{count(records, 'record')} reached {' and '.join(roots)} only, and would be there twice if landed "
                 f"again: copy the files {self._names.pattern} from there to the other outputs"
             )
-        return Landed(
+        return LandingCounts(
             self._landed,
             self._files,
             self._bytes,
@@ -323,8 +322,8 @@ class LandingWriter:
             ) from error
         return admitted._replace(rows=rows, paths=self._destination.paths(rows, now))
 
-    def _send(self, parts: list[Part]) -> None:
-        parts = [Part(path, self._destination.file_rows(path, rows)) for path, rows in parts]
+    def _send(self, parts: list[CompleteBatch]) -> None:
+        parts = [CompleteBatch(path, self._destination.file_rows(path, rows)) for path, rows in parts]
         if parts:
             self._encoder.learn(max(parts, key=lambda part: part.rows.num_rows).rows)
         for path, rows in parts:

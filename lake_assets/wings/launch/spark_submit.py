@@ -14,7 +14,7 @@ from pathlib import Path
 
 from lake_assets.base.errors import LauncherError
 from lake_assets.config.models import LakeConfig
-from lake_assets.config.spark import REMOTE, SparkSubmit, refusal
+from lake_assets.config.spark import REMOTE, SparkSubmit, launcher_refusal
 from lake_assets.spark.class_sharing import sharing_options
 from lake_assets.spark.java import find_java
 from lake_assets.spark.python_side import JvmErrors
@@ -62,7 +62,7 @@ def check_fit(config: LakeConfig, runs: SparkSubmit) -> None:
     """Refuse Spark settings that do not fit the launcher, also of the environment."""
     settings = config.spark.settings
     remote = {REMOTE: url} if (url := remote_url(settings)) else {}
-    if (reason := refusal(runs, settings | remote)) is not None:
+    if (reason := launcher_refusal(runs, settings | remote)) is not None:
         raise LauncherError(f"{reason[0]}:", f"{reason[1]}.")
 
 

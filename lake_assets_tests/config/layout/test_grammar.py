@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from lake_assets.base.errors import LayoutError
-from lake_assets.config.layout.explain import explain
+from lake_assets.config.layout.explain import explanation
 from lake_assets.config.layout.template import Compat, Template
 
 # Template, characters before the caret, the problem's words, the hint.
@@ -78,7 +78,7 @@ def test_a_time_zone_that_is_none_is_an_error() -> None:
 
 def test_each_part_is_explained() -> None:
     text = "k={region}/{ts,2025,YY}-{ts,,WW}/dt={now(),,HH}/x-{age,,}/{now(),,DD}"
-    assert explain(Template.parse(text, time_zone="Europe/Berlin")).split("\n") == [
+    assert explanation(Template.parse(text, time_zone="Europe/Berlin")).split("\n") == [
         text,
         "",
         "  k=            as it is",
@@ -97,15 +97,15 @@ def test_each_part_is_explained() -> None:
         "Partition columns: region, ts, dt, age.",
         "Times are in Europe/Berlin; `/` in a value makes no folders.",
     ]
-    assert "  {a,b,YY}  year of column a; b if" in explain(Template.parse("/{a,b,YY}/{c}", compat="olake"))
+    assert "  {a,b,YY}  year of column a; b if" in explanation(Template.parse("/{a,b,YY}/{c}", compat="olake"))
 
 
 def test_no_more_than_twenty_paths_of_a_sample_are_shown_the_most_frequent_first() -> None:
-    lines = explain(Template.parse("{n}"), pa.table({"n": [*range(1025), 7]})).split("\n")
+    lines = explanation(Template.parse("{n}"), pa.table({"n": [*range(1025), 7]})).split("\n")
     assert lines[-22] == "Paths of the sample's 1,026 rows:"
     assert lines[-21].split() == ["2", "7"]
     assert lines[-1] == "  and 1,005 more"
-    assert explain(Template.parse("{n}"), pa.table({"n": pa.array([], pa.string())})).endswith("0 rows:")
+    assert explanation(Template.parse("{n}"), pa.table({"n": pa.array([], pa.string())})).endswith("0 rows:")
 
 
 TOKENS = [*"{{{}}},,,///--=.'% ", "now()", "ts", "a", "é", "YY", "MM", "WW", "YYYY", "..", "F0", "default_", "\n", "*"]

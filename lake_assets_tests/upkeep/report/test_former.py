@@ -15,7 +15,7 @@ from lake_assets.base.errors import LakeAssetsError
 from lake_assets.cli import main
 from lake_assets.config.layout.partition import Partition
 from lake_assets.config.models import LakeConfig
-from lake_assets.ingest.index.index_run import index_all, registered_objects
+from lake_assets.ingest.index.index_run import index_all, objects_of_lake
 from lake_assets.ingest.ingest_all import ingest
 from lake_assets.ingest.outcome import IngestOptions
 from lake_assets.lake.ledger.object_history import objects_at
@@ -121,9 +121,9 @@ def test_registered_objects_are_those_of_the_earlier_name(local_world: World) ->
     assert [outcome.error for outcome in index_all(local_world.stream)] == [None]
     of_earlier, of_another = renamed(local_world, **PREVIOUSLY), renamed(local_world)
     with of_earlier.lake.open(read_only=True) as lake:
-        known = registered_objects(lake, local_world.stream, None)
-        assert registered_objects(lake, of_earlier, None) == known != {}
-        assert registered_objects(lake, of_another, None) == {}
+        known = objects_of_lake(lake, local_world.stream, None)
+        assert objects_of_lake(lake, of_earlier, None) == known != {}
+        assert objects_of_lake(lake, of_another, None) == {}
 
 
 def test_a_renamed_stream_adds_to_what_it_has_and_replaces_it(local_world: World) -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from lake_assets.config.layout.template import Template
 from lake_assets.wings.importers import folders
-from lake_assets.wings.importers.folders import are_partitions, columns
+from lake_assets.wings.importers.folders import are_partitions, columns_of_paths
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ from lake_assets.wings.importers.folders import are_partitions, columns
 def test_folders_are_columns_with_types_and_the_layout_reads_them(
     paths: list[str], layout: str, expected: dict[str, str]
 ) -> None:
-    found, text = columns([path.split("/") for path in paths])
+    found, text = columns_of_paths([path.split("/") for path in paths])
 
     assert (text, {column.name: column.type for column in found}) == (layout, expected)
     for path in paths:
@@ -66,23 +66,23 @@ def test_folders_are_columns_with_types_and_the_layout_reads_them(
 
 
 def test_values_are_decoded_and_null_is_none_of_them() -> None:
-    (city,), _ = columns([["city=New%20York"], ["city=__HIVE_DEFAULT_PARTITION__"]])
+    (city,), _ = columns_of_paths([["city=New%20York"], ["city=__HIVE_DEFAULT_PARTITION__"]])
 
     assert (city.values, city.has_null) == (("New York",), True)
 
 
 def test_the_start_is_the_first_of_the_dates() -> None:
-    (parts,), _ = columns([["2026", "02", "12"], ["2025", "12", "31"]])
-    (month,), _ = columns([["month=2026-03"], ["month=2026-02"]])
+    (parts,), _ = columns_of_paths([["2026", "02", "12"], ["2025", "12", "31"]])
+    (month,), _ = columns_of_paths([["month=2026-03"], ["month=2026-02"]])
 
-    (hour,), _ = columns([["date=2026-02-12", "hour=00"], ["date=2026-02-11", "hour=23"]])
+    (hour,), _ = columns_of_paths([["date=2026-02-12", "hour=00"], ["date=2026-02-11", "hour=23"]])
 
     assert (str(parts.start), str(month.start), str(hour.start)) == ("2025-12-31", "2026-02-01", "2026-02-11")
     assert hour.values == ("2026-02-11-23", "2026-02-12-00")
 
 
 def test_a_column_without_a_name_gets_one_that_no_other_has() -> None:
-    found, layout = columns([["2026-02-11", "date=x"], ["2026-02-12", "date=y"]], taken=["Date"])
+    found, layout = columns_of_paths([["2026-02-11", "date=x"], ["2026-02-12", "date=y"]], taken=["Date"])
 
     assert [column.name for column in found] == ["date_of_path", "date"]
     assert layout == "{date_of_path}/date={date}"

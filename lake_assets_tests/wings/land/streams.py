@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from lake_assets.config.streams import Stream
 from lake_assets.storage.formats.landed_columns import declared, fit
 from lake_assets.storage.formats.records import Rejected, validate
-from lake_assets.wings.land.read_records import Form, read_records
+from lake_assets.wings.land.read_records import RecordForm, read_records
 from lake_assets.wings.land.writer import REJECTS, LandingWriter
 
 COLUMNS = {"region": "string", "date": "date", "id": "bigint", "total": "double"}
@@ -57,7 +57,7 @@ def land_text(stream: Stream, path: Path) -> LandingWriter:
     return writer
 
 
-def parsed(form: Form, columns: Mapping[str, str], text: bytes) -> list[pa.Table | Rejected]:
+def parsed(form: RecordForm, columns: Mapping[str, str], text: bytes) -> list[pa.Table | Rejected]:
     """What landing makes of a text: rows that fit these columns, and records that do not."""
     schema = declared(columns)
     records = read_records(io.BytesIO(text), "-", form, lambda _: schema, 0)

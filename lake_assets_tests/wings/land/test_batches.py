@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lake_assets.config.sections import Batch
-from lake_assets.wings.land.batches import OpenBatches, Part
+from lake_assets.wings.land.batches import CompleteBatch, OpenBatches
 
 
 class Clock:
@@ -21,7 +21,7 @@ def add(batches: OpenBatches, paths: list[str], first: int = 0, text: str = "") 
     batches.add(pa.table({"id": ids, "text": [text] * len(paths)}), pa.array(paths).dictionary_encode())
 
 
-def ids(parts: list[Part]) -> list[tuple[str, list[int]]]:
+def ids(parts: list[CompleteBatch]) -> list[tuple[str, list[int]]]:
     return [(part.path, part.rows["id"].to_pylist()) for part in parts]
 
 
@@ -89,7 +89,7 @@ def test_rows_of_any_size_at_any_time_come_once_and_in_order(
     given: dict[str, list[int]] = {}
     got: dict[str, list[int]] = {}
 
-    def take(parts: list[Part]) -> None:
+    def take(parts: list[CompleteBatch]) -> None:
         for path, objects in ids(parts):
             assert 1 <= len(objects) <= records
             got.setdefault(path, []).extend(objects)

@@ -17,7 +17,7 @@ from lake_assets.base.errors import SchemaError
 from lake_assets.storage.formats.landed_columns import fit
 from lake_assets.storage.formats.records import Rejected
 from lake_assets.wings.land.batches import Encoder
-from lake_assets.wings.land.read_records import Form, read_records
+from lake_assets.wings.land.read_records import RecordForm, read_records
 from lake_assets_tests.values.plain import plain
 from lake_assets_tests.wings.land.streams import parsed
 
@@ -75,7 +75,7 @@ def as_csv(value: Any) -> str:
     return json.dumps(value) if isinstance(value, bool) else as_json(value).strip('"')
 
 
-def landed(form: Form, kind: str, text: str) -> list[Any]:
+def landed(form: RecordForm, kind: str, text: str) -> list[Any]:
     result = parsed(form, {"v": kind, "n": "bigint"}, text.encode())
     return [value for entry in result for value in (plain(entry["v"]) if isinstance(entry, pa.Table) else [entry])]
 
@@ -180,7 +180,7 @@ def test_a_number_that_is_too_large_is_not_infinite_and_an_infinity_is_one() -> 
         ("csv", b"v\n1.5\n-9223372036854775809\n"),
     ],
 )
-def test_a_whole_number_beyond_64_bits_is_not_inferred_to_be_a_double(form: Form, text: bytes) -> None:
+def test_a_whole_number_beyond_64_bits_is_not_inferred_to_be_a_double(form: RecordForm, text: bytes) -> None:
     records = read_records(io.BytesIO(text), "-", form, lambda infer: infer(), 0)
 
     with pytest.raises(SchemaError, match=r"field 'v' of - has the whole number .*: .*v: decimal\(38,0\)"):

@@ -15,8 +15,7 @@ from lake_assets.config.sections import Landing
 from lake_assets.storage.formats.records import Rows
 from lake_assets.wings.land.batches import BatchNames, second_of
 from lake_assets.wings.land.deliver import Delivery
-from lake_assets.wings.land.drain import drain
-from lake_assets.wings.land.outputs import open_outputs
+from lake_assets.wings.land.drain import drain, open_outputs
 from lake_assets.wings.land.writer import LandingWriter
 from lake_assets_tests.until import until
 from lake_assets_tests.wings.land.streams import COLUMNS, files, landed_ids, rejects, rows, stream_of
