@@ -22,8 +22,9 @@ from dev.servers.s3 import S3Server
 from lake_assets import connect
 from lake_assets.base.duckdb_engine import HttpLimits
 from lake_assets.ingest.index.verify import repair_indexed
-from lake_assets.lake import copies, ducklake, locks
+from lake_assets.lake import ducklake, locks
 from lake_assets.lake.attach import secret_statements
+from lake_assets.lake.backends import sqlite
 from lake_assets.lake.catalog import spec
 from lake_assets.lake.catalog.backup import make_backup
 from lake_assets.lake.commit import insert
@@ -410,7 +411,7 @@ def a_reader_without_temporary_space_gets_another_folder(local_world: World) -> 
         environment.setattr(tempfile, "tempdir", str(small))
         yield read, "set TMPDIR to another folder, with more space, and run it again"
         environment.setattr(tempfile, "tempdir", None)
-        copies._folder.cache_clear()  # as in another process
+        sqlite._folder.cache_clear()  # as in another process
         assert read().num_rows == 1
     return [1]
 
