@@ -42,15 +42,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RowsClass:
-    """A class that rows are read as.
+    """A class that rows are read as."""
 
-    Attributes:
-        read: makes an instance of a relation.
-        is_lazy: the instance reads while it is used, so the connection remains open until it is dropped.
-    """
-
-    read: Callable[[duckdb.DuckDBPyRelation], Any]
-    is_lazy: bool = False
+    read: Callable[[duckdb.DuckDBPyRelation], Any]  # makes an instance of a relation
+    is_lazy: bool = False  # the instance reads while it is used, so the connection remains open until it is dropped
 
 
 # By package and class. A package is imported only by who names its class.
@@ -78,16 +73,10 @@ def rows_of(
     partitions: Collection[Partition],
     columns: Sequence[str] | None = None,
 ) -> duckdb.DuckDBPyRelation:
-    """Return the rows of partitions, read when the relation is.
+    """Return the rows of partitions, read when the relation is; the stream's lake is attached to the connection.
 
-    Args:
-        connection: the stream's lake is attached to it.
-        stream: has the partitions.
-        partitions: any number; none have no rows.
-        columns: to read, in this order; all of the table when None.
-
-    Raises:
-        CatalogError: the lake has no such table or column.
+    `columns` are read in this order; all of the table when None. Raises CatalogError if the lake has no such table or
+    column.
     """
     with translated(stream.lake_config):
         try:

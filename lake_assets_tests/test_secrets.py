@@ -187,7 +187,7 @@ COMMANDS = [
 
 
 def test_no_command_prints_one(file: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lake_assets.cli.sessions.Session.__call__", lambda _: pytest.fail("Spark was asked for"))
+    monkeypatch.setattr("lake_assets.cli.common.Session.__call__", lambda _: pytest.fail("Spark was asked for"))
     caplog.set_level(logging.DEBUG)
     for command in COMMANDS:
         for debug in ([], ["--debug"]):

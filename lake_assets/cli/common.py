@@ -1,9 +1,11 @@
-"""What the commands share: global options, arguments that several of them take, and the values that these name."""
+"""What the commands share: global options, arguments that several of them take with what these name, and a session."""
 
 # ruff: noqa: PLC0415 - imports inside functions keep `--help` quick
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+import sys
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
@@ -12,9 +14,12 @@ import click
 
 from lake_assets.base.errors import ConfigError, LakeAssetsError, LayoutError, PartitionError
 from lake_assets.base.texts import is_unicode, shown
+from lake_assets.cli.interrupt import interrupt
 from lake_assets.cli.output import Command
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from lake_assets.config.layout.partition import Partition
     from lake_assets.config.models import LakeConfig
     from lake_assets.config.streams import Stream
@@ -76,7 +81,7 @@ def _chosen(kind: Literal["stream", "lake"], known: Collection[str], name: str |
 
 
 def partition_option(help: str, *, required: bool = False) -> Callable[[Command], Command]:  # noqa: A002 - click's word
-    """Return the repeatable option `--partition`, passed to the command as `texts`; see `partitions_of`."""
+    """Return the repeatable option `--partition`, passed to the command as `texts`; see `named_partitions`."""
     return click.option(
         "--partition",
         "texts",
@@ -87,7 +92,7 @@ def partition_option(help: str, *, required: bool = False) -> Callable[[Command]
     )
 
 
-def partition_of(stream: "Stream", text: str) -> "Partition":
+def named_partition(stream: "Stream", text: str) -> "Partition":
     """Return the partition that `region=NW,date=2026-02-11` names."""
     from lake_assets.base.texts import has_wildcard
 
@@ -97,14 +102,14 @@ def partition_of(stream: "Stream", text: str) -> "Partition":
         raise usage_error(f"{error} {NO_WILDCARDS}" if has_wildcard(text) else str(error)) from error
 
 
-def partitions_of(stream: "Stream", texts: Iterable[str]) -> "list[Partition]":
+def named_partitions(stream: "Stream", texts: Iterable[str]) -> "list[Partition]":
     """Return the partitions that the texts name, each once; also those outside the config."""
-    return [partition_of(stream, text) for text in dict.fromkeys(texts)]
+    return [named_partition(stream, text) for text in dict.fromkeys(texts)]
 
 
 def partitions_or_only(stream: "Stream", texts: Sequence[str]) -> "list[Partition]":
-    """Return the partitions that the texts name; without texts, the stream's only partition; see `partitions_of`."""
-    return partitions_of(stream, texts) if texts else [the_only_partition(stream)]
+    """Return the partitions that the texts name; without texts, the stream's only partition; see `named_partitions`."""
+    return named_partitions(stream, texts) if texts else [the_only_partition(stream)]
 
 
 def the_only_partition(stream: "Stream", otherwise: str = "") -> "Partition":
@@ -149,3 +154,57 @@ def usage_errors(*kinds: type[LakeAssetsError]) -> Iterator[None]:
 def usage_error(text: str) -> click.UsageError:
     """Return the error of a command that was called in a wrong way; click prints the command's usage above it."""
     return click.UsageError(text, click.get_current_context())
+
+
+class Session:
+    """Starts the session at the first call, and returns the same one at later calls.
+
+    With `debug` Spark's errors are logged to standard error, unless the settings have a log level. `transforms` is as
+    in `spark_config`.
+    """
+
+    def __init__(self, settings: Mapping[str, str], *, debug: bool = False, transforms: bool = True) -> None:
+        self._transforms = transforms
+        self._settings = settings
+        self._debug = debug
+        self._session: SparkSession | None = None
+        self.announce: Callable[[str | None], None] = lambda _: None
+        """Called with a text before Spark starts, and with None after that."""
+        self.seconds = 0.0
+        """Duration of the start."""
+
+    def __call__(self) -> "SparkSession":
+        """Return the session."""
+        from lake_assets.spark.remote import has_stopped
+        from lake_assets.spark.spark_session import LOG_LEVEL, spark_config, start_session
+
+        if self._session is None or has_stopped(self._session):
+            start = time.perf_counter()
+            settings = {LOG_LEVEL: "ERROR", **self._settings} if self._debug else self._settings
+            self.announce("starting Spark")
+            try:
+                # An interrupt would leave a JVM running that is not connected yet.
+                with interrupt.held_back():
+                    self._session = start_session(spark_config(settings=settings, transforms=self._transforms))
+            finally:
+                self.announce(None)
+            self.seconds = time.perf_counter() - start
+        return self._session
+
+    @contextmanager
+    def stopped(self) -> Iterator["Session"]:
+        """Stop the session at the end of the block, unless it ran before."""
+        running = "pyspark" in sys.modules and sys.modules["pyspark"].sql.SparkSession.getActiveSession() is not None
+        try:
+            yield self
+        finally:
+            if self._session is not None and not running:
+                from py4j.protocol import Py4JError
+                from pyspark.sql import SparkSession
+
+                from lake_assets.spark.python_side import stop_session
+
+                if interrupt.pressed and isinstance(self._session, SparkSession):  # not a Spark Connect client
+                    with suppress(Py4JError, ConnectionError):  # its JVM has ended
+                        self._session.sparkContext.setLogLevel("OFF")  # otherwise each stopped task logs an error
+                stop_session(self._session)

@@ -14,7 +14,7 @@ from lake_assets.base.errors import ConfigError, MissingExtraError, install
 from lake_assets.base.progress import counted
 from lake_assets.base.texts import count, first_lines, visible_name
 from lake_assets.cli.common import Options, stream_argument
-from lake_assets.cli.dev_server import answers
+from lake_assets.cli.dev_server import accepts_connections
 from lake_assets.cli.output import Form, collected, echo, form_option, info
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def dev(options: Options, host: str, port: int) -> None:
     config = options.config
     if importlib.util.find_spec("dagster_webserver") is None:
         raise MissingExtraError("Dagster's UI needs dagster-webserver:", f"{install('ui')}.")
-    if answers(host, port):
+    if accepts_connections(host, port):
         raise click.UsageError(f"port {port} of {host} is in use: choose another one with --port.")
     home = _home(config)
     # The folder that a user has set is that of a deployment.

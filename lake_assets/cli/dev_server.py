@@ -36,7 +36,7 @@ class _Ended(logging.Filter):
         return match is None
 
 
-def answers(host: str, port: int) -> bool:
+def accepts_connections(host: str, port: int) -> bool:
     """Return whether a server listens there."""
     with suppress(OSError), socket.create_connection((host, port), _SECONDS):
         return True
@@ -45,7 +45,7 @@ def answers(host: str, port: int) -> bool:
 
 def _say_when_served(host: str, port: int) -> None:
     begin = time.monotonic()
-    while not answers(host, port):
+    while not accepts_connections(host, port):
         time.sleep(_SECONDS)
     sys.stderr.write(f"Dagster's UI is served after {time.monotonic() - begin:.0f} s: http://{host}:{port}\n")
 

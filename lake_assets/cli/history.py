@@ -30,7 +30,7 @@ from lake_assets.cli.output import (
     json_of,
     print_table,
     style,
-    table_of,
+    text_table,
     write_rows,
 )
 from lake_assets.cli.selecting import selected_or_all, selection_options
@@ -80,7 +80,7 @@ def print_history(entries: "Sequence[HistoryEntry]") -> None:
     names = ["snapshot", "time (UTC)", "partition", "what", "before", "rows", "who", "run", "restore"]
     texts = [entry_texts(entry) for entry in entries]
     print_table(
-        table_of(names, texts, right=("snapshot", "before", "rows", "restore")), ("restore", "run", "who", "before")
+        text_table(names, texts, right=("snapshot", "before", "rows", "restore")), ("restore", "run", "who", "before")
     )
 
 
@@ -234,7 +234,7 @@ def _sample_table(difference: "Difference") -> "Table":
             old = "" if row.before is None or name not in row.before else f"{_null(row.before[name])} → "
             texts.append(f"{old}{_null(value)}" if old else value)
         rows.append(texts)
-    return table_of(["", *names], rows)
+    return text_table(["", *names], rows)
 
 
 def _null(text: str | None) -> str:

@@ -10,7 +10,7 @@ import click
 
 from lake_assets.base.progress import Count, counting
 from lake_assets.base.texts import count
-from lake_assets.cli.common import Options, stream_argument
+from lake_assets.cli.common import Options, Session, stream_argument
 from lake_assets.cli.interrupt import interrupt
 from lake_assets.cli.outcomes import Outcomes
 from lake_assets.cli.output import Form, documented, echo, form_option, info
@@ -104,7 +104,6 @@ class CliRun:
 
     def _ingest_here(self, outcomes: Outcomes, done: Count) -> None:
         """Refresh the partitions in this process."""
-        from lake_assets.cli.sessions import Session
         from lake_assets.ingest.ingest_all import ingest_all
         from lake_assets.ingest.run import passing_on_interrupts
 

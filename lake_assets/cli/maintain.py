@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from lake_assets.base.texts import count, first_lines, several, size
-from lake_assets.cli.common import Options, dry_run_option
+from lake_assets.cli.common import Options, Session, dry_run_option
 from lake_assets.cli.interrupt import interrupt
 from lake_assets.cli.output import Form, collected, echo, form_option, info, style
 
@@ -30,7 +30,6 @@ def maintain(ctx: click.Context, lake: str | None, *, dry_run: bool, form: Form)
     the stream has `owns_source: true` and they were registered, or `after_load` and its runs have left them. A
     partition that cannot be compacted is left unchanged, and the exit code is 1.
     """
-    from lake_assets.cli.sessions import Session
     from lake_assets.upkeep.maintenance.maintenance_run import maintain as maintain_lake
 
     options: Options = ctx.obj

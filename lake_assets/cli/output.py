@@ -203,7 +203,7 @@ def print_json(objects: Iterable[str]) -> None:
     sys.stdout.write("[]\n" if before == "[\n" else "\n]\n")
 
 
-def table_of(columns: Sequence[str], rows: Iterable[Sequence[str | None]], *, right: Collection[str] = ()) -> "Table":
+def text_table(columns: Sequence[str], rows: Iterable[Sequence[str | None]], *, right: Collection[str] = ()) -> "Table":
     """Return a table of texts, control characters escaped; NULL is dimmed, the columns in `right` are aligned right."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table

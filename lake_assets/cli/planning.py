@@ -27,7 +27,7 @@ from lake_assets.cli.output import (
     print_left_out,
     print_table,
     style,
-    table_of,
+    text_table,
     write_documents,
 )
 from lake_assets.cli.selecting import confirm, run_options, selected, selection_options, yes_option
@@ -231,7 +231,7 @@ def _print_table(made: "Plan") -> None:
             ]
         )
     print_table(
-        table_of(columns, rows, right=("new", "changed", "vanished", "bytes", "rows")),
+        text_table(columns, rows, right=("new", "changed", "vanished", "bytes", "rows")),
         ("commit", "job", "bytes", "vanished"),
     )
 
@@ -262,7 +262,7 @@ def _print_all_left_out(stream: str, left_out: "LeftOut", form: Form) -> None:
         return
     if left_out.objects:
         rows = [[item.kind, visible_name(item.key), visible_name(str(item.why))] for item in left_out.objects]
-        print_table(table_of(["class", "object", "why"], rows))
+        print_table(text_table(["class", "object", "why"], rows))
     in_partitions = count(left_out.listed - len(left_out.objects), "object")
     echo(f"{stream}: {left_out}; {in_partitions} in partitions")
 

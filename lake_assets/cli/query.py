@@ -19,9 +19,9 @@ from lake_assets.cli.common import (
     Options,
     dry_run_option,
     lake_option,
-    partition_of,
+    named_partition,
+    named_partitions,
     partition_option,
-    partitions_of,
     stream_argument,
 )
 from lake_assets.cli.output import (
@@ -34,7 +34,7 @@ from lake_assets.cli.output import (
     output_format,
     print_json,
     print_table,
-    table_of,
+    text_table,
     write_csv,
     write_documents,
     write_rows,
@@ -135,7 +135,7 @@ def print_relation(relation: "duckdb.DuckDBPyRelation", follow: Follow = nullcon
         rows = texts.fetchmany(TABLE_ROWS)
         more = texts.fetchone() is not None
     right = {name for name, kind in zip(relation.columns, relation.types, strict=True) if _is_number(kind)}
-    print_table(table_of(relation.columns, rows, right=right))
+    print_table(text_table(relation.columns, rows, right=right))
     echo(f"the first {len(rows)} rows; --format csv prints all" if more else count(len(rows), "row"))
 
 
@@ -240,7 +240,7 @@ def print_ledger(rows: "Sequence[LedgerRow]") -> None:
     ]
     least = ["copied", "files", "before", "run", "snapshot", "rows"]
     least.insert(0 if len({row.stream for row in rows}) == 1 else len(least), "stream")
-    print_table(table_of(columns + ["error"] * has_errors, texts, right=numbers), least)
+    print_table(text_table(columns + ["error"] * has_errors, texts, right=numbers), least)
 
 
 def _partition_path(config: "LakeConfig", stream: str | None, text: str) -> str:
@@ -251,7 +251,7 @@ def _partition_path(config: "LakeConfig", stream: str | None, text: str) -> str:
             return config.streams[name].partition(text).path
         except LakeAssetsError:  # another stream has other columns
             continue
-    return partition_of(config.streams[names[-1]], text).path
+    return named_partition(config.streams[names[-1]], text).path
 
 
 @click.command()
@@ -269,7 +269,7 @@ def forget(options: Options, stream: str | None, texts: tuple[str, ...], *, dry_
     from lake_assets.ingest.forget import forget as forget_partitions
 
     opened = options.stream(stream)
-    forgotten = forget_partitions(opened, partitions_of(opened.config, texts), dry_run=dry_run)
+    forgotten = forget_partitions(opened, named_partitions(opened.config, texts), dry_run=dry_run)
     if form == "json":
         write_documents(forgotten)
         return

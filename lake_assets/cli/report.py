@@ -22,7 +22,7 @@ from lake_assets.cli.output import (
     output_format,
     print_left_out,
     print_table,
-    table_of,
+    text_table,
     write_csv_of,
     write_documents,
     write_rows,
@@ -86,7 +86,7 @@ def _print(entries: "Sequence[FileEntry]", root: str) -> None:
         ]
         for entry in entries
     ]
-    table = table_of(columns + ["error"] * has_errors, texts, right={"rows", "size"})
+    table = text_table(columns + ["error"] * has_errors, texts, right={"rows", "size"})
     print_table(table, ["size", "run", "loaded (UTC)"])
     echo(count(len(entries), "object"))
 
@@ -224,7 +224,7 @@ def _print_rows(kind: "type[Summary | PartitionState]", rows: "Sequence[Document
     texts = [[_text(value) for value in row] for row in values]
     numbers = {name for at, name in enumerate(columns) if any(isinstance(row[at], int) for row in values)}
     least = ("bytes", "size", "objects", "snapshot", "held", "outside", "newest_commit", "committed_at")
-    print_table(table_of(columns, texts, right=numbers), least)
+    print_table(text_table(columns, texts, right=numbers), least)
 
 
 def _text(value: object) -> str:
@@ -264,4 +264,4 @@ def metrics(options: Options, form: str) -> None:
         rows = [
             (v.metric, " ".join(f"{k}={text}" for k, text in v.attributes.items()), f"{v.value:,.15g}") for v in values
         ]
-        print_table(table_of(["metric", "of", "value"], rows, right=["value"]))
+        print_table(text_table(["metric", "of", "value"], rows, right=["value"]))

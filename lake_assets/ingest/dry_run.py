@@ -13,7 +13,7 @@ from lake_assets.base.texts import count
 from lake_assets.config.layout.partition import Partition
 from lake_assets.ingest.compare_objects import compare, needs_rows
 from lake_assets.ingest.index.index_run import plan_index
-from lake_assets.ingest.landed_footers import Columns, Footers
+from lake_assets.ingest.landed_footers import Footers, PlannedColumns
 from lake_assets.ingest.outcome import IngestOptions
 from lake_assets.ingest.plan import (
     Decision,
@@ -62,7 +62,7 @@ def plan_stream(stream: OpenStream, partitions: Iterable[Partition], options: In
         known = NOTHING if table is None else table
         footers = Footers(stream, [plan.reads for plan in plans if plan.adds_rows], known)
         new = [(obj, plan.partition) for plan in plans if plan.adds_rows for obj in plan.reads.objects]
-        columns = Columns.of(lake, stream, footers, new, table)
+        columns = PlannedColumns.of(lake, stream, footers, new, table)
         for index, plan in enumerate(plans):
             if plan.adds_rows:
                 read, refusals = _as_read(stream, plan, footers, columns)
@@ -195,7 +195,7 @@ def plan_in(stream: OpenStream, plan: PartitionPlan, there: _InLake) -> Partitio
 
 
 def _as_read(
-    stream: OpenStream, plan: PartitionPlan, footers: Footers, columns: Columns
+    stream: OpenStream, plan: PartitionPlan, footers: Footers, columns: PlannedColumns
 ) -> tuple[PartitionPlan, tuple[str, ...]]:
     """Return a partition's plan without the objects that its run quarantines, and why its run refuses objects."""
     refusals = columns.refusals(plan.partition, plan.reads)
@@ -216,7 +216,7 @@ def _without(manifest: Manifest, bad: Mapping[str, str]) -> Manifest:
 
 
 def _with_footers(
-    stream: OpenStream, plan: PartitionPlan, footers: Footers, columns: Columns, refusals: tuple[str, ...]
+    stream: OpenStream, plan: PartitionPlan, footers: Footers, columns: PlannedColumns, refusals: tuple[str, ...]
 ) -> PartitionPlan:
     """Return the plan with the rows and columns after the ingest; it fails if the ingest would refuse objects."""
     if not plan.adds_rows:

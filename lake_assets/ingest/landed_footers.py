@@ -93,7 +93,7 @@ class Footers:
 
 
 @dataclass
-class Columns:
+class PlannedColumns:
     """The columns of a table, and what the landed objects would change."""
 
     stream: OpenStream
@@ -111,7 +111,7 @@ class Columns:
         footers: Footers,
         new: Sequence[Candidate],
         table: pa.Schema | None,
-    ) -> "Columns":
+    ) -> "PlannedColumns":
         """Return the columns of the table, and in mode index what it refuses.
 
         `new` are the objects that the ingest reads, which mode index inspects as its run does; `table` is as

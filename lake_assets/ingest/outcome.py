@@ -188,7 +188,7 @@ SHARED = frozenset({"check", "job", "evolve"})
 
 
 @contextmanager
-def of_partition(row: LedgerRow) -> Iterator[None]:
+def about_partition(row: LedgerRow) -> Iterator[None]:
     """Give the run, the stream and the partition to the events of the block."""
     with about(run=row.run_id, stream=row.stream, partition=row.load_partition):
         yield

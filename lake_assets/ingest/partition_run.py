@@ -26,7 +26,7 @@ from lake_assets.config.layout.partition import Partition
 from lake_assets.config.modes import Mode
 from lake_assets.config.sections import Move
 from lake_assets.ingest.compare_objects import Comparison, needs_rows
-from lake_assets.ingest.outcome import IngestOptions, Outcome, blank_row, of_partition, report_outcome, report_step
+from lake_assets.ingest.outcome import IngestOptions, Outcome, about_partition, blank_row, report_outcome, report_step
 from lake_assets.ingest.plan import PartitionPlan
 from lake_assets.lake.commit.change import Expected
 from lake_assets.lake.commit.deltas import Delta, DeltaFile
@@ -40,7 +40,7 @@ NAMED = 20  # errors of one partition, in the ledger
 TRIES = 3  # reads of a partition whose objects, or whose table, change during the job
 
 
-class State(Enum):
+class RunState(Enum):
     """The state of a partition of a run."""
 
     OPEN = "it is not finished"
@@ -72,7 +72,7 @@ class PartitionRun:
         self._final: LedgerRow | None = None  # as it was committed, or skipped
         self.error: BaseException | None = None
         self.held_by: PartitionRun | None = None  # whose failure holds this one back
-        self.state = State.OPEN
+        self.state = RunState.OPEN
         self.is_recorded = True  # in the ledger; an unknown partition, such as a typo, is not
         self._tries = 1
         self._bad: dict[tuple[str, str], str] = {}  # why objects are left out, by key and ETag
@@ -84,7 +84,7 @@ class PartitionRun:
     @property
     def has_ended(self) -> bool:
         """Whether the outcome is final and not reported yet. A partition that may be tried again has not ended."""
-        return self.state in (State.DONE, State.FAILED, State.LEFT_OUT) and not self.may_try_again
+        return self.state in (RunState.DONE, RunState.FAILED, RunState.LEFT_OUT) and not self.may_try_again
 
     @property
     def may_try_again(self) -> bool:
@@ -98,7 +98,7 @@ class PartitionRun:
             PartitionHeldError,
             PartitionMovedError,
         )
-        if self.state is not State.FAILED or self.stream.config.mode.registers:
+        if self.state is not RunState.FAILED or self.stream.config.mode.registers:
             return False
         return self._without_more or (isinstance(self.error, temporary) and self._tries < TRIES)
 
@@ -107,12 +107,12 @@ class PartitionRun:
         self._tries += not self._without_more
         self._without_more = False
         self.held_by = self.error = None
-        self.state = State.OPEN
+        self.state = RunState.OPEN
 
     def fail(self, error: BaseException, held_by: "PartitionRun | None" = None) -> None:
         """Set the error of the partition, or of another one that holds it back. Nothing of it is committed."""
         self.error, self.held_by = error, held_by
-        self.state = State.FAILED
+        self.state = RunState.FAILED
 
     def fail_with(self, of_new: Sequence[LakeAssetsError] = ()) -> None:
         """Fail the partition with one error, which joins those of its new objects and those of its plan.
@@ -130,7 +130,7 @@ class PartitionRun:
     def leave_out(self, why: str = "") -> None:
         """Leave the partition out, because nothing of it has landed, or for another reason."""
         self.note = why or self.note
-        self.state = State.LEFT_OUT
+        self.state = RunState.LEFT_OUT
 
     @property
     def is_committed(self) -> bool:
@@ -154,7 +154,7 @@ class PartitionRun:
             deltas=self.deltas,
         )
         report_outcome(outcome)
-        self.state = State.REPORTED
+        self.state = RunState.REPORTED
         return outcome
 
     def set_plan(self, plan: PartitionPlan) -> None:
@@ -219,7 +219,7 @@ class PartitionRun:
     @property
     def may_examine(self) -> bool:
         """Whether the partition failed by something that one of its objects may have caused."""
-        if not self.quarantines or self.state is not State.FAILED or self._examinations >= TRIES:
+        if not self.quarantines or self.state is not RunState.FAILED or self._examinations >= TRIES:
             return False
         others = (SourceChangedError, SchemaChangedError, EmptySourceError)
         is_of_source = isinstance(self.error, SourceError) and not isinstance(self.error, others)
@@ -273,7 +273,7 @@ class PartitionRun:
         """Set the ledger row of a committed or skipped partition, and its exported changes."""
         self.row = self._final = row
         self.deltas = None if delta is None else delta.files
-        self.state = State.DONE
+        self.state = RunState.DONE
 
     @property
     def has_begun(self) -> bool:
@@ -294,7 +294,7 @@ class PartitionRun:
     def step(self, name: str) -> Iterator[None]:
         """Time a step, and keep its error as the error of this partition only."""
         start, failed = time.perf_counter(), None
-        with of_partition(self.row):
+        with about_partition(self.row):
             try:
                 yield
             except Exception as error:  # noqa: BLE001 - reported as the outcome
@@ -308,7 +308,7 @@ class PartitionRun:
     @contextmanager
     def keeping_error(self) -> Iterator[None]:
         """Keep an error as the error of this partition only, in a part of a step that several share."""
-        with of_partition(self.row):
+        with about_partition(self.row):
             try:
                 yield
             except Exception as error:  # noqa: BLE001 - reported as the outcome
@@ -316,7 +316,7 @@ class PartitionRun:
 
     def report_step(self, name: str, seconds: float) -> None:
         """Report the partition's share of a step that several share, with its error if it has one."""
-        with of_partition(self.row):
+        with about_partition(self.row):
             report_step(self.row, name, seconds, self.error)
 
     def add_seconds(self, name: str, seconds: float) -> None:

@@ -10,7 +10,7 @@ from lake_assets.base.errors import CatalogLockedError, LakeAssetsError, is_inte
 from lake_assets.base.events import about, step
 from lake_assets.ingest.after_load import after_load
 from lake_assets.ingest.outcome import IngestOptions, Outcome
-from lake_assets.ingest.partition_run import PartitionRun, State
+from lake_assets.ingest.partition_run import PartitionRun, RunState
 from lake_assets.lake.ledger.read import last_runs, rows_of_run
 from lake_assets.lake.ledger.tables import create_ledger, record
 from lake_assets.lake.session import LakeSession
@@ -51,7 +51,7 @@ class Run(ABC):
             raise  # the caller has closed the generator
         except BaseException as error:
             release_frames(error)  # the lake's lock may be among what they hold
-            cut_off = [run for run in runs if run.state in (State.OPEN, State.FAILED)]
+            cut_off = [run for run in runs if run.state in (RunState.OPEN, RunState.FAILED)]
             if is_interrupt(error):
                 cut_off = [run for run in cut_off if run.has_begun]
             for run in cut_off:
@@ -62,7 +62,7 @@ class Run(ABC):
             for run in cut_off:
                 if run.error is not None:
                     run.report()
-            yield from (run.report() for run in runs if run.state is State.DONE)
+            yield from (run.report() for run in runs if run.state is RunState.DONE)
             raise
 
     def _outcomes_of(self, runs: Sequence[PartitionRun]) -> Iterator[Outcome]:
@@ -154,7 +154,7 @@ def passing_on_interrupts(outcomes: Generator[Item, None, None]) -> Iterator[Gen
 
 def still_open(runs: Iterable[PartitionRun]) -> list[PartitionRun]:
     """Return the partitions that are not finished."""
-    return [run for run in runs if run.state is State.OPEN]
+    return [run for run in runs if run.state is RunState.OPEN]
 
 
 def fail_all(runs: Iterable[PartitionRun], error: BaseException) -> None:

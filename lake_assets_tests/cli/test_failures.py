@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from lake_assets.cli import main
-from lake_assets.cli.sessions import Session
+from lake_assets.cli.common import Session
 from lake_assets.lake.ducklake import DuckLake
 from lake_assets.spark.spark_session import LOG_LEVEL
 from lake_assets.streams.load import load_config

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 import lake_assets.cli
 from lake_assets.cli import main
-from lake_assets.cli.output import print_table, table_of
+from lake_assets.cli.output import print_table, text_table
 from lake_assets.streams.load import load_config
 from lake_assets_tests.cli.terminals import on_a_screen, on_terminal
 from lake_assets_tests.tiers import more
@@ -84,7 +84,7 @@ def test_a_long_key_is_folded(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
     monkeypatch.setenv("COLUMNS", "60")
     monkeypatch.setenv("NO_COLOR", "1")
     partition = f"region={'x' * 40}/date=2026-02-11"
-    print_table(table_of(["time (UTC)", "partition", "error"], [["2026-02-11 10:00:00", partition, "e" * 90]]))
+    print_table(text_table(["time (UTC)", "partition", "error"], [["2026-02-11 10:00:00", partition, "e" * 90]]))
 
     _, _, *rows, last = capsys.readouterr().out.splitlines()
     assert "".join(row.split()[-1] for row in rows) == partition

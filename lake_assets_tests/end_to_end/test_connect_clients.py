@@ -129,7 +129,7 @@ from pathlib import Path
 import dagster as dg
 import psutil
 
-from lake_assets.cli.sessions import Session
+from lake_assets.cli.common import Session
 from lake_assets.streams.load import load_config
 from lake_assets.orchestration.build import build_definitions
 from lake_assets_tests.until import until
@@ -177,7 +177,7 @@ def test_an_interrupt_in_dagster_ends_the_servers_job_and_the_session_goes_on(
 
 CLIENT = """
 import json, sys
-from lake_assets.cli.sessions import Session
+from lake_assets.cli.common import Session
 from lake_assets.base.events import listen
 from lake_assets.upkeep.maintenance.maintenance_run import maintain
 from lake_assets_tests.world import World

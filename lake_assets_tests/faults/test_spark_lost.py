@@ -10,7 +10,7 @@ from lake_assets_tests.world import NW, SW, World, sales
 
 SCRIPT = """
 import json, os, signal, sys
-from lake_assets.cli.sessions import Session
+from lake_assets.cli.common import Session
 from lake_assets.ingest.ingest_all import ingest_all
 from lake_assets.spark.spark_session import spark_config, start_session
 from lake_assets_tests.world import World

@@ -9,7 +9,7 @@ from unittest import mock
 import pytest
 from pyspark.sql import SparkSession
 
-from lake_assets.cli.sessions import Session
+from lake_assets.cli.common import Session
 from lake_assets.spark import tasks
 from lake_assets.spark.task.job import Job, JobResult
 from lake_assets.spark.task.task import Bin, Task, discarding

@@ -12,8 +12,8 @@ from itertools import chain
 
 from lake_assets.base.errors import TRANSIENT, CatalogError, LakeAssetsError
 from lake_assets.base.texts import several
-from lake_assets.ingest.outcome import Outcome, error_text, of_partition
-from lake_assets.ingest.partition_run import PartitionRun, State
+from lake_assets.ingest.outcome import Outcome, about_partition, error_text
+from lake_assets.ingest.partition_run import PartitionRun, RunState
 from lake_assets.ingest.plan import held_back, waiting_text
 from lake_assets.ingest.replace.stream_steps import StreamSteps
 from lake_assets.ingest.run import Run, chunks, fail_all, still_open
@@ -71,7 +71,7 @@ class ReplaceRun(Run):
             return
         for key in _keys(runs):
             self._hold_back(key)
-            if missing := [run.stream.name for run in key if run.state is State.LEFT_OUT]:
+            if missing := [run.stream.name for run in key if run.state is RunState.LEFT_OUT]:
                 for run in still_open(key):
                     run.leave_out(waiting_text(missing))
 
@@ -101,7 +101,7 @@ class ReplaceRun(Run):
 
     def _hold_back(self, key: _KeyRuns) -> None:
         """Fail the open partitions of a key of which one has failed; if that is tried again, so are they."""
-        cause = next((run for run in key if run.state is State.FAILED and run.held_by is None), None)
+        cause = next((run for run in key if run.state is RunState.FAILED and run.held_by is None), None)
         if cause is None or cause.error is None:
             return
         held = still_open(key)
@@ -152,7 +152,7 @@ class ReplaceRun(Run):
                         if (change := self._members[run.stream.name].change(lake, run)) is not None:
                             changes.append((run, change))
                 self._hold_back(key)
-                if changes and changes[0][0].state is State.OPEN:
+                if changes and changes[0][0].state is RunState.OPEN:
                     ready.append(changes)
             if len(ready) > 1:
                 with suppress(_ApartError):
@@ -172,7 +172,7 @@ class ReplaceRun(Run):
         """Commit changes of some keys in one transaction; after _ApartError each is to be committed by itself."""
         runs = [run for run, _ in ready]
         try:
-            with of_partition(runs[0].row) if len(runs) == 1 else nullcontext():
+            with about_partition(runs[0].row) if len(runs) == 1 else nullcontext():
                 committed = commit(lake, [change for _, change in ready])
         except (*OF_ALL, UnknownCommitError) as error:
             fail_all(runs, error)

@@ -19,7 +19,7 @@ from lake_assets.base.events import step
 from lake_assets.base.progress import counted
 from lake_assets.config.layout.partition import Partition
 from lake_assets.ingest.compare_objects import Comparison, compare, read_noted
-from lake_assets.ingest.outcome import IngestOptions, blank_row, of_partition
+from lake_assets.ingest.outcome import IngestOptions, about_partition, blank_row
 from lake_assets.ingest.plan import PartitionPlan, Planner
 from lake_assets.lake.catalog.past import CatalogFile, PastPartition, counted_rows
 from lake_assets.lake.commit.change import Change, Copy, EarlierRows, Requirements
@@ -192,7 +192,7 @@ def restore(
     if dry_run or result.is_unchanged:
         return result
     row = blank_row(stream, partition, options)
-    with of_partition(row), step("restore", mode=RESTORE) as figures:
+    with about_partition(row), step("restore", mode=RESTORE) as figures:
         copies = _copy(stream, plan.files or (), options.run_id, is_held=hold)
         row = dataclasses.replace(
             row,
