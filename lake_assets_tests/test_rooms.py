@@ -151,6 +151,20 @@ def test_no_two_files_have_one_name() -> None:
     assert [name for name, number in names.items() if number > 1] == []
 
 
+def test_no_two_rooms_have_a_public_name_in_common() -> None:
+    """A command is a function of the name of what it does; `main` is what a process begins with."""
+    kinds = (ast.ClassDef, ast.FunctionDef)
+    named = [
+        (node.name, str(path.relative_to(PACKAGE)))
+        for path in PACKAGE.rglob("*.py")
+        for node in tree(path).body
+        if isinstance(node, kinds) and not node.name.startswith("_") and node.name != "main"
+        if isinstance(node, ast.ClassDef) or path.parent.name != "cli"
+    ]
+    numbers = Counter(name for name, _ in named)
+    assert sorted(pair for pair in named if numbers[pair[0]] > 1) == []
+
+
 def test_a_room_imports_only_rooms_above_it() -> None:
     assert upward(PACKAGE, listed(PAGE.read_text()), DOORS) == []
 

@@ -29,7 +29,7 @@ from pyspark.sql import SparkSession
 
 from dev.benchmarks.measure import Line, Report, Timing, Work, in_turns
 from dev.retail import Retail
-from lake_assets.config.streams import Stream
+from lake_assets.config.streams import StreamConfig
 from lake_assets.wings.land.batches import Encoder
 from lake_assets.wings.land.read_records import RecordForm, read_records
 from lake_assets.wings.land.writer import LandingWriter
@@ -58,9 +58,9 @@ def records(count: int) -> Iterator[pa.Table]:
         yield next(blocks).slice(0, min(BLOCK, count - first))
 
 
-def stream_at(folder: Path) -> Stream:
+def stream_at(folder: Path) -> StreamConfig:
     """A stream whose landing zone is a folder."""
-    return Stream.model_validate(
+    return StreamConfig.model_validate(
         {
             "source": str(folder),
             "partitions": {"region": {}, "date": {"type": "date", "start": "2026-01-01"}},

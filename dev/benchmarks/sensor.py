@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from lake_assets.config.storages import LocalStorage
-from lake_assets.config.streams import Stream
+from lake_assets.config.streams import StreamConfig
 from lake_assets.storage.store import Store
 from lake_assets.streams.detection.cursor import Cursor
 from lake_assets.streams.detection.reading import Listing
@@ -51,7 +51,7 @@ def write(path: Path) -> None:
 
 def measure(what: str, listing: Listing, put: Callable[[str], object]) -> None:
     """Read all once, then tick without news, then with a new object each time."""
-    stream: Stream = stream_of()
+    stream: StreamConfig = stream_of()
     cursor: str | None = None
     first = []
     while cursor is None or Cursor.load(cursor, stream).first:
@@ -71,7 +71,7 @@ def measure(what: str, listing: Listing, put: Callable[[str], object]) -> None:
     )
 
 
-def ticked(stream: Stream, listing: Listing, cursor: str | None) -> tuple[str, float]:
+def ticked(stream: StreamConfig, listing: Listing, cursor: str | None) -> tuple[str, float]:
     """The next cursor, and the seconds it took."""
     begun = time.perf_counter()
     result = scan(stream, listing, cursor, now=NOW)

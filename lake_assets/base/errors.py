@@ -257,7 +257,7 @@ TRANSIENT = (
 """Errors after which a retry may succeed, though nothing else has changed."""
 
 
-def may_pass(text: str) -> bool:
+def failure_may_pass(text: str) -> bool:
     """Return whether a failure may pass while its objects stay as they are, by the text that the ledger has of it.
 
     Then its cause is outside of the partition: a storage, the catalog, Spark, another writer, or another stream.

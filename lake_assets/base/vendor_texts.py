@@ -11,7 +11,7 @@ Meaning = TypeVar("Meaning", bound=Enum)
 
 
 @dataclass(frozen=True, slots=True)
-class Text(Generic[Meaning]):
+class VendorText(Generic[Meaning]):
     """A text of a vendor."""
 
     pattern: str
@@ -21,15 +21,17 @@ class Text(Generic[Meaning]):
     advice: str = ""  # how to fix it, where this text says more than its meaning
 
 
-class Texts(Generic[Meaning]):
+class VendorTexts(Generic[Meaning]):
     """The texts of some vendors."""
 
-    def __init__(self, vendors: Mapping[str, Sequence[Text[Meaning]]], ignoring_case: Collection[Meaning] = ()) -> None:
+    def __init__(
+        self, vendors: Mapping[str, Sequence[VendorText[Meaning]]], ignoring_case: Collection[Meaning] = ()
+    ) -> None:
         self.vendors = vendors
         self._ignoring_case = ignoring_case  # the meanings in whose texts upper and lower case do not count
         self._pattern = cache(self._compiled)
 
-    def of(self, means: Meaning) -> tuple[Text[Meaning], ...]:
+    def of(self, means: Meaning) -> tuple[VendorText[Meaning], ...]:
         """Return the texts of all vendors that say this."""
         return tuple(text for vendor in self.vendors.values() for text in vendor if text.means is means)
 

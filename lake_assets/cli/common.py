@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from lake_assets.config.layout.partition import Partition
     from lake_assets.config.models import LakeConfig
-    from lake_assets.config.streams import Stream
+    from lake_assets.config.streams import StreamConfig
     from lake_assets.lake.ducklake import DuckLake
     from lake_assets.streams.stream import OpenStream
 
@@ -92,7 +92,7 @@ def partition_option(help: str, *, required: bool = False) -> Callable[[Command]
     )
 
 
-def named_partition(stream: "Stream", text: str) -> "Partition":
+def named_partition(stream: "StreamConfig", text: str) -> "Partition":
     """Return the partition that `region=NW,date=2026-02-11` names."""
     from lake_assets.base.texts import has_wildcard
 
@@ -102,17 +102,17 @@ def named_partition(stream: "Stream", text: str) -> "Partition":
         raise usage_error(f"{error} {NO_WILDCARDS}" if has_wildcard(text) else str(error)) from error
 
 
-def named_partitions(stream: "Stream", texts: Iterable[str]) -> "list[Partition]":
+def named_partitions(stream: "StreamConfig", texts: Iterable[str]) -> "list[Partition]":
     """Return the partitions that the texts name, each once; also those outside the config."""
     return [named_partition(stream, text) for text in dict.fromkeys(texts)]
 
 
-def partitions_or_only(stream: "Stream", texts: Sequence[str]) -> "list[Partition]":
+def partitions_or_only(stream: "StreamConfig", texts: Sequence[str]) -> "list[Partition]":
     """Return the partitions that the texts name; without texts, the stream's only partition; see `named_partitions`."""
     return named_partitions(stream, texts) if texts else [the_only_partition(stream)]
 
 
-def the_only_partition(stream: "Stream", otherwise: str = "") -> "Partition":
+def the_only_partition(stream: "StreamConfig", otherwise: str = "") -> "Partition":
     """Return the stream's only partition; if there are several, a click.UsageError that ends by `otherwise`."""
     from lake_assets.streams.select import only_partition
 

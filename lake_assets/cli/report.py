@@ -160,11 +160,11 @@ def report_(
 def _read(stream: "OpenStream", wanted: "Wanted") -> "StreamState":
     """Return the state of the selected partitions."""
     from lake_assets.streams.select import matching
-    from lake_assets.upkeep.report.state import only_partitions, read_state
+    from lake_assets.upkeep.report.state import only_partitions, read_stream_state
 
     with usage_errors(PartitionError, LayoutError):
         is_wanted = matching(stream, wanted.texts)
-    state = read_state(stream)
+    state = read_stream_state(stream)
     return state if wanted.is_empty else only_partitions(state, wanted, is_wanted)
 
 

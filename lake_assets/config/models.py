@@ -19,7 +19,7 @@ from lake_assets.config.lake import Lake
 from lake_assets.config.secrets import secret_in
 from lake_assets.config.sections import Move
 from lake_assets.config.spark import CONFIG_MISSING, EmrServerless, InProcess, Runs, Spark, launcher_refusal
-from lake_assets.config.streams import Stream
+from lake_assets.config.streams import StreamConfig
 
 _Contradiction = tuple[str, str, str]  # of a stream: its name, the key, and what is wrong with it
 
@@ -46,7 +46,7 @@ class LakeConfig(Model):
     """A whole `lake.yaml`."""
 
     lakes: dict[Identifier, Lake] = Field(min_length=1, description="The lakes by name.")
-    streams: dict[Identifier, Stream] = Field(min_length=1, description="The streams by name.")
+    streams: dict[Identifier, StreamConfig] = Field(min_length=1, description="The streams by name.")
     defaults: Defaults | None = Field(
         None,
         exclude=True,
@@ -80,7 +80,7 @@ class LakeConfig(Model):
     @classmethod
     def model_json_schema(cls, *args: Any, **kwargs: Any) -> dict[str, Any]:  # noqa: ANN401 - pydantic's signature
         """Return the JSON Schema of a config file, for editors."""
-        stream = Stream.model_json_schema(*args, **kwargs | {"ref_template": OF_DEFAULTS})
+        stream = StreamConfig.model_json_schema(*args, **kwargs | {"ref_template": OF_DEFAULTS})
         return schema_with_defaults(super().model_json_schema(*args, **kwargs), stream)
 
     @model_validator(mode="before")
@@ -106,7 +106,7 @@ class LakeConfig(Model):
 
     @model_validator(mode="after")
     def _streams_fit(self) -> Self:
-        of_lakes: dict[str, list[Stream]] = {name: [] for name in self.lakes}
+        of_lakes: dict[str, list[StreamConfig]] = {name: [] for name in self.lakes}
         for name, stream in self.streams.items():
             of_lakes[self.lake_name(name)].append(stream)
         for name, streams in of_lakes.items():
@@ -291,7 +291,7 @@ class LakeConfig(Model):
                 text = f"stream {name} has mode: index, and MotherDuck cannot read a folder of this machine: give a"
                 yield name, "source", f"{text} bucket"
 
-    def _placed(self) -> Iterator[tuple[str, Stream, str, Lake]]:
+    def _placed(self) -> Iterator[tuple[str, StreamConfig, str, Lake]]:
         """Yield each stream with its lake, and the names of both."""
         for name, stream in self.streams.items():
             lake_name = self.lake_name(name)

@@ -39,7 +39,7 @@ _PATH: TypeAdapter[str] = TypeAdapter(FolderPath)
 _DESTINATION = TypeAdapter(Destination)
 
 
-class Stream(StreamFields):
+class StreamConfig(StreamFields):
     """Landed files, and the table that they fill."""
 
     @model_validator(mode="before")

@@ -10,7 +10,7 @@ from typing import Annotated
 from lake_assets.base.documented import AsFailure, AsText, Documented, NotInJson, in_json
 from lake_assets.base.errors import ObjectRefusedError, SourceChangedError, SourceError
 from lake_assets.config.layout.partition import Partition
-from lake_assets.lake.commit.change import Expected
+from lake_assets.lake.commit.change import ExpectedManifest
 from lake_assets.lake.ledger.object_history import KnownObject, partition_objects
 from lake_assets.lake.ledger.tables import MANIFEST, LedgerRow, Values, manifest_values, record
 from lake_assets.lake.session import LakeSession
@@ -44,11 +44,11 @@ class Comparison:
         """The objects that the rows were made of, by key."""
         return {key: obj for key, obj in self.noted.items() if obj.reason is None}
 
-    def expected(self, streams: tuple[str, ...], *, adds: bool) -> Expected:
+    def expected(self, streams: tuple[str, ...], *, adds: bool) -> ExpectedManifest:
         """Return what a commit expects: that nobody else has changed the partition or, if it adds, the new objects."""
         keys = tuple(landed.key for landed in self.new.objects)
         of_keys = {key: self.noted[key] for key in keys if key in self.noted}
-        return Expected(of_keys, streams, keys) if adds else Expected(self.noted, streams)
+        return ExpectedManifest(of_keys, streams, keys) if adds else ExpectedManifest(self.noted, streams)
 
     def refusal(self, partition: Partition) -> SourceError:
         """Return the error for changed objects if `on_changed` is fail."""

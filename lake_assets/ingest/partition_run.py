@@ -28,7 +28,7 @@ from lake_assets.config.sections import Move
 from lake_assets.ingest.compare_objects import Comparison, needs_rows
 from lake_assets.ingest.outcome import IngestOptions, Outcome, about_partition, blank_row, report_outcome, report_step
 from lake_assets.ingest.plan import PartitionPlan
-from lake_assets.lake.commit.change import Expected
+from lake_assets.lake.commit.change import ExpectedManifest
 from lake_assets.lake.commit.deltas import Delta, DeltaFile
 from lake_assets.lake.evolve import ColumnChange
 from lake_assets.lake.ledger.tables import HELD, LedgerRow, Values, manifest_values
@@ -181,7 +181,7 @@ class PartitionRun:
             self.update(mode=Mode.REPLACE.value)
 
     @property
-    def expected(self) -> Expected | None:
+    def expected(self) -> ExpectedManifest | None:
         """The known objects that the commit requires, in mode append."""
         action = self.plan.decision.action
         if not self.stream.config.mode.reads_new or action not in ("append", "replace"):

@@ -5,10 +5,10 @@
 
 from enum import Enum, auto
 
-from lake_assets.base.vendor_texts import Text, Texts
+from lake_assets.base.vendor_texts import VendorText, VendorTexts
 
 
-class Meaning(Enum):
+class Fault(Enum):
     """The meaning of an error text."""
 
     LOCKED = auto()  # another process has locked the catalog or a table of it
@@ -42,59 +42,61 @@ _ELSEWHERE = "run it in a folder that exists."
 _FEWER_COLUMNS = f"leave columns out by omit: true in `columns`, or {_NOT_INLINED}."
 
 SQLITE = (
-    Text("database is locked", Meaning.LOCKED, "another connection writes"),
-    Text("database table is locked", Meaning.LOCKED, "another connection of a shared cache writes"),
-    Text("unique constraint", Meaning.CONFLICT, "another writer has committed a snapshot of the same number"),
-    Text("no such (?:table|column)", Meaning.GONE, "a statement names a table or column that is not there"),
-    Text("unable to open database file", Meaning.ABSENT, "the folder of the catalog's file is not there"),
-    Text("database or disk is full", Meaning.FULL, "the disk of the catalog's file has no space left"),
-    Text("disk I/O error", Meaning.IO_ERROR, "the disk has no space for the file that its readers share", False),
-    Text("attempt to write a readonly database", Meaning.REJECTED, "the user may not write the file", advice=_RIGHTS),
-    Text(r"too many columns on \w+", Meaning.REJECTED, "a table has over 2,000 columns", advice=_FEWER_COLUMNS),
+    VendorText("database is locked", Fault.LOCKED, "another connection writes"),
+    VendorText("database table is locked", Fault.LOCKED, "another connection of a shared cache writes"),
+    VendorText("unique constraint", Fault.CONFLICT, "another writer has committed a snapshot of the same number"),
+    VendorText("no such (?:table|column)", Fault.GONE, "a statement names a table or column that is not there"),
+    VendorText("unable to open database file", Fault.ABSENT, "the folder of the catalog's file is not there"),
+    VendorText("database or disk is full", Fault.FULL, "the disk of the catalog's file has no space left"),
+    VendorText("disk I/O error", Fault.IO_ERROR, "the disk has no space for the file that its readers share", False),
+    VendorText(
+        "attempt to write a readonly database", Fault.REJECTED, "the user may not write the file", advice=_RIGHTS
+    ),
+    VendorText(r"too many columns on \w+", Fault.REJECTED, "a table has over 2,000 columns", advice=_FEWER_COLUMNS),
 )
 
 DUCKDB = (
-    Text("could not set lock on file", Meaning.LOCKED, "another process has the catalog's file open"),
-    Text("conflict on", Meaning.CONFLICT, "another transaction has changed the row"),
-    Text("write-write conflict", Meaning.CONFLICT, "another transaction has made or changed the table"),
-    Text("duplicate key", Meaning.CONFLICT, "another writer has committed a snapshot of the same number"),
-    Text("Table with name .* does not exist", Meaning.GONE, "a statement names a table that is not there"),
-    Text("Referenced column .* not found", Meaning.GONE, "a statement names a column that is not there"),
-    Text("File system .* has been disabled by configuration", Meaning.FILES_KEPT, "a file is deleted"),
-    Text("Cannot open file .*: Permission denied", Meaning.REJECTED, "the user may not open it", False, _RIGHTS),
-    Text("Corrupt database file", Meaning.REJECTED, "a process has died in a checkpoint", False, _TORN),
-    Text('Cannot open file "[^"]+": No such file', Meaning.REJECTED, "a file of a table is gone", False, _LOST),
-    Text("error reading '[^']+'.* \\(HTTP 404 ", Meaning.REJECTED, "the same of a table in a bucket", False, _LOST),
-    Text("Could not get working directory", Meaning.REJECTED, "the current folder is gone", False, _ELSEWHERE),
-    Text("No space left on device", Meaning.FULL, "the disk of the catalog or of a data file is full", False),
-    Text("Unable to connect to Postgres", Meaning.NOT_CONNECTED, "a connection to the catalog's server fails"),
-    Text("Secret Validation Failure", Meaning.NO_CREDENTIALS, "the credential chain has no credentials"),
-    Text(
-        r'Failed to execute query "ROLLBACK":\s*$', Meaning.LOST, "the server of the catalog left at the commit", False
+    VendorText("could not set lock on file", Fault.LOCKED, "another process has the catalog's file open"),
+    VendorText("conflict on", Fault.CONFLICT, "another transaction has changed the row"),
+    VendorText("write-write conflict", Fault.CONFLICT, "another transaction has made or changed the table"),
+    VendorText("duplicate key", Fault.CONFLICT, "another writer has committed a snapshot of the same number"),
+    VendorText("Table with name .* does not exist", Fault.GONE, "a statement names a table that is not there"),
+    VendorText("Referenced column .* not found", Fault.GONE, "a statement names a column that is not there"),
+    VendorText("File system .* has been disabled by configuration", Fault.FILES_KEPT, "a file is deleted"),
+    VendorText("Cannot open file .*: Permission denied", Fault.REJECTED, "the user may not open it", False, _RIGHTS),
+    VendorText("Corrupt database file", Fault.REJECTED, "a process has died in a checkpoint", False, _TORN),
+    VendorText('Cannot open file "[^"]+": No such file', Fault.REJECTED, "a file of a table is gone", False, _LOST),
+    VendorText("error reading '[^']+'.* \\(HTTP 404 ", Fault.REJECTED, "the same of a table in a bucket", False, _LOST),
+    VendorText("Could not get working directory", Fault.REJECTED, "the current folder is gone", False, _ELSEWHERE),
+    VendorText("No space left on device", Fault.FULL, "the disk of the catalog or of a data file is full", False),
+    VendorText("Unable to connect to Postgres", Fault.NOT_CONNECTED, "a connection to the catalog's server fails"),
+    VendorText("Secret Validation Failure", Fault.NO_CREDENTIALS, "the credential chain has no credentials"),
+    VendorText(
+        r'Failed to execute query "ROLLBACK":\s*$', Fault.LOST, "the server of the catalog left at the commit", False
     ),
 )
 
 DUCKLAKE = (
-    Text("transaction conflict", Meaning.CONFLICT, "another writer has changed the same table"),
-    Text("does not exist", Meaning.ABSENT, "the catalog's database has no lake, and none is to be created"),
-    Text("Failed to set encryption", Meaning.ENCRYPTION, "the lake was created with the other setting"),
-    Text(
+    VendorText("transaction conflict", Fault.CONFLICT, "another writer has changed the same table"),
+    VendorText("does not exist", Fault.ABSENT, "the catalog's database has no lake, and none is to be created"),
+    VendorText("Failed to set encryption", Fault.ENCRYPTION, "the lake was created with the other setting"),
+    VendorText(
         r"DATA_PATH parameter .* does not match existing data path in the catalog [^\n]*",
-        Meaning.REJECTED,
+        Fault.REJECTED,
         "the lake was created with another storage",
         advice="correct `storage`; if the lake's files were moved there, set attach_options: "
         "{override_data_path: true}.",
     ),
-    Text(
+    VendorText(
         r"DuckLake catalog version mismatch: catalog version is [^,]+, but the extension requires version [\w.-]*\w",
-        Meaning.REJECTED,
+        Fault.REJECTED,
         "the catalog is of an older or newer specification",
         advice="migrate an older catalog with attach_options: {automatic_migration: true}; for a newer one upgrade "
         "lake_assets.",
     ),
-    Text(
+    VendorText(
         r"Column name .* is reserved by DuckLake for internal use",
-        Meaning.REJECTED,
+        Fault.REJECTED,
         "a column has a name that DuckLake uses in its tables of inlined rows",
         advice=f"rename the column where it is written or by `from` in `columns`, or {_NOT_INLINED}.",
     ),
@@ -103,86 +105,94 @@ DUCKLAKE = (
 _BY_THE_NETWORK = "the network of the client or the server fails so"
 
 POSTGRES = (
-    Text("lock timeout", Meaning.LOCKED, "another session holds a table for longer than lock_timeout"),
-    Text("duplicate key", Meaning.CONFLICT, "another writer has committed a snapshot of the same number"),
-    Text("could not serialize", Meaning.CONFLICT, "another transaction has changed the row"),
-    Text("No space left on device", Meaning.FULL, "the disk of the server's data is full", False),
-    Text("(?:relation|column) .* does not exist", Meaning.GONE, "a statement names one that is not there"),
-    Text("deadlock detected", Meaning.CONFLICT, "two transactions wait for each other"),
-    Text(
-        "tables can have at most \\d+ columns", Meaning.REJECTED, "a table has over 1,600 columns", True, _FEWER_COLUMNS
+    VendorText("lock timeout", Fault.LOCKED, "another session holds a table for longer than lock_timeout"),
+    VendorText("duplicate key", Fault.CONFLICT, "another writer has committed a snapshot of the same number"),
+    VendorText("could not serialize", Fault.CONFLICT, "another transaction has changed the row"),
+    VendorText("No space left on device", Fault.FULL, "the disk of the server's data is full", False),
+    VendorText("(?:relation|column) .* does not exist", Fault.GONE, "a statement names one that is not there"),
+    VendorText("deadlock detected", Fault.CONFLICT, "two transactions wait for each other"),
+    VendorText(
+        "tables can have at most \\d+ columns", Fault.REJECTED, "a table has over 1,600 columns", True, _FEWER_COLUMNS
     ),
-    Text(
+    VendorText(
         r"permission denied for (?:table|schema|view|relation) \S*\w",
-        Meaning.REJECTED,
+        Fault.REJECTED,
         "the user lacks a right",
         advice="grant it to the catalog's user. deploy/postgres/roles.sql has the rights that each kind of user needs.",
     ),
-    Text(
+    VendorText(
         "canceling statement due to statement timeout",
-        Meaning.REJECTED,
+        Fault.REJECTED,
         "a statement takes longer than statement_timeout",
         advice="raise it for the catalog's user: ALTER ROLE … IN DATABASE … SET statement_timeout = '10min'.",
     ),
-    Text(
+    VendorText(
         r"cannot execute [A-Z ]+ (?:in a read-only transaction|during recovery)",
-        Meaning.REJECTED,
+        Fault.REJECTED,
         "the server is a replica, or default_transaction_read_only is on",
         advice="connect to the primary server, with a user that has no default_transaction_read_only.",
     ),
-    Text(
+    VendorText(
         r'character with byte sequence .* has no equivalent in encoding "\w+"',
-        Meaning.REJECTED,
+        Fault.REJECTED,
         "the catalog's database cannot hold the text",
         advice="create another database with TEMPLATE template0 ENCODING 'UTF8' for the catalog.",
     ),
     # texts of the client
-    Text("Connection refused", Meaning.AWAY, "nothing listens on the port"),
-    Text("Is the server running", Meaning.AWAY, "nothing listens on the port"),
-    Text("timeout expired", Meaning.AWAY, "the server does not answer within connect_timeout"),
-    Text("timed out|No route to host|Network is unreachable", Meaning.AWAY, _BY_THE_NETWORK, False),
-    Text("Temporary failure in name resolution", Meaning.AWAY, _BY_THE_NETWORK, False),
-    Text("Connection reset by peer|Broken pipe", Meaning.AWAY, "the server's machine cuts the connection", False),
-    Text("server closed the connection", Meaning.AWAY, "the session's process ends"),
-    Text("connection has been closed unexpectedly|SYSCALL error: EOF", Meaning.AWAY, "the same, encrypted", False),
-    Text("connection is lost", Meaning.AWAY, "a statement follows on a connection that was lost"),
-    Text("no connection to the server", Meaning.AWAY, "a statement follows on a connection that was lost", False),
-    Text("could not (?:receive data from|send data to) server", Meaning.AWAY, _BY_THE_NETWORK, False),
+    VendorText("Connection refused", Fault.AWAY, "nothing listens on the port"),
+    VendorText("Is the server running", Fault.AWAY, "nothing listens on the port"),
+    VendorText("timeout expired", Fault.AWAY, "the server does not answer within connect_timeout"),
+    VendorText("timed out|No route to host|Network is unreachable", Fault.AWAY, _BY_THE_NETWORK, False),
+    VendorText("Temporary failure in name resolution", Fault.AWAY, _BY_THE_NETWORK, False),
+    VendorText("Connection reset by peer|Broken pipe", Fault.AWAY, "the server's machine cuts the connection", False),
+    VendorText("server closed the connection", Fault.AWAY, "the session's process ends"),
+    VendorText("connection has been closed unexpectedly|SYSCALL error: EOF", Fault.AWAY, "the same, encrypted", False),
+    VendorText("connection is lost", Fault.AWAY, "a statement follows on a connection that was lost"),
+    VendorText("no connection to the server", Fault.AWAY, "a statement follows on a connection that was lost", False),
+    VendorText("could not (?:receive data from|send data to) server", Fault.AWAY, _BY_THE_NETWORK, False),
     # a pooler's
-    Text("query_wait_timeout|no more connections allowed", Meaning.AWAY, "all its sessions are in use", False),
-    Text(
-        "server conn crashed|login has been failing|pgbouncer cannot connect", Meaning.AWAY, "it has no server", False
+    VendorText("query_wait_timeout|no more connections allowed", Fault.AWAY, "all its sessions are in use", False),
+    VendorText(
+        "server conn crashed|login has been failing|pgbouncer cannot connect", Fault.AWAY, "it has no server", False
     ),
     # the server's
-    Text("terminating connection", Meaning.AWAY, "an administrator ends the session, or the server stops"),
-    Text("the database system is shutting down", Meaning.AWAY, "the server ends its sessions and accepts no more"),
-    Text("the database system is (?:starting up|not yet accepting|in recovery)", Meaning.AWAY, "for a moment", False),
-    Text("too many clients already", Meaning.AWAY, "max_connections is reached"),
-    Text("too many connections for", Meaning.AWAY, "the limit of the role or of the database is reached"),
-    Text("remaining connection slots are reserved", Meaning.AWAY, "only superusers may still connect"),
-    Text("certificate|private key|SSL error|weak sslmode", Meaning.UNTRUSTED, "a side does not trust the other", False),
-    Text("server does not support SSL", Meaning.UNTRUSTED, "sslmode demands what the server has not"),
-    Text("no encryption|SSL required", Meaning.UNTRUSTED, "the server demands what sslmode forbids", False),
-    Text("authentication failed", Meaning.REFUSED, "the password is wrong"),
-    Text("no password supplied", Meaning.REFUSED, "the server requires a password, and the config has none"),
-    Text(r"no pg_hba\.conf entry", Meaning.REFUSED, "the server does not admit the host, user or database"),
-    Text(r"(?:role|database) \"[^\"]*\" does not exist", Meaning.REFUSED, "the server has no such role or database"),
+    VendorText("terminating connection", Fault.AWAY, "an administrator ends the session, or the server stops"),
+    VendorText("the database system is shutting down", Fault.AWAY, "the server ends its sessions and accepts no more"),
+    VendorText(
+        "the database system is (?:starting up|not yet accepting|in recovery)", Fault.AWAY, "for a moment", False
+    ),
+    VendorText("too many clients already", Fault.AWAY, "max_connections is reached"),
+    VendorText("too many connections for", Fault.AWAY, "the limit of the role or of the database is reached"),
+    VendorText("remaining connection slots are reserved", Fault.AWAY, "only superusers may still connect"),
+    VendorText(
+        "certificate|private key|SSL error|weak sslmode", Fault.UNTRUSTED, "a side does not trust the other", False
+    ),
+    VendorText("server does not support SSL", Fault.UNTRUSTED, "sslmode demands what the server has not"),
+    VendorText("no encryption|SSL required", Fault.UNTRUSTED, "the server demands what sslmode forbids", False),
+    VendorText("authentication failed", Fault.REFUSED, "the password is wrong"),
+    VendorText("no password supplied", Fault.REFUSED, "the server requires a password, and the config has none"),
+    VendorText(r"no pg_hba\.conf entry", Fault.REFUSED, "the server does not admit the host, user or database"),
+    VendorText(
+        r"(?:role|database) \"[^\"]*\" does not exist", Fault.REFUSED, "the server has no such role or database"
+    ),
 )
 
-MOTHERDUCK = (Text("no database/share named", Meaning.ABSENT, "the database is not there; needs an account", False),)
+MOTHERDUCK = (
+    VendorText("no database/share named", Fault.ABSENT, "the database is not there; needs an account", False),
+)
 
-_TEXTS = Texts(
+_TEXTS = VendorTexts(
     {"SQLite": SQLITE, "DuckDB": DUCKDB, "DuckLake": DUCKLAKE, "PostgreSQL": POSTGRES, "MotherDuck": MOTHERDUCK},
-    ignoring_case={Meaning.LOCKED, Meaning.CONFLICT},
+    ignoring_case={Fault.LOCKED, Fault.CONFLICT},
 )
 VENDORS = _TEXTS.vendors
 
 
-def texts(means: Meaning) -> tuple[Text[Meaning], ...]:
+def fault_texts(means: Fault) -> tuple[VendorText[Fault], ...]:
     """Return the texts of all vendors with this meaning."""
     return _TEXTS.of(means)
 
 
-def matches(error: object, means: Meaning) -> bool:
+def matches(error: object, means: Fault) -> bool:
     """Return whether the text of an error has this meaning."""
     return _TEXTS.find(error, means) is not None

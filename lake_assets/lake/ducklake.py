@@ -23,7 +23,7 @@ from lake_assets.lake.attach import attach_statement, extensions, http_limits, s
 from lake_assets.lake.backends import catalog_backend, commit_lock
 from lake_assets.lake.backends.database_backend import ALIAS, CatalogBackend, EngineLostError
 from lake_assets.lake.catalog import spec
-from lake_assets.lake.database_errors import Meaning, matches
+from lake_assets.lake.database_errors import Fault, matches
 from lake_assets.lake.failures import catalog_error, is_locked, translated
 from lake_assets.lake.session import LakeSession
 
@@ -200,9 +200,9 @@ class DuckLake:
                 if not self.config.is_managed:
                     with suppress(duckdb.Error):  # the error of the ATTACH is raised
                         engine.execute(f"DETACH DATABASE IF EXISTS {ALIAS}")
-                if matches(error, Meaning.ENCRYPTION):
+                if matches(error, Fault.ENCRYPTION):
                     raise self._otherwise_encrypted() from error
-                is_absent = matches(error, Meaning.ABSENT) and not matches(error, Meaning.NOT_CONNECTED)
+                is_absent = matches(error, Fault.ABSENT) and not matches(error, Fault.NOT_CONNECTED)
                 if not isinstance(error, NoLakeError) and not is_absent:
                     raise
                 if not create:

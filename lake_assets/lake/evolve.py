@@ -15,7 +15,7 @@ from lake_assets.base.duckdb_engine import identifier
 from lake_assets.base.errors import SchemaError
 from lake_assets.config.layout.partition import PartitionColumn
 from lake_assets.lake.catalog.described import describe
-from lake_assets.lake.catalog.table import Column, Table
+from lake_assets.lake.catalog.table import LakeColumn, Table
 from lake_assets.lake.catalog.transaction import Transaction
 from lake_assets.lake.catalog.untyped import give_types
 from lake_assets.lake.retry import under_lock
@@ -162,7 +162,7 @@ def _give_types(
     return changes
 
 
-def _path(column: Column, table: Table) -> tuple[str, ...]:
+def _path(column: LakeColumn, table: Table) -> tuple[str, ...]:
     return (*(() if column.parent is None else _path(table.columns[column.parent], table)), column.name)
 
 

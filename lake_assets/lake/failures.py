@@ -20,7 +20,7 @@ from lake_assets.config.secrets import mask_error
 from lake_assets.config.storages import AnyStorage
 from lake_assets.lake.attach import chained
 from lake_assets.lake.backends import catalog_backend
-from lake_assets.lake.database_errors import Meaning, matches, texts
+from lake_assets.lake.database_errors import Fault, fault_texts, matches
 from lake_assets.lake.locks import WHO_LOCKS
 from lake_assets.storage.server_answers import Meaning as StorageMeaning
 from lake_assets.storage.server_answers import meaning_of
@@ -42,12 +42,12 @@ def is_conflict(error: BaseException) -> bool:
     """Return whether the error, or the driver's error that caused it, is a conflict between writers."""
     cause = error.__cause__ if isinstance(error, CatalogError) else error
     known = isinstance(error, (CatalogError, duckdb.Error)) and cause is not None
-    return known and (matches(cause, Meaning.CONFLICT) or matches(cause, Meaning.LOCKED))
+    return known and (matches(cause, Fault.CONFLICT) or matches(cause, Fault.LOCKED))
 
 
 def is_locked(error: BaseException) -> bool:
     """Return whether another process has locked the catalog's file, or a table of the catalog."""
-    return matches(error.__cause__ or error, Meaning.LOCKED)
+    return matches(error.__cause__ or error, Fault.LOCKED)
 
 
 def storage_failure(error: duckdb.Error, storages: Iterable[AnyStorage]) -> LakeAssetsError | None:
@@ -101,7 +101,7 @@ def translated(config: Lake) -> Iterator[None]:
 
 def outer_error(error: duckdb.Error, config: Lake) -> LakeAssetsError | None:
     """Return the error for a storage or server that is away or refuses; None if the statement is at fault."""
-    if matches(error, Meaning.NO_CREDENTIALS):
+    if matches(error, Fault.NO_CREDENTIALS):
         return no_credentials(*chained(config))
     if failed := storage_failure(error, config.storages):
         return failed
@@ -119,7 +119,7 @@ def catalog_error(error: Exception, config: Lake) -> CatalogError:
         )
     if (full := _no_space(text, config)) is not None:
         return full
-    for rejection in texts(Meaning.REJECTED):
+    for rejection in fault_texts(Fault.REJECTED):
         if match := re.search(rejection.pattern, text):
             # The rest of the text may be a statement with thousands of columns.
             return CatalogError(f"the catalog {location} says: {one_line(match[0])}:", rejection.advice)
@@ -133,8 +133,8 @@ def _no_space(text: str, config: Lake) -> CatalogError | None:
     """Return the error for a full disk, with the folder that is on it; None for another error."""
     file, retry = config.catalog.file, "and run it again."
     folder = None if file is None else file.absolute().parent
-    is_full = matches(text, Meaning.FULL)
-    if not is_full and folder is not None and matches(text, Meaning.IO_ERROR):
+    is_full = matches(text, Fault.FULL)
+    if not is_full and folder is not None and matches(text, Fault.IO_ERROR):
         is_full = shutil.disk_usage(folder).free < _ROOM
     if not is_full:
         return None

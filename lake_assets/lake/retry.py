@@ -31,10 +31,10 @@ def under_lock(
         with session.commit_lock():
             return work()
 
-    return retried(session, one_try, what)
+    return write_retried(session, one_try, what)
 
 
-def retried(
+def write_retried(
     session: LakeSession,
     work: Callable[[], Result],
     what: str,

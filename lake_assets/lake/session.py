@@ -19,7 +19,7 @@ from lake_assets.lake.backends.database_backend import ALIAS
 from lake_assets.lake.backends.duckdb_file import DuckdbDatabase
 from lake_assets.lake.catalog import spec
 from lake_assets.lake.catalog.database import CatalogDatabase, HiddenTablesError, NotDirectError
-from lake_assets.lake.database_errors import Meaning, matches
+from lake_assets.lake.database_errors import Fault, matches
 from lake_assets.lake.failures import catalog_error, translated
 from lake_assets.lake.locks import COMMITS, Lock
 
@@ -176,7 +176,7 @@ class LakeSession:
             connection.execute("COMMIT")
             self._committed = _last_committed(connection, self.alias)
         except duckdb.Error as error:
-            if not matches(error, Meaning.FILES_KEPT):
+            if not matches(error, Fault.FILES_KEPT):
                 raise
             raise duckdb.TransactionException(
                 "transaction conflict at the commit, or the connection to the catalog was lost"

@@ -18,7 +18,7 @@ from lake_assets.config.lake import Lake
 from lake_assets.config.layout.partition import Partition
 from lake_assets.config.models import LakeConfig, Orchestration
 from lake_assets.config.spark import Spark
-from lake_assets.config.streams import Stream as StreamConfig
+from lake_assets.config.streams import StreamConfig
 from lake_assets.orchestration.build import build_definitions
 from lake_assets.orchestration.partition_keys import keys_of, partitions_def
 from lake_assets.orchestration.resources import pyspark_resource

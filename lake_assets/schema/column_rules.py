@@ -24,7 +24,7 @@ from lake_assets.schema.leaves import columns_with_values, is_text, with_types_o
 from lake_assets.schema.type_fit import LAND_AS_ANOTHER, OF_ANOTHER, Misfit, misfits, refuse_places, widens, wider_type
 
 if TYPE_CHECKING:
-    from lake_assets.config.streams import Stream
+    from lake_assets.config.streams import StreamConfig
 
 AnyRows: TypeAlias = Literal["landed", "first", "result", "registered"]
 """Rows for a table that has others; those that are compared with another object; of a transform; of mode index."""
@@ -105,7 +105,7 @@ class Rules:
     is_input: bool = False  # they are those that a transform reads, whose columns are settled before
 
     @classmethod
-    def of(cls, config: "Stream") -> Self:
+    def of(cls, config: "StreamConfig") -> Self:
         """Return those of a stream, without what its table decides."""
         columns = config.declared
         lower = {name.lower(): column for name, column in columns.items()}

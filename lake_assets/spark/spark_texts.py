@@ -5,7 +5,7 @@ Each text is provoked on the real Spark by `spark/test_vendor_errors.py`, unless
 
 from enum import Enum, auto
 
-from lake_assets.base.vendor_texts import Text, Texts
+from lake_assets.base.vendor_texts import VendorText, VendorTexts
 
 
 class SparkSays(Enum):
@@ -27,51 +27,59 @@ class SparkSays(Enum):
 
 
 TEXTS = (
-    Text(r"Traceback \(most recent call last\):\n(?s:(.*))", SparkSays.WORKER_RAISED, "a function raises in a worker"),
-    Text("Python worker exited unexpectedly", SparkSays.WORKER_LOST, "the worker's process ends in a task"),
-    Text(
+    VendorText(
+        r"Traceback \(most recent call last\):\n(?s:(.*))", SparkSays.WORKER_RAISED, "a function raises in a worker"
+    ),
+    VendorText("Python worker exited unexpectedly", SparkSays.WORKER_LOST, "the worker's process ends in a task"),
+    VendorText(
         "Python worker failed to connect",
         SparkSays.WORKER_LOST,
         "a worker without a daemon does not connect within 10 seconds",
     ),
-    Text(
+    VendorText(
         r"from [\w.]+\.daemon", SparkSays.WORKER_LOST, "the daemon that forks the workers ends before its first worker"
     ),
-    Text("^MemoryError$", SparkSays.WORKER_MEMORY, "Python has no memory for an object"),
-    Text(r"^pyarrow\.lib\.ArrowMemoryError$", SparkSays.WORKER_MEMORY, "Arrow has no memory for a buffer"),
-    Text("OutOfMemoryError", SparkSays.JVM_MEMORY, "a row does not fit into the heap"),
-    Text("Not enough memory", SparkSays.JVM_MEMORY, "a table that is broadcast does not fit into the heap"),
-    Text("ExecutorLostFailure", SparkSays.EXECUTOR_LOST, "the process of an executor ends in a task"),
-    Text(
+    VendorText("^MemoryError$", SparkSays.WORKER_MEMORY, "Python has no memory for an object"),
+    VendorText(r"^pyarrow\.lib\.ArrowMemoryError$", SparkSays.WORKER_MEMORY, "Arrow has no memory for a buffer"),
+    VendorText("OutOfMemoryError", SparkSays.JVM_MEMORY, "a row does not fit into the heap"),
+    VendorText("Not enough memory", SparkSays.JVM_MEMORY, "a table that is broadcast does not fit into the heap"),
+    VendorText("ExecutorLostFailure", SparkSays.EXECUTOR_LOST, "the process of an executor ends in a task"),
+    VendorText(
         "(?i:executor lost)",
         SparkSays.EXECUTOR_LOST,
         "the executor that holds the rows of an earlier stage ends",
         is_provoked=False,  # the stage runs again first, and the text comes only where no executor is left for it
     ),
-    Text(
+    VendorText(
         r"StatusCode\.UNAVAILABLE|UNAVAILABLE: |RETRIES_EXCEEDED",
         SparkSays.SERVER_LOST,
         "the Spark Connect server ends",
         is_provoked=False,  # the client of Spark Connect tries again for two minutes before it raises
     ),
-    Text(
+    VendorText(
         # The last one is what pyspark 4.2 raises when it asks for the details of another one.
         r"INVALID_HANDLE\.SESSION_(?:CLOSED|NOT_FOUND|CHANGED)|^\[NO_ACTIVE_SESSION\]",
         SparkSays.SESSION_LOST,
         "the Spark Connect server has been started again, or has closed an idle session",
     ),
-    Text(
+    VendorText(
         r"StatusCode\.UNAUTHENTICATED|UNAUTHENTICATED: |Invalid authentication token|No authentication token",
         SparkSays.TOKEN_REFUSED,
         "the token of the URL is not the Spark Connect server's",
     ),
-    Text("Trace:", SparkSays.JVM_RAISED, "Python calls a method that the JVM does not have"),
-    Text(r"^Exception while sending command\.$", SparkSays.CALL_LOST, "the JVM ends while Python awaits its answer"),
-    Text(r"== SQL(?: of [^\n]*)? \(line (\d+), position (\d+)\) ==", SparkSays.POSITION, "an expression of SQL fails"),
-    Text(r"line (\d+),? pos (\d+)", SparkSays.POSITION_FROM_ZERO, "the SQL cannot be parsed or resolved"),
-    Text(r'== DataFrame ==\n"(\w+)" was called from\n(\S.*)', SparkSays.CALLED_FROM, "a column of the DataFrame fails"),
+    VendorText("Trace:", SparkSays.JVM_RAISED, "Python calls a method that the JVM does not have"),
+    VendorText(
+        r"^Exception while sending command\.$", SparkSays.CALL_LOST, "the JVM ends while Python awaits its answer"
+    ),
+    VendorText(
+        r"== SQL(?: of [^\n]*)? \(line (\d+), position (\d+)\) ==", SparkSays.POSITION, "an expression of SQL fails"
+    ),
+    VendorText(r"line (\d+),? pos (\d+)", SparkSays.POSITION_FROM_ZERO, "the SQL cannot be parsed or resolved"),
+    VendorText(
+        r'== DataFrame ==\n"(\w+)" was called from\n(\S.*)', SparkSays.CALLED_FROM, "a column of the DataFrame fails"
+    ),
 )
 
 
-find = Texts({"Spark": TEXTS}).find
+find = VendorTexts({"Spark": TEXTS}).find
 """Finds a text of a meaning in the text of an error."""

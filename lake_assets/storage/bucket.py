@@ -24,7 +24,7 @@ from lake_assets.config.secrets import mask_error
 from lake_assets.config.storages import AzureStorage, GcsStorage, R2Storage, S3Storage, WebStorage
 from lake_assets.storage import patience
 from lake_assets.storage.backend import Backend, Client, Hides
-from lake_assets.storage.server_answers import may_pass
+from lake_assets.storage.server_answers import request_may_pass
 from lake_assets.storage.storage_errors import access_fix, location, reason
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ Remote = TypeVar("Remote", bound=S3Storage | R2Storage | GcsStorage | AzureStora
 PAGE = 1000  # the most objects that S3 lists by one request
 
 
-def position(text: str, *, tree: bool) -> str:
+def listing_position(text: str, *, tree: bool) -> str:
     """Return a text that sorts as the key, or its beginning, in a store of this order."""
     return text.replace("/", "\0") if tree else text
 
@@ -55,16 +55,16 @@ class Bucket(Backend[Remote]):
     def retried(
         self, transient: type[Exception] | Callable[[BaseException], bool], work: Callable[[], Result]
     ) -> Result:
-        return patience.retried(self.storage.requests, transient, work)
+        return patience.requests_retried(self.storage.requests, transient, work)
 
     def _asked(self, work: Callable[[], Result]) -> Result:
-        return self.retried(lambda error: isinstance(error, ObstoreError) and may_pass(error), work)
+        return self.retried(lambda error: isinstance(error, ObstoreError) and request_may_pass(error), work)
 
     def pages(self, prefix: str, after: str, *, tree: bool) -> Iterator[Sequence["ObjectMeta"]]:
         folder, _, name = prefix.rpartition("/")
-        last, begin = "", position(after, tree=tree)
+        last, begin = "", listing_position(after, tree=tree)
         for page in self._pages(folder, _below(max(after, prefix if name else ""))):
-            keys = [position(meta["path"], tree=tree) for meta in page]
+            keys = [listing_position(meta["path"], tree=tree) for meta in page]
             if any(key > following for key, following in pairwise([last, *keys])):
                 error = StorageError if tree else KeyOrderError
                 raise error(
@@ -77,7 +77,7 @@ class Bucket(Backend[Remote]):
                 meta for meta, key in listed if key > begin and (not name or meta["path"].startswith(prefix))
             ]:
                 yield wanted
-            if name and last > position(prefix, tree=tree) and not page[-1]["path"].startswith(prefix):
+            if name and last > listing_position(prefix, tree=tree) and not page[-1]["path"].startswith(prefix):
                 return
 
     def unordered_pages(self, prefix: str, hides: Hides | None = None) -> Iterator[Sequence["ObjectMeta"]]:  # noqa: ARG002 - a bucket refuses no folder

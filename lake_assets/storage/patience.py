@@ -34,7 +34,7 @@ def quick(storage: AnyStorage, seconds: float) -> AnyStorage:
     return storage.model_copy(update={"requests": storage.requests.model_copy(update={"retries": 0, **limits})})
 
 
-def retried(
+def requests_retried(
     requests: Requests, transient: type[Exception] | Callable[[BaseException], bool], work: Callable[[], Result]
 ) -> Result:
     """Return the result of `work`, with a storage's retries and pauses; no pause is shorter than `first_wait`."""

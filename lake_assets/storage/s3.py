@@ -35,7 +35,7 @@ from lake_assets.storage.backend import duckdb_keys, obstore_options, sql_litera
 from lake_assets.storage.boto import boto_client, s3_client
 from lake_assets.storage.bucket import PAGE, Bucket
 from lake_assets.storage.manifest import ListedObject
-from lake_assets.storage.server_answers import DELETION, answer_of, may_pass
+from lake_assets.storage.server_answers import DELETION, answer_of, request_may_pass
 from lake_assets.storage.storage_errors import changed_object, location, no_answer, no_credentials, no_role
 
 if TYPE_CHECKING:
@@ -314,7 +314,7 @@ def _client(storage: S3Storage | R2Storage, seconds: float = 0) -> Any:  # noqa:
 def _is_transient(error: BaseException) -> bool:
     from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415 - boto3 takes its time
 
-    return isinstance(error, (BotoCoreError, ClientError)) and may_pass(error)
+    return isinstance(error, (BotoCoreError, ClientError)) and request_may_pass(error)
 
 
 def _status(error: BaseException) -> int:

@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 from obstore.exceptions import InvalidPathError, NotFoundError, PermissionDeniedError, UnauthenticatedError
 
-from lake_assets.base.vendor_texts import Text, Texts
+from lake_assets.base.vendor_texts import VendorText, VendorTexts
 
 
 class Meaning(Enum):
@@ -73,17 +73,19 @@ def _of_status(status: int) -> Meaning | None:
 
 # What clients say where they have no answer of a server, or do not pass it on.
 CLIENTS = (
-    Text(r"InvalidCertificate\(\s*\w+", Meaning.UNTRUSTED, "obstore does not trust a certificate"),
-    Text("SSL peer certificate", Meaning.UNTRUSTED, "Arrow or DuckDB does not trust a certificate"),
-    Text("CERTIFICATE_VERIFY_FAILED", Meaning.UNTRUSTED, "boto3 does not trust a certificate"),
-    Text("redirect without LOCATION", Meaning.OTHER_REGION, "S3's 301, as obstore passes it on"),
-    Text("Error getting list response body", Meaning.TRANSIENT, "the connection breaks during a listing"),
-    Text("AuthenticationException", Meaning.WRONG_KEY, "Azure's credential chain has no credentials"),
-    Text("Unable to locate credentials", Meaning.WRONG_KEY, "boto3's credential chain has no credentials"),
-    Text("[Tt]he specified (?:bucket|container) does not", Meaning.ABSENT, "Google has no such bucket"),
-    Text("non-partial response", Meaning.WRONG_REQUEST, "a server ignores the range of a request of obstore"),
-    Text(r"AWS Error \[code", Meaning.WRONG_REQUEST, "Arrow has no name for a code of S3, none of which is transient"),
-    Text(
+    VendorText(r"InvalidCertificate\(\s*\w+", Meaning.UNTRUSTED, "obstore does not trust a certificate"),
+    VendorText("SSL peer certificate", Meaning.UNTRUSTED, "Arrow or DuckDB does not trust a certificate"),
+    VendorText("CERTIFICATE_VERIFY_FAILED", Meaning.UNTRUSTED, "boto3 does not trust a certificate"),
+    VendorText("redirect without LOCATION", Meaning.OTHER_REGION, "S3's 301, as obstore passes it on"),
+    VendorText("Error getting list response body", Meaning.TRANSIENT, "the connection breaks during a listing"),
+    VendorText("AuthenticationException", Meaning.WRONG_KEY, "Azure's credential chain has no credentials"),
+    VendorText("Unable to locate credentials", Meaning.WRONG_KEY, "boto3's credential chain has no credentials"),
+    VendorText("[Tt]he specified (?:bucket|container) does not", Meaning.ABSENT, "Google has no such bucket"),
+    VendorText("non-partial response", Meaning.WRONG_REQUEST, "a server ignores the range of a request of obstore"),
+    VendorText(
+        r"AWS Error \[code", Meaning.WRONG_REQUEST, "Arrow has no name for a code of S3, none of which is transient"
+    ),
+    VendorText(
         "AWS Error|Azure Error|google::cloud::Status| error for HTTP [A-Z]+ to '",
         Meaning.TRANSIENT,
         "any other error, or the server does not answer",
@@ -91,10 +93,10 @@ CLIENTS = (
 )
 
 FOLDER = (
-    Text("(?s:File system loop found: (.+) points to an ancestor (.+))", Meaning.LINK_LOOP, "a folder is listed"),
+    VendorText("(?s:File system loop found: (.+) points to an ancestor (.+))", Meaning.LINK_LOOP, "a folder is listed"),
 )
 
-_TEXTS = Texts({"clients": CLIENTS, "folder": FOLDER}, ignoring_case={Meaning.TRANSIENT})
+_TEXTS = VendorTexts({"clients": CLIENTS, "folder": FOLDER}, ignoring_case={Meaning.TRANSIENT})
 VENDORS = _TEXTS.vendors
 
 NUMBERS: Mapping[int, Meaning] = MappingProxyType(
@@ -203,7 +205,7 @@ def meaning_of(error: BaseException) -> Meaning | None:
     return next((means for means in meanings if find(error, means)), None)
 
 
-def may_pass(error: BaseException) -> bool:
+def request_may_pass(error: BaseException) -> bool:
     """Return whether the same request may succeed later, which no client decides by itself where it can be told."""
     return meaning_of(error) in (None, Meaning.TRANSIENT)
 

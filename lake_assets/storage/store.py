@@ -30,7 +30,7 @@ from lake_assets.storage.backend import Client, Hides
 from lake_assets.storage.backends import backend_of
 from lake_assets.storage.manifest import TIME, LandedObject, etag_of, landed_object
 from lake_assets.storage.object_files import ARROWS_PART, BufferedUpload, RangeFile, copied
-from lake_assets.storage.server_answers import Meaning, is_absent, may_pass, meaning_of
+from lake_assets.storage.server_answers import Meaning, is_absent, meaning_of, request_may_pass
 from lake_assets.storage.storage_errors import (
     Operation,
     changed_object,
@@ -464,7 +464,7 @@ class Store:
             if isinstance(error, ValueError) and not isinstance(error, ObstoreError):
                 raise
             uri = None if key is None else self.uri(key)
-            is_silent = "performing HEAD" in str(error) and not may_pass(error)  # the answer to it has no body
+            is_silent = "performing HEAD" in str(error) and not request_may_pass(error)  # the answer to it has no body
             ours = self.refusal(key) if key is not None and is_silent else None
             raise (
                 ours or storage_error(error, self.storage, operation, uri, lambda: self._refusing(folder))

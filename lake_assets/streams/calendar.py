@@ -14,7 +14,7 @@ from lake_assets.base.texts import nearest
 from lake_assets.config.layout.partition import Partition, PartitionColumn, PartitionValue
 from lake_assets.config.layout.times import TIME_TYPES, TimeType, zone_of
 from lake_assets.config.partitions import PartitionField
-from lake_assets.config.streams import Stream
+from lake_assets.config.streams import StreamConfig
 
 VALUES_NAMED = 10  # in an error
 HasRows = Callable[[PartitionColumn, PartitionValue], bool]
@@ -42,7 +42,7 @@ class Calendar:
     UTC, up to the present one.
     """
 
-    def __init__(self, stream: Stream, now: dt.datetime | None = None) -> None:
+    def __init__(self, stream: StreamConfig, now: dt.datetime | None = None) -> None:
         self._stream = stream
         self._now = now or dt.datetime.now(dt.UTC)
         self.spans: Mapping[str, TimeSpan] = {
@@ -157,7 +157,7 @@ def sort_key(partition: Partition) -> tuple[tuple[bool, bool, PartitionValue], .
     return tuple((value is None, isinstance(value, str), 0 if value is None else value) for value in partition.values)
 
 
-def recent_texts(stream: Stream, at: dt.datetime, lookback: int) -> dict[str, tuple[str, str] | None]:
+def recent_texts(stream: StreamConfig, at: dt.datetime, lookback: int) -> dict[str, tuple[str, str] | None]:
     """Return the first and the last value of each time column in the window that ends at a moment.
 
     Years, months and days are in the stream's time zone, and hours in UTC, where no hour occurs twice. The window has

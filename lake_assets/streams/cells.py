@@ -14,7 +14,7 @@ from lake_assets.config.layout.hive import HIVE_NULL
 from lake_assets.config.layout.partition import WHOLE, Partition, PartitionColumn, PartitionValue
 from lake_assets.config.layout.times import TIME_TYPES
 from lake_assets.config.partitions import DIMENSIONS
-from lake_assets.config.streams import Stream
+from lake_assets.config.streams import StreamConfig
 from lake_assets.streams.calendar import Calendar, TimeSpan
 
 _REMEMBERED = 65_536  # values of all columns
@@ -54,7 +54,7 @@ class JointColumn(PartitionColumn):
 class Cells:
     """The cells of a stream."""
 
-    def __init__(self, stream: Stream) -> None:
+    def __init__(self, stream: StreamConfig) -> None:
         self._stream = stream
         self._shown: dict[str, PartitionColumn] = {}  # the column of a cell by the name of the stream's
         columns = stream.columns

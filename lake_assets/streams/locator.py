@@ -27,7 +27,7 @@ from lake_assets.config.layout.hive import (
 )
 from lake_assets.config.layout.partition import Partition, PartitionColumn, PartitionValue
 from lake_assets.config.layout.template import Template
-from lake_assets.config.streams import Stream
+from lake_assets.config.streams import StreamConfig
 from lake_assets.streams.calendar import Calendar
 
 _HIDDEN = HiddenError(
@@ -86,7 +86,7 @@ class PartitionLocator:
     calendar is refused, if that is given. Each folder is parsed once.
     """
 
-    def __init__(self, stream: Stream, calendar: Calendar | None = None) -> None:
+    def __init__(self, stream: StreamConfig, calendar: Calendar | None = None) -> None:
         self._calendar = calendar
         self._template = stream.template
         self._files = self._template.words or stream.files

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from lake_assets.base.errors import may_pass
+from lake_assets.base.errors import failure_may_pass
 from lake_assets.base.texts import hash_of
 from lake_assets.config.layout.partition import Partition
 from lake_assets.lake.ledger.lookup import LastRuns
@@ -50,7 +50,7 @@ def is_pending(stream: OpenStream, landed: Manifest, last: LastRuns | None) -> b
 
 def is_of_objects(stream: OpenStream, landed: Manifest, last: LastRuns | None) -> bool:
     """Return whether the newest run of a partition failed by the objects that are there now."""
-    if last is None or last.status != "failed" or may_pass(last.newest.error or ""):
+    if last is None or last.status != "failed" or failure_may_pass(last.newest.error or ""):
         return False
     return stream.has_read(landed, last.newest.source_fingerprint)
 

@@ -23,7 +23,7 @@ from lake_assets.config.formats import ParquetFormat
 from lake_assets.config.layout.partition import Partition, PartitionColumn, PartitionValue
 from lake_assets.config.layout.times import TIME_TYPES
 from lake_assets.config.secrets import masking
-from lake_assets.config.streams import Stream
+from lake_assets.config.streams import StreamConfig
 from lake_assets.schema.casts import cast
 from lake_assets.schema.column_rules import SOME_COLUMNS
 from lake_assets.schema.derived_columns import day_of, days_of
@@ -53,7 +53,7 @@ class Holdings:
     column, or if it is another one than in the listing. The run that reads it reports what is wrong.
     """
 
-    def __init__(self, config: Stream) -> None:
+    def __init__(self, config: StreamConfig) -> None:
         self._store = Store(config.source)
         self._has_statistics = isinstance(config.format, ParquetFormat)
         self._known: OrderedDict[str, tuple[str, tuple[Box, ...]]] = OrderedDict()  # ETag and boxes, by key
@@ -168,7 +168,7 @@ _Values = dict[PartitionColumn, set[PartitionValue]]
 class RowValues:
     """Finds these values: by the statistics of an object, or by its column, which is read once for each version."""
 
-    def __init__(self, config: Stream, landed: Landed, holdings: Holdings) -> None:
+    def __init__(self, config: StreamConfig, landed: Landed, holdings: Holdings) -> None:
         self._columns: Mapping[PartitionColumn, str] = {
             column: (config.partitions[column.name].source or column.name).lower()
             for column in config.columns

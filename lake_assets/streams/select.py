@@ -19,7 +19,7 @@ from lake_assets.base.errors import (
 )
 from lake_assets.base.texts import count, first_lines, nearest
 from lake_assets.config.layout.partition import Partition, PartitionColumn, PartitionValue
-from lake_assets.config.streams import Stream
+from lake_assets.config.streams import StreamConfig
 from lake_assets.lake.catalog.past import where
 from lake_assets.lake.ledger.read import last_runs
 from lake_assets.storage.manifest import Manifest
@@ -226,7 +226,7 @@ def narrowed(stream: OpenStream, partitions: Sequence[Partition], wanted: Wanted
     return kept[: wanted.most]
 
 
-def only_partition(config: Stream) -> Partition | None:
+def only_partition(config: StreamConfig) -> Partition | None:
     """Return the partition of a stream whose config has exactly one by now."""
     calendar = Calendar(config)
     values = [calendar.values(column) for column in config.columns]

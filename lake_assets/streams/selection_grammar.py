@@ -28,7 +28,7 @@ from lake_assets.base.texts import shown
 from lake_assets.config.layout.hive import unescape
 from lake_assets.config.layout.partition import WHOLE, Partition, PartitionColumn, PartitionValue
 from lake_assets.config.layout.times import TIME_TYPES, TimeType
-from lake_assets.config.streams import Stream
+from lake_assets.config.streams import StreamConfig
 from lake_assets.streams.calendar import Calendar
 
 _ALTERNATIVES, _RANGE, _ANY, _LAST = "|", "..", "*", "last:"
@@ -137,7 +137,7 @@ class Selector:
         return [Partition(self.columns, combination) for combination in product(*values)]
 
 
-def parse_selector(stream: Stream, text: str, calendar: Calendar) -> Selector:
+def parse_selector(stream: StreamConfig, text: str, calendar: Calendar) -> Selector:
     """Read a selection such as `region=NW|NE,date=last:7`, where `last:7` ends with the calendar's last value."""
     if text == WHOLE and not stream.columns:
         return Selector((), ())

@@ -17,7 +17,7 @@ from lake_assets.config.layout.partition import Partition, PartitionColumn
 from lake_assets.config.layout.template import Template
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.spark import Spark
-from lake_assets.config.streams import Stream
+from lake_assets.config.streams import StreamConfig
 from lake_assets.lake.backends import catalog_backend
 from lake_assets.lake.commit.deltas import Export, table_tag
 from lake_assets.lake.ducklake import DuckLake
@@ -43,7 +43,7 @@ class OpenStream:
     """A stream with everything that an ingest of a partition needs."""
 
     name: str
-    config: Stream
+    config: StreamConfig
     lake: DuckLake
     source: Store
     spark: Spark = field(default_factory=Spark)

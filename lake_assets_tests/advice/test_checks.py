@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from lake_assets.base.errors import CatalogError, SourceError
-from lake_assets.upkeep.report.state import read_state
+from lake_assets.upkeep.report.state import read_stream_state
 from lake_assets_tests.advice.cases import Case, Cases, Steps, command, follow
 from lake_assets_tests.upkeep.checks.checked import check
 from lake_assets_tests.world import NW, SW, World, plan, sales
@@ -116,12 +116,12 @@ def rows_of_a_hold_that_another_client_changed_are_restored(local_world: World) 
     kept = local_world.ledger(NW)[0].snapshot_id
     yield partial(checked, local_world, "row_counts"), "Restore them from the snapshot that is named"
     assert check(local_world, "row_counts").named == [f"{OF_NW}: 1 row instead of 2, as in snapshot {kept}"]
-    (edited,) = read_state(local_world.stream).edited
+    (edited,) = read_stream_state(local_world.stream).edited
     assert f"`lake-assets {' '.join(restore[:4])} --snapshot {kept} --hold` does" in edited
     assert edited.endswith(plan(local_world.stream, local_world.partition(NW)).decision.note)
     command(local_world, *restore, str(kept))
     checked(local_world, "row_counts")
-    assert read_state(local_world.stream).edited == []
+    assert read_stream_state(local_world.stream).edited == []
     return [1, 2]
 
 

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lake_assets.base.errors import LakeAssetsError
-from lake_assets.storage.formats.records import Rows
+from lake_assets.storage.formats.records import ArrowRows
 from lake_assets.wings.land.drain import drain
 from lake_assets.wings.land.read_records import form_of, read_records
 from lake_assets.wings.land.writer import LandingCounts, LandingWriter
@@ -152,9 +152,9 @@ def a_partition_column_that_the_records_have_otherwise_gets_another_name(local_w
 def columns_are_known_before_records_are_accepted(local_world: World) -> Steps:
     table = rows(1, 1)
     with writer(local_world) as landing:
-        yield partial(landing.accept, Rows(table, "x")), "call `schema` before `accept`"
+        yield partial(landing.accept, ArrowRows(table, "x")), "call `schema` before `accept`"
         landing.schema(lambda: table.schema)
-        landing.accept(Rows(table, "x"))
+        landing.accept(ArrowRows(table, "x"))
     local_world.ingest(NW)
     return [1]
 

@@ -7,7 +7,7 @@ import pytest
 
 from lake_assets.base.errors import ConfigError
 from lake_assets.config.models import LakeConfig
-from lake_assets.config.streams import Stream
+from lake_assets.config.streams import StreamConfig
 from lake_assets.streams.load import load_config
 from lake_assets_tests.config.test_load import GOOD
 
@@ -47,7 +47,7 @@ schema:
 """
 
 
-def stream(folder: Path, contract: str = CONTRACT, more: str = "") -> Stream:
+def stream(folder: Path, contract: str = CONTRACT, more: str = "") -> StreamConfig:
     (folder / "orders.odcs.yaml").write_text(contract)
     (folder / "lake.yaml").write_text(f"{GOOD}    contract: orders.odcs.yaml\n{more}")
     return load_config(folder / "lake.yaml", {}).streams["sales"]

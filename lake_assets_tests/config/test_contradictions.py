@@ -7,7 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from lake_assets.config.contradictions import CONTRADICTIONS, Contradiction
-from lake_assets.config.streams import Stream
+from lake_assets.config.streams import StreamConfig
 
 S3 = {"type": "s3", "bucket": "landing", "key_id": "k", "secret": "s"}
 WEB = {"source": "https://host/in", "files": "day.parquet", "partitions": {"region": {"values": ["NW"]}}}
@@ -97,7 +97,7 @@ STREAMS: list[tuple[dict[str, Any], str]] = [
 def said(keys: dict[str, Any]) -> str:
     """Return what is wrong with a stream; an empty text if nothing is."""
     try:
-        Stream.model_validate({**PLAIN, **keys})
+        StreamConfig.model_validate({**PLAIN, **keys})
     except ValidationError as error:
         return str(error.errors(include_url=False)[0]["msg"])
     return ""

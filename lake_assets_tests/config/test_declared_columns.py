@@ -5,12 +5,12 @@ import pytest
 
 from lake_assets.base.errors import ConfigError
 from lake_assets.config.column_types import arrow_type
-from lake_assets.config.streams import Stream
+from lake_assets.config.streams import StreamConfig
 from lake_assets.schema.ducklake_types import SIMPLE, sql_type
 from lake_assets_tests.config.test_load import GOOD, parsed
 
 
-def stream(columns: str, more: str = "") -> Stream:
+def stream(columns: str, more: str = "") -> StreamConfig:
     return parsed(f"{GOOD}    columns: {columns}\n{more}").streams["sales"]
 
 

@@ -11,7 +11,7 @@ from lake_assets.config.models import LakeConfig
 from lake_assets.config.partitions import PartitionField
 from lake_assets.config.sections import LayoutOptions
 from lake_assets.config.storages import WebStorage
-from lake_assets.config.streams import Stream
+from lake_assets.config.streams import StreamConfig
 from lake_assets.streams.detection.scan import scan
 from lake_assets_tests.config.test_load import GOOD, parsed, refused
 from lake_assets_tests.streams.detection.bucket import Bucket
@@ -33,7 +33,7 @@ def text_of(**keys: Any) -> str:
     return yaml.safe_dump(document, sort_keys=False)
 
 
-def stream(**keys: Any) -> Stream:
+def stream(**keys: Any) -> StreamConfig:
     return parsed(text_of(**keys)).streams["sales"]
 
 
@@ -72,7 +72,7 @@ def test_a_glob_validates_partitions_once_and_keeps_what_is_written() -> None:
     region = PartitionField(values=("NW",))
     data = {"source": "s3://landing/x/region=*/*.p", "partitions": {"region": region}, "destination": {"table": "t"}}
 
-    found = Stream.model_validate(data)
+    found = StreamConfig.model_validate(data)
 
     assert found.partitions["region"] is region
     assert found.model_fields_set == {"source", "files", "partitions", "destination"}
@@ -91,7 +91,7 @@ def test_a_text_is_short_for_the_mapping_and_its_time_zone_files_instants() -> N
 def test_today_is_that_of_the_layouts_time_zone_too_unless_the_stream_has_its_own() -> None:
     assert stream(layout=BERLIN).time_zone == "Europe/Berlin"
     data = {"source": "landing", "partitions": {"region": {}, "date": DATE}, "destination": {"table": "sales"}}
-    of_objects = Stream.model_validate(data | {"layout": LayoutOptions.model_validate(BERLIN)})
+    of_objects = StreamConfig.model_validate(data | {"layout": LayoutOptions.model_validate(BERLIN)})
     assert of_objects.time_zone == "Europe/Berlin"
     assert stream(layout="{region}/{date}").time_zone == "UTC"
     assert stream(layout=BERLIN, time_zone="Asia/Tokyo").time_zone == "Asia/Tokyo"

@@ -6,7 +6,7 @@ import pytest
 
 from lake_assets.upkeep.checks.check_run import checks_of, run_check
 from lake_assets.upkeep.checks.facts import Scope
-from lake_assets.upkeep.report.state import read_state
+from lake_assets.upkeep.report.state import read_stream_state
 from lake_assets_tests.world import NW, SW, World, sales
 from lake_assets_tests.world_fixtures import PAIRS
 
@@ -30,7 +30,7 @@ def test_a_stream_is_refreshed_checked_compacted_and_cleaned(world: World) -> No
     assert (world.totals(NW), world.totals(SW)) == ([1, 2, 3], [1, 2])
     results = [run_check(world.stream, name, Scope()) for name in checks_of(world.stream)]
     assert [result for result in results if not result.passed] == []
-    partitions = read_state(world.stream, dt.datetime.now(dt.UTC)).partitions
+    partitions = read_stream_state(world.stream, dt.datetime.now(dt.UTC)).partitions
     assert [partition.state for partition in partitions if partition.objects] == ["committed", "committed"]
 
     world.execute(  # another client adds a file

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from lake_assets.ingest.replace.staging import Staging
 from lake_assets.lake.catalog.transaction import Transaction
 from lake_assets.lake.commit import strategy as strategies
-from lake_assets.lake.commit.change import Change, Expected, New, Requirements, Staged, Written
+from lake_assets.lake.commit.change import Change, ExpectedManifest, New, Requirements, Staged, Written
 from lake_assets.lake.commit.direct import replace_directly
 from lake_assets.lake.commit.extension import replace_by_extension
 from lake_assets.lake.commit.strategy import commit
@@ -168,7 +168,7 @@ def prepared(
     if appends:
         landed = LandedObject(appends, appends, "etag", ROWS, now)
         noted = {MANIFEST: manifest_values(Manifest((landed,)))}
-        requires = Requirements(objects=Expected({}, ("sales",), (appends,)))
+        requires = Requirements(objects=ExpectedManifest({}, ("sales",), (appends,)))
         change = dataclasses.replace(change, appends=noted, adds=True, requires=requires)
     return change
 

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from lake_assets.base.errors import CatalogError, SchemaError
 from lake_assets.upkeep.history.restore import restore
 from lake_assets.upkeep.maintenance.maintenance_run import maintain
-from lake_assets.upkeep.report.state import read_state
+from lake_assets.upkeep.report.state import read_stream_state
 from lake_assets_tests.ingest.encrypted import ENCRYPTED
 from lake_assets_tests.ingest.landed_as import load
 from lake_assets_tests.ingest.lettering import (
@@ -72,7 +72,7 @@ def test_rows_that_do_not_fit_go_beside_the_landing_zone_and_the_others_are_comm
     found = check(lettering, "dead_letters")
     assert not found.passed
     assert "1 landed row is not in the lake" in found.description
-    state = read_state(lettering.stream)
+    state = read_stream_state(lettering.stream)
     assert state.left_out.unmatched == ()
     assert [letter.rows for letter in state.dead_letters] == [1]
 
@@ -173,7 +173,7 @@ def test_a_new_try_of_the_partition_supersedes_its_letters(local: World) -> None
     assert load(local, wide(1, 2), name="b").rows_dead_lettered == 0
     assert check(local, "dead_letters").passed
     assert check(local, "row_counts").passed
-    assert read_state(local.stream).dead_letters == []
+    assert read_stream_state(local.stream).dead_letters == []
     assert set(first) < stored(local)  # the user's to remove
     snapshot = next(row.snapshot_id for row in local.ledger() if row.rows_dead_lettered)
     restored = restore(local.stream, local.partition(NW), snapshot or 0)
@@ -240,7 +240,7 @@ def test_letters_are_no_landed_objects(local: World) -> None:
     assert local.ingest(SW).row.rows_dead_lettered == 1
     assert {row["_row"] for row in letters(local)} == {1, 2}
     assert local.ingest(NW, force=True).row.source_files == 2
-    assert read_state(local.stream).left_out.unmatched == ()
+    assert read_stream_state(local.stream).left_out.unmatched == ()
 
 
 @pytest.mark.parametrize("mode", ["replace", "append"])

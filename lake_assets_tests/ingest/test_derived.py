@@ -13,7 +13,7 @@ from lake_assets.base.errors import SchemaError
 from lake_assets.upkeep.checks.check_run import run_check
 from lake_assets.upkeep.checks.facts import Scope
 from lake_assets.upkeep.maintenance.compaction import compact
-from lake_assets.upkeep.report.state import read_state
+from lake_assets.upkeep.report.state import read_stream_state
 from lake_assets.wings.land.read_records import read_records
 from lake_assets.wings.land.writer import LandingWriter
 from lake_assets_tests.ingest.landed_as import columns_of
@@ -69,7 +69,10 @@ def test_landed_records_are_ingested_with_both_columns_and_found_by_date(world: 
     (plan_text,) = world.query("EXPLAIN ANALYZE SELECT id FROM lake.sales WHERE date = DATE '2025-02-19'")
     assert "Total Files Read: 1" in plan_text[1]
     assert world.ingest(FEB_18).row.status == "skipped"
-    assert [s.state for s in read_state(world.stream).partitions if s.state != "absent"] == ["committed", "committed"]
+    assert [s.state for s in read_stream_state(world.stream).partitions if s.state != "absent"] == [
+        "committed",
+        "committed",
+    ]
     for check in ("row_counts", "no_null_partition"):
         assert run_check(world.stream, check, Scope()).passed
 

@@ -20,7 +20,7 @@ from lake_assets.streams.select import Wanted, select
 from lake_assets.upkeep.checks.check_run import run_check
 from lake_assets.upkeep.checks.facts import Scope
 from lake_assets.upkeep.maintenance.compaction import compact
-from lake_assets.upkeep.report.state import only_partitions, read_state
+from lake_assets.upkeep.report.state import only_partitions, read_stream_state
 from lake_assets.wings.land.writer import LandingWriter
 from lake_assets_tests.ingest.encrypted import NULL
 from lake_assets_tests.ingest.landed_as import FORMATS, columns_of, landed
@@ -127,7 +127,7 @@ def test_a_layout_may_name_other_folders(local_world: World) -> None:
     put(local_world, "in/stray.parquet", rows(*MIXED))
 
     assert [obj.uri for obj in local_world.stream.manifest(local_world.partition(NW)).objects] == [uri]
-    (strayed,) = read_state(local_world.stream).left_out.unmatched
+    (strayed,) = read_stream_state(local_world.stream).left_out.unmatched
     assert strayed.key == "in/stray.parquet"
 
 
@@ -301,7 +301,7 @@ def test_a_date_between_those_of_an_object_is_pending_once(local_world: World) -
 
     assert outcome.status == "left_out"
     assert gap not in scan_landing(stream).pending
-    assert {p.state for p in read_state(stream).partitions if p.partition == gap} == {"absent"}
+    assert {p.state for p in read_stream_state(stream).partitions if p.partition == gap} == {"absent"}
     put(local_world, "a.parquet", rows(("NW", "2026-02-10", 1)))
     assert gap not in scan_landing(stream).pending  # there is nothing in the lake that its rows could leave
     put(local_world, "b.parquet", rows(("NW", "2026-02-11", 4)))
@@ -317,7 +317,7 @@ def test_checks_report_and_compaction_know_of_it(local_world: World) -> None:
     stream = local_world.stream
     known = (local_world.partition(NW), local_world.partition(NULL))
 
-    states = {str(partition.partition): partition.state for partition in read_state(stream).partitions}
+    states = {str(partition.partition): partition.state for partition in read_stream_state(stream).partitions}
     # The statistics allow each region on the dates 11 and 12.
     expected = {10: "absent", 11: "missing", 12: "missing"}
     assert states == {f"region={r}/date=2026-02-{d}": expected[d] for r in ("NW", "SW") for d in expected} | {
@@ -336,7 +336,7 @@ def test_checks_report_and_compaction_know_of_it(local_world: World) -> None:
     assert (value.files_after, value.why) == (1, None)
     assert local_world.totals(NW) == [-3, -2, -1, 1, 16]
     put(local_world, "b.parquet", rows(*MIXED))
-    assert {item.state for item in read_state(stream).partitions} == {"missing", "stale", "outside", "absent"}
+    assert {item.state for item in read_stream_state(stream).partitions} == {"missing", "stale", "outside", "absent"}
 
 
 def test_landed_records_keep_the_column(local_world: World) -> None:
@@ -371,7 +371,7 @@ def test_rows_that_leave_a_partition_are_noticed(local_world: World) -> None:
     assert set(select(stream, Wanted(waiting=True)).partitions) == both
     lag = lag_of(stream)
     assert (set(lag.pending), lag.undated) == (both, 0)
-    state = only_partitions(read_state(stream), Wanted(waiting=True), lambda _: True)
+    state = only_partitions(read_stream_state(stream), Wanted(waiting=True), lambda _: True)
     assert {p.partition: (p.state, p.objects) for p in state.partitions} == {
         left: ("stale", 0),
         local_world.partition(LATER): ("stale", 1),

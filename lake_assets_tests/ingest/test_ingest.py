@@ -12,7 +12,7 @@ from lake_assets.base.errors import EmptySourceError, SchemaError, SourceChanged
 from lake_assets.ingest.ingest_all import ingest, ingest_all
 from lake_assets.ingest.partition_run import TRIES
 from lake_assets.streams.pending import scan_landing
-from lake_assets.upkeep.report.state import read_state
+from lake_assets.upkeep.report.state import read_stream_state
 from lake_assets_tests.ingest.encrypted import ENCRYPTED
 from lake_assets_tests.ingest.landed_as import load
 from lake_assets_tests.ingest.overtaking import before
@@ -109,7 +109,7 @@ def test_a_dropped_table_is_recreated_completely_by_several_runs(world: World) -
     world.execute("DROP TABLE lake.sales")
 
     assert world.ingest(NW).row.status == "committed"
-    states = {state.partition: state.state for state in read_state(world.stream).partitions if state.objects}
+    states = {state.partition: state.state for state in read_stream_state(world.stream).partitions if state.objects}
     assert states == {world.partition(NW): "committed", world.partition(SW): "missing"}
     assert set(scan_landing(world.stream).pending) == {world.partition(SW)}
     assert plan(world.stream, world.partition(SW)).action == "replace the partition"

@@ -18,7 +18,7 @@ from lake_assets.ingest.run import passing_on_interrupts
 from lake_assets.lake.commit.strategy import commit
 from lake_assets.spark.task.job import Job, JobResult
 from lake_assets.spark.tasks import pass_through
-from lake_assets.upkeep.report.state import read_state
+from lake_assets.upkeep.report.state import read_stream_state
 from lake_assets_tests.ingest.batches import ingest_texts
 from lake_assets_tests.ingest.overtaking import before
 from lake_assets_tests.world import NW, SW, World, sales
@@ -283,12 +283,12 @@ def test_a_cancelled_run_does_not_change_the_state_of_a_partition(
     local_world.land(NW, landed)
     if status:
         ingest_texts(local_world, [NW])
-    (earlier,) = (item for item in read_state(local_world.stream).partitions if item.objects)
+    (earlier,) = (item for item in read_stream_state(local_world.stream).partitions if item.objects)
 
     with pytest.raises(KeyboardInterrupt):
         ingest_texts(local_world, [NW], force=True, checkpoint=at_call(2))
 
-    (after,) = (item for item in read_state(local_world.stream).partitions if item.objects)
+    (after,) = (item for item in read_stream_state(local_world.stream).partitions if item.objects)
     assert [row.status for row in local_world.ledger()] == ["cancelled", *([status] if status else [])]
     assert (after.state, after.error, after.finished_at) == (state, earlier.error, earlier.finished_at)
     assert (after.error is not None) == (state == "failed")

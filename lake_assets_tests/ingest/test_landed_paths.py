@@ -14,7 +14,7 @@ import pytest
 
 from lake_assets.base.errors import EmptySourceError, PartitionError, StorageError
 from lake_assets.config.layout.partition import Partition
-from lake_assets.config.streams import Stream
+from lake_assets.config.streams import StreamConfig
 from lake_assets.ingest.dry_run import plan_stream
 from lake_assets.ingest.ingest_all import ingest_all
 from lake_assets.orchestration.partition_keys import cell_of_key, partition_key, partitions_def
@@ -26,7 +26,7 @@ from lake_assets.streams.pending import scan_landing
 from lake_assets.streams.select import Wanted, select
 from lake_assets.upkeep.checks.check_run import checks_of, run_check
 from lake_assets.upkeep.checks.facts import Scope
-from lake_assets.upkeep.report.state import read_state
+from lake_assets.upkeep.report.state import read_stream_state
 from lake_assets.wings.land.writer import LandingWriter
 from lake_assets_tests.ingest.index.indexing import index, with_partition
 from lake_assets_tests.tiers import more
@@ -150,7 +150,7 @@ def test_two_spellings_of_a_partition_are_one_partition(local_world: World, mode
     prefixes = {"NW": ["k=NW/"], "2026-02-11": ["k=2026-02-11/"], "a b": ["k=a b/", "k=a%20b/"]}
     for value, listed in prefixes.items():  # once where every writer spells it alike
         assert local_world.stream.prefixes(Partition.from_values(partition.columns, {"k": value})) == listed
-    (state,) = read_state(local_world.stream).partitions
+    (state,) = read_stream_state(local_world.stream).partitions
     assert (state.state, state.is_waiting, state.objects) == ("committed", False, len(WRITERS))
     assert failed_checks(local_world) == {}
 
@@ -186,7 +186,7 @@ def test_composed_and_decomposed_folders_are_one_partition(
 
     assert in_lake(local_world) == [(0, COMPOSED), (1, COMPOSED)]
     assert not scan_landing(local_world.stream).pending
-    assert [state.state for state in read_state(local_world.stream).partitions] == ["committed"]
+    assert [state.state for state in read_stream_state(local_world.stream).partitions] == ["committed"]
     assert failed_checks(local_world) == {}
 
 
@@ -246,7 +246,7 @@ def test_what_land_writes_is_read_in_each_layout(
 
     expected = {None if title is None and not compat else title for title in titles}
     assert {title for (title,) in local_world.query("SELECT title FROM lake.sales")} == expected
-    assert read_state(local_world.stream).left_out.unmatched == ()
+    assert read_stream_state(local_world.stream).left_out.unmatched == ()
 
 
 def test_folders_of_engines_are_no_partitions(local_world: World) -> None:
@@ -334,7 +334,7 @@ def test_an_empty_value_lies_in_no_partition_by_default_and_is_named(local_world
     local_world.options = with_empty(None)
     write_states(local_world)
 
-    state = read_state(local_world.stream)
+    state = read_stream_state(local_world.stream)
 
     assert {partition.partition.path for partition in state.partitions} == {CA, NULL}
     (unmatched,) = state.left_out.unmatched
@@ -369,7 +369,7 @@ def test_an_empty_value_is_a_partition_of_its_own_from_end_to_end(local_world: W
     assert local_world.query("SELECT id, state FROM lake.sales ORDER BY id") == WITH_EMPTY
     assert local_world.query("SELECT id FROM lake.sales WHERE state = ?", "") == [(2,)]
     assert {row.load_partition for row in local_world.ledger()} == {CA, EMPTY, NULL}
-    state = read_state(local_world.stream)
+    state = read_stream_state(local_world.stream)
     states = {item.partition.path: item.state for item in state.partitions}
     assert states == dict.fromkeys((CA, EMPTY, NULL), "committed")
     assert state.left_out.unmatched == ()
@@ -389,7 +389,7 @@ def test_a_file_that_is_registered_in_place_has_the_empty_value(indexed_world: W
 
 @pytest.mark.parametrize(("empty", "folders"), [("value", {CA, EMPTY, NULL}), ("null", {CA, NULL}), (None, {CA, NULL})])
 def test_land_writes_an_empty_value_if_it_is_one(tmp_path: Path, empty: str | None, folders: set[str]) -> None:
-    stream = Stream.model_validate({"source": str(tmp_path), "destination": {"table": "t"}} | with_empty(empty))
+    stream = StreamConfig.model_validate({"source": str(tmp_path), "destination": {"table": "t"}} | with_empty(empty))
 
     with LandingWriter("sales", stream) as writer:
         writer.write(STATES)
@@ -423,7 +423,7 @@ def test_dagster_has_a_key_for_an_empty_value(local_world: World) -> None:
 )
 def test_the_config_refuses_impossible_settings_of_empty_values(options: dict[str, Any], says: str) -> None:
     with pytest.raises(ValueError, match=says):
-        Stream.model_validate({"source": "/landing", "destination": {"table": "t"}} | options)
+        StreamConfig.model_validate({"source": "/landing", "destination": {"table": "t"}} | options)
 
 
 # Objects of one flat folder, with the values of their partitions in their names.
@@ -459,7 +459,7 @@ def test_each_mode_reads_the_objects_of_a_flat_folder_that_are_the_partitions(wo
     assert len(world.totals()) == 9
     assert not scan_landing(world.stream).pending
     assert [(item.uri, item.kind) for item in list_landed(world.stream)[1].objects] == [(stray, "unmatched")]
-    assert read_state(world.stream).counts["committed"] == 3
+    assert read_stream_state(world.stream).counts["committed"] == 3
 
 
 def test_a_column_of_the_rows_beside_the_date_of_the_names(local_world: World) -> None:

@@ -14,7 +14,7 @@ from lake_assets.ingest.replace import write_step
 from lake_assets.storage.formats.landed import Landed
 from lake_assets.upkeep.checks.check_run import checks_of
 from lake_assets.upkeep.checks.facts import Scope
-from lake_assets.upkeep.report.state import read_state
+from lake_assets.upkeep.report.state import read_stream_state
 from lake_assets_tests.ingest.batches import ingest_texts
 from lake_assets_tests.tiers import more
 from lake_assets_tests.upkeep.checks.checked import by_partition, check
@@ -216,13 +216,13 @@ def test_checks_and_report_name_the_object_while_it_is_there(local: World, mode:
         assert BAD in result.named[0]
         assert all(check(local, name, scope).passed for name in checks_of(local.stream) if name != "quarantine")
     assert by_partition(local, "quarantine", both) == {local.partition(NW): False, local.partition(SW): True}
-    (state,) = [p for p in read_state(local.stream).partitions if p.quarantined]
+    (state,) = [p for p in read_stream_state(local.stream).partitions if p.quarantined]
     assert (str(state.partition), state.state, state.rows) == ("region=NW/date=2026-02-11", "committed", 2)
 
     local.unland(NW, BAD)
     local.ingest(NW)
     assert all(check(local, name, scope).passed for scope in (Scope(), both) for name in checks_of(local.stream))
-    assert not read_state(local.stream).quarantined
+    assert not read_stream_state(local.stream).quarantined
 
 
 def test_a_run_that_is_repeated_under_its_id_decides_by_its_last_commit(local: World) -> None:

@@ -10,7 +10,7 @@ from lake_assets.streams.calendar import Calendar
 from lake_assets.streams.selection_grammar import parse_selector
 from lake_assets.upkeep.maintenance.compaction import compact
 from lake_assets.upkeep.report.grid import arrange
-from lake_assets.upkeep.report.state import read_state
+from lake_assets.upkeep.report.state import read_stream_state
 from lake_assets_tests.ingest.encrypted import ENCRYPTED
 from lake_assets_tests.orchestration.ticks import ticks_of
 from lake_assets_tests.world import NW, SW, World, plan, sales
@@ -99,7 +99,7 @@ def test_history_an_earlier_snapshot_and_the_report(local: World) -> None:
     table = local.stream.partition()
 
     assert [entry.snapshot for entry in table.history()] == [second.snapshot_id, first.snapshot_id]
-    state = read_state(local.stream)
+    state = read_stream_state(local.stream)
     assert [(str(p.partition), p.state, p.rows) for p in state.partitions] == [("all", "committed", 3)]
     (block,) = arrange(state).blocks
     assert (block.y_labels, [cell.rows for cell in block.cells.values()]) == ([(0, "all")], [3])

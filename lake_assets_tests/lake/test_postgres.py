@@ -21,7 +21,7 @@ from lake_assets.config.catalogs import PostgresCatalog
 from lake_assets.config.lake import Lake
 from lake_assets.lake.attach import attach_statement
 from lake_assets.lake.backends import commit_lock
-from lake_assets.lake.backends.postgres import client_options, connect, unreachable
+from lake_assets.lake.backends.postgres import client_options, connect_postgres, unreachable_server
 from lake_assets.lake.ducklake import DuckLake
 from lake_assets.lake.session import LakeSession
 from lake_assets_tests.faults.writer import ROWS, write
@@ -53,7 +53,7 @@ SHOWN = {
 
 @pytest.mark.parametrize("text", SHOWN)
 def test_an_unreachable_server_is_recognized_by_its_text(text: str) -> None:
-    error, why = unreachable(CATALOG, duckdb.IOException(text)), SHOWN[text]
+    error, why = unreachable_server(CATALOG, duckdb.IOException(text)), SHOWN[text]
 
     problem = f"the catalog postgres://localhost:5432/lake is unreachable: {why}:"
     assert (error and error.problem) == (problem if why else None)
@@ -163,7 +163,7 @@ def test_a_stopped_server_is_the_same_error_everywhere_and_shows_no_password(
     for reach in (
         lambda: opened(lake),
         lambda: locked(lake),
-        lambda: connect(lake.config.catalog),  # type: ignore[arg-type]
+        lambda: connect_postgres(lake.config.catalog),  # type: ignore[arg-type]
         lambda: connect_to(local_world.config),
     ):
         with pytest.raises(CatalogUnreachableError) as raised:
@@ -203,7 +203,7 @@ def test_connections_notice_within_a_minute_that_the_server_is_gone(
 ) -> None:
     lake = lake_on(database_on(postgres), local_world)
     assert isinstance(lake.config.catalog, PostgresCatalog)
-    with connect(lake.config.catalog) as connection:
+    with connect_postgres(lake.config.catalog) as connection:
         options = {parameter.keyword: parameter.val for parameter in connection.pgconn.info}
         bounds = client_options(lake.config.catalog)
 

@@ -17,8 +17,8 @@ import pytest
 
 from dev.servers.postgres import PostgresServer, StoppablePostgres
 from lake_assets.base.duckdb_engine import open_engine
-from lake_assets.base.vendor_texts import Text
-from lake_assets.lake.database_errors import VENDORS, Meaning, matches
+from lake_assets.base.vendor_texts import VendorText
+from lake_assets.lake.database_errors import VENDORS, Fault, matches
 from lake_assets_tests.lake.test_locked import held
 
 COLUMNS = ", ".join(f"c{number} INTEGER" for number in range(2100))
@@ -313,8 +313,8 @@ CASES = [
 
 
 @pytest.mark.parametrize(("vendor", "text"), CASES)
-def test_the_vendor_raises_the_text(request: pytest.FixtureRequest, vendor: str, text: Text[Meaning]) -> None:
+def test_the_vendor_raises_the_text(request: pytest.FixtureRequest, vendor: str, text: VendorText[Fault]) -> None:
     message = PROVOKED[vendor][text.pattern](Provoker(request))
 
-    assert re.search(text.pattern, message, re.IGNORECASE if text.means in {Meaning.LOCKED, Meaning.CONFLICT} else 0)
+    assert re.search(text.pattern, message, re.IGNORECASE if text.means in {Fault.LOCKED, Fault.CONFLICT} else 0)
     assert matches(message, text.means)

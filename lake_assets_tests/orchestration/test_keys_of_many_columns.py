@@ -23,7 +23,7 @@ from lake_assets.orchestration.partition_keys import StreamKeys, keys_of
 from lake_assets.orchestration.sensors.sync import sync_stream
 from lake_assets.orchestration.translator import specs_of
 from lake_assets.upkeep.report.grid import arrange
-from lake_assets.upkeep.report.state import read_state
+from lake_assets.upkeep.report.state import read_stream_state
 from lake_assets_tests.orchestration.assets.test_landing_asset import Automated
 from lake_assets_tests.orchestration.check_runs import SALES, run
 from lake_assets_tests.orchestration.in_process import failure_of
@@ -341,7 +341,7 @@ def test_the_commands_and_the_report_show_three_columns(
     page = tmp_path / "page.html"
     command("report", "--html", str(page))
     assert "region=NW" in page.read_text(encoding="utf-8")
-    (block,) = arrange(read_state(local_world.stream)).blocks
+    (block,) = arrange(read_stream_state(local_world.stream)).blocks
     assert [label for _, label in block.y_labels] == ["NW / s 1", "NW / s 2"]
     assert {cell.state for cell in block.cells.values()} == {"committed", "absent"}
 

@@ -10,7 +10,7 @@ import pytest
 
 from lake_assets.base.errors import SchemaError
 from lake_assets.config.layout.times import TIME_TYPES
-from lake_assets.config.streams import Stream
+from lake_assets.config.streams import StreamConfig
 from lake_assets.schema.column_rules import Rules
 from lake_assets.schema.derived_columns import derived_values
 from lake_assets.schema.schema_fit import Fitter
@@ -20,20 +20,20 @@ FEBRUARY = dt.datetime(2025, 2, 18, 23, 30)  # noqa: DTZ001 - a clock's face
 INSTANT = FEBRUARY.replace(tzinfo=dt.UTC)
 
 
-def stream(zone: str = "UTC", **field: Any) -> Stream:
+def stream(zone: str = "UTC", **field: Any) -> StreamConfig:
     return stream_of({"date": {"type": "date", "from": "ts", "start": "2025-01-01"} | field}, time_zone=zone)
 
 
-def stream_of(partitions: dict[str, Any], **more: Any) -> Stream:
-    return Stream.model_validate({"source": "in", "partitions": partitions, "destination": {"table": "t"}} | more)
+def stream_of(partitions: dict[str, Any], **more: Any) -> StreamConfig:
+    return StreamConfig.model_validate({"source": "in", "partitions": partitions, "destination": {"table": "t"}} | more)
 
 
-def fitter_of(stream: Stream, text: str, source: pa.Schema, target: pa.Schema) -> Fitter:
+def fitter_of(stream: StreamConfig, text: str, source: pa.Schema, target: pa.Schema) -> Fitter:
     partition = stream.partition(text)
     return Fitter(source, target, partition, "the object o", Rules.of(stream))
 
 
-def fitted(stream: Stream, text: str, rows: pa.RecordBatch) -> pa.RecordBatch:
+def fitted(stream: StreamConfig, text: str, rows: pa.RecordBatch) -> pa.RecordBatch:
     target = pa.schema([field for field in rows.schema if field.name.lower() != "date"])
     fitter = fitter_of(stream, text, rows.schema, target)
     return fitter.fit(rows.select([*fitter.columns, *fitter.partition_columns]))

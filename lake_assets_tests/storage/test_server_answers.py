@@ -27,7 +27,7 @@ from dev.servers.proxy import Rule, S3Proxy
 from dev.servers.tls import authority_in
 from lake_assets.base.duckdb_engine import HttpLimits, open_engine
 from lake_assets.base.errors import StorageError, StorageUnreachableError
-from lake_assets.base.vendor_texts import Text
+from lake_assets.base.vendor_texts import VendorText
 from lake_assets.config.sections import SqsSensor
 from lake_assets.config.storages import AnyStorage, AzureStorage, LakeStorage, LocalStorage, S3Storage
 from lake_assets.orchestration.sensors.sqs_queue import Queue
@@ -245,7 +245,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("vendor", "text"), CASES)
-def test_the_vendor_raises_the_text(request: pytest.FixtureRequest, vendor: str, text: Text[Meaning]) -> None:
+def test_the_vendor_raises_the_text(request: pytest.FixtureRequest, vendor: str, text: VendorText[Meaning]) -> None:
     provoked = PROVOKED[vendor][text.pattern]
     message = answered(vendor, *provoked) if isinstance(provoked, tuple) else provoked(request)
 

@@ -4,7 +4,7 @@ import pytest
 
 from lake_assets.base.errors import KeyOrderError, StorageError
 from lake_assets.config.storages import AnyStorage, LocalStorage, R2Storage, S3Storage
-from lake_assets.storage.bucket import position
+from lake_assets.storage.bucket import listing_position
 from lake_assets.storage.store import Store
 from lake_assets_tests.storage.test_store import fill
 
@@ -31,7 +31,7 @@ def listed(store: Store, prefix: str = "", after: str = "") -> list[str]:
 
 
 def sorts(store: Store, key: str) -> str:
-    return position(key, tree=not isinstance(store.storage, LocalStorage))
+    return listing_position(key, tree=not isinstance(store.storage, LocalStorage))
 
 
 def test_keys_come_in_their_order_from_any_text_on(storage: AnyStorage) -> None:

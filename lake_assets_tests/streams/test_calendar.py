@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 
 from lake_assets.base.errors import FuturePartitionError, Outside
-from lake_assets.config.streams import Stream
+from lake_assets.config.streams import StreamConfig
 from lake_assets.streams.calendar import Calendar, recent_texts
 
 NOON = dt.datetime(2026, 2, 11, 12, 30, tzinfo=dt.UTC)
 
 
-def stream_of(partitions: dict[str, Any], **options: Any) -> Stream:
-    return Stream.model_validate(
+def stream_of(partitions: dict[str, Any], **options: Any) -> StreamConfig:
+    return StreamConfig.model_validate(
         {"source": "/landing", "destination": {"table": "t"}, "partitions": partitions} | options
     )
 

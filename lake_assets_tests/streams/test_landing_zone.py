@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from lake_assets.cli import main
 from lake_assets.config.layout.partition import Partition
-from lake_assets.config.streams import Stream
+from lake_assets.config.streams import StreamConfig
 from lake_assets.ingest.index.index_run import plan_index
 from lake_assets.ingest.ingest_all import ingest_all
 from lake_assets.storage.store import Store
@@ -24,7 +24,7 @@ from lake_assets.streams.left_out import LeftOut
 from lake_assets.streams.locator import folder_prefixes
 from lake_assets.upkeep.checks.check_run import run_check
 from lake_assets.upkeep.checks.facts import Scope
-from lake_assets.upkeep.report.state import read_state
+from lake_assets.upkeep.report.state import read_stream_state
 from lake_assets_tests.faults.without_spark import sessions
 from lake_assets_tests.streams.detection.bucket import Bucket
 from lake_assets_tests.tiers import more
@@ -57,7 +57,7 @@ LAYOUTS: dict[str, dict[str, Any]] = {
 }
 
 
-def random_keys(random: Random, stream: Stream, number: int) -> list[str]:
+def random_keys(random: Random, stream: StreamConfig, number: int) -> list[str]:
     """Keys of partitions, most of them with a folder that is replaced, added or left out."""
     keys: set[str] = set()
     while len(keys) < number:
@@ -76,7 +76,7 @@ def random_keys(random: Random, stream: Stream, number: int) -> list[str]:
     return sorted(keys)
 
 
-def _folders(random: Random, stream: Stream) -> list[str]:
+def _folders(random: Random, stream: StreamConfig) -> list[str]:
     """The folders of a random partition; those of a layout with `now()` are of one day."""
     value, day = random.choice(VALUES), random.choice(DAYS)
     if stream.template.compat and value is None:
@@ -125,7 +125,7 @@ def test_every_object_is_in_exactly_one_class(
     assert (left_out.listed, sum(left_out.counts.values())) == (len(keys), len(keys) - len(read))
     assert list_landed_in(stream, landed) == landed
     assert read, "no key was one of a partition"
-    state = read_state(stream)
+    state = read_stream_state(stream)
     assert [i.key for i in state.left_out.objects] == [i.key for i in left_out.objects]
     assert state.left_out.counts == left_out.counts
     assert sum(p.objects for p in state.partitions if p.state != "outside") == len(read)
@@ -162,7 +162,9 @@ def test_a_sensor_requests_and_reports_what_the_listing_has(local_world: World, 
     landed, left_out = list_landed(local_world.stream)
     inside = {p for p in landed if Calendar(local_world.stream.config).outside(p) is None}
     document = local_world.stream.config.model_dump(exclude={"source"}, exclude_unset=True)
-    stream = Stream.model_validate(document | {"source": "s3://bucket", "sensor": {"type": "objects", "max_runs": 500}})
+    stream = StreamConfig.model_validate(
+        document | {"source": "s3://bucket", "sensor": {"type": "objects", "max_runs": 500}}
+    )
 
     result = scan(stream, Bucket.of(keys), None)
 

@@ -5,7 +5,7 @@ import datetime as dt
 import pytest
 
 from lake_assets.base.errors import OutsidePartitionError, PartitionError, SourceError
-from lake_assets.config.streams import Stream
+from lake_assets.config.streams import StreamConfig
 from lake_assets.streams import landing_zone
 from lake_assets.streams.calendar import Calendar
 from lake_assets.streams.select import Selection, Wanted, select
@@ -105,9 +105,9 @@ IN_MARCH = dt.datetime(2026, 3, 2, 12, tzinfo=dt.UTC)
 REGIONS = ["NE", "NW", "a*b", "a|b", "a..b", "a,b", "50%", "last:7"]
 
 
-def stream(**partitions: dict[str, object]) -> Stream:
+def stream(**partitions: dict[str, object]) -> StreamConfig:
     source = {"type": "local", "path": "/landing"}
-    return Stream.model_validate({"source": source, "partitions": partitions, "destination": {"table": "t"}})
+    return StreamConfig.model_validate({"source": source, "partitions": partitions, "destination": {"table": "t"}})
 
 
 def selected(text: str, values: list[str], type_: str = "string", **more: object) -> list[str]:

@@ -16,7 +16,7 @@ from lake_assets.lake.catalog.database import NotDirectError
 from lake_assets.lake.catalog.file_entries import PathState, registered_before
 from lake_assets.lake.catalog.table import Table, read_folder
 from lake_assets.lake.commit.candidates import Candidate, Inspection, inspect_candidates
-from lake_assets.lake.commit.change import Change, Landed, LandedFile, RefusedFilesError, RegisteredBeforeError
+from lake_assets.lake.commit.change import Change, LandedFile, LandedFiles, RefusedFilesError, RegisteredBeforeError
 from lake_assets.lake.commit.strategy import commit
 from lake_assets.lake.evolve import ColumnChange, evolve_table
 from lake_assets.lake.fitting import FileChecker, PartitionKeys
@@ -191,7 +191,7 @@ class Registrar:
                 self.stream.table,
                 partition,
                 self._row(partition, own, now),
-                Landed(described, own),
+                LandedFiles(described, own),
                 adds=True,
                 appends={MANIFEST: noted(own)},
             )

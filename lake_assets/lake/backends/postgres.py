@@ -19,7 +19,7 @@ from lake_assets.config.lake import Lake
 from lake_assets.lake import locks
 from lake_assets.lake.backends.database_backend import CatalogBackend, create_secret
 from lake_assets.lake.catalog.database import Answer, CatalogDatabase, Row, names_of, set_clause, time_text
-from lake_assets.lake.database_errors import Meaning, matches
+from lake_assets.lake.database_errors import Fault, matches
 from lake_assets.lake.locks import Lock
 
 if TYPE_CHECKING:
@@ -184,7 +184,9 @@ class PostgresBackend(CatalogBackend[PostgresCatalog]):
         return self._connection
 
     def _connect(self) -> Any:  # noqa: ANN401 - of the driver
-        return connect(self.catalog, autocommit=True)  # each block begins its transaction with its other statements
+        return connect_postgres(
+            self.catalog, autocommit=True
+        )  # each block begins its transaction with its other statements
 
     def close(self) -> None:
         """Close the connection; the next transaction opens another one."""
@@ -228,10 +230,10 @@ class PostgresBackend(CatalogBackend[PostgresCatalog]):
 
     def connection_error(self, error: Exception) -> CatalogError | None:
         """Return the error for a server that is unreachable or refuses a connection; None for one of a statement."""
-        if (away := unreachable(self.catalog, error)) is not None:
+        if (away := unreachable_server(self.catalog, error)) is not None:
             return away
         said = _STATEMENT.sub("", str(error))
-        has_refused = matches(said, Meaning.REFUSED) or matches(said, Meaning.NOT_CONNECTED)
+        has_refused = matches(said, Fault.REFUSED) or matches(said, Fault.NOT_CONNECTED)
         return refused(self.catalog, error) if has_refused else None
 
     def ended_while_idle(self, seconds: float) -> CatalogUnreachableError | None:
@@ -240,7 +242,7 @@ class PostgresBackend(CatalogBackend[PostgresCatalog]):
         None if the server ends no session for that so early, or is away.
         """
         query = "SELECT setting::int FROM pg_settings WHERE name = 'idle_in_transaction_session_timeout'"
-        with suppress(CatalogError), connect(self.catalog) as connection:
+        with suppress(CatalogError), connect_postgres(self.catalog) as connection:
             ((limit,),) = connection.execute(query).fetchall()  # milliseconds; 0 is no limit
             if 0 < limit <= seconds * 1000:
                 return CatalogUnreachableError(
@@ -327,7 +329,7 @@ def _held(
             _end(connection, "ROLLBACK", is_last=not has_locks)
         if isinstance(error, psycopg.errors.LockNotAvailable):
             raise _not_free(lock, timeout) from None  # its text is that of a locked table, after which a writer retries
-        raise (unreachable(catalog, error) or refused(catalog, error)) from error
+        raise (unreachable_server(catalog, error) or refused(catalog, error)) from error
     try:
         yield
     finally:
@@ -365,7 +367,7 @@ def _next_transaction(connection: "psycopg.Connection[Any]", how: Literal["COMMI
     connection.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
 
 
-def connect(catalog: PostgresCatalog, *, autocommit: bool = False) -> "psycopg.Connection[tuple[Any, ...]]":
+def connect_postgres(catalog: PostgresCatalog, *, autocommit: bool = False) -> "psycopg.Connection[tuple[Any, ...]]":
     """Return a new connection; as a context manager it commits or rolls back, and closes."""
     import psycopg  # noqa: PLC0415 - an extra that only lakes on PostgreSQL need
 
@@ -383,11 +385,11 @@ def connect(catalog: PostgresCatalog, *, autocommit: bool = False) -> "psycopg.C
         if not (connection.info.parameter_status("DateStyle") or "ISO").startswith("ISO"):
             connection.execute("SET DateStyle TO ISO")  # psycopg reads times of no other
     except psycopg.OperationalError as error:
-        raise (unreachable(catalog, error) or refused(catalog, error)) from error
+        raise (unreachable_server(catalog, error) or refused(catalog, error)) from error
     return connection
 
 
-def unreachable(catalog: PostgresCatalog, error: Exception) -> CatalogUnreachableError | None:
+def unreachable_server(catalog: PostgresCatalog, error: Exception) -> CatalogUnreachableError | None:
     """Return the error for a server that is unreachable or accepts no connections; None for another error.
 
     It is of psycopg or of DuckDB, which both have libpq's texts.
@@ -395,9 +397,9 @@ def unreachable(catalog: PostgresCatalog, error: Exception) -> CatalogUnreachabl
     text = str(error)
     said = _STATEMENT.sub("", text)
     # If the connection was lost at the commit, DuckDB says only that the rollback failed.
-    lost = matches(text, Meaning.LOST)
+    lost = matches(text, Fault.LOST)
     # A name may have several hosts: if the last one refuses for good, it does not matter that another was unreachable.
-    if matches(said, Meaning.REFUSED) or not (lost or matches(said, Meaning.AWAY)):
+    if matches(said, Fault.REFUSED) or not (lost or matches(said, Fault.AWAY)):
         return None
     return unreachable_now(catalog, "the connection was lost" if lost else _reason(said))
 
@@ -410,7 +412,7 @@ def unreachable_now(catalog: PostgresCatalog, why: str) -> CatalogUnreachableErr
 def refused(catalog: PostgresCatalog, error: Exception) -> CatalogError:
     """Return the error for a server that refuses the user."""
     reason, fix = _reason(str(error)), "correct host, port, database, user or password."
-    if matches(reason, Meaning.UNTRUSTED):
+    if matches(reason, Fault.UNTRUSTED):
         # The wheel of psycopg looks for the machine's where no machine has them.
         fix = SYSTEM_FIX if catalog.sslrootcert == "system" else TRUST_FIX
     return CatalogError(f"the catalog {catalog.location} cannot be opened: {reason}:", fix)

@@ -110,7 +110,7 @@ def has_deletes(database: CatalogDatabase, table_id: int) -> bool:
 
 
 @dataclass(frozen=True)
-class State:
+class SchemaState:
     """A state of the catalog's schemas."""
 
     version: str
@@ -123,7 +123,7 @@ class State:
 class Description:
     """Tables in one state of the catalog's schemas."""
 
-    state: State
+    state: SchemaState
     tables: Mapping[TableName, Table]
     # The tables of inlined rows of each table, the newest first, by the table's id
     inlined: Mapping[int, Sequence[str]]
@@ -149,7 +149,7 @@ def describe(session: LakeSession, targets: Sequence[TableName], others: Sequenc
         partitionings = {target: read_partitioning(database, i) for target, i in zip(targets, ids, strict=True)}
         mappings = {table_id: read_mappings(database, table_id) for table_id in ids}
         inlined = read_tables(ask_tables(database, [table.table_id for table in tables.values()]))
-        state, *_ = read_state(asked)
+        state, *_ = read_schema_state(asked)
     session.descriptions[key] = description = Description(state, tables, inlined, partitionings, mappings)
     return description
 
@@ -165,7 +165,7 @@ def ask_state(database: CatalogDatabase, earlier: int | None = None) -> Answer:
     )
 
 
-def read_state(asked: Answer) -> tuple[State, int, int, object]:
+def read_schema_state(asked: Answer) -> tuple[SchemaState, int, int, object]:
     """Return the state, the next ids of the catalog's objects and files, and the time of the earlier snapshot.
 
     An untested version of the specification is a NotDirectError.
@@ -173,4 +173,4 @@ def read_state(asked: Answer) -> tuple[State, int, int, object]:
     ((snapshot_id, schema_version, moment, next_catalog_id, next_file_id, version, earlier),) = asked()
     if (reason := spec.unknown(version)) is not None:
         raise NotDirectError(reason)
-    return State(version, schema_version, snapshot_id, moment), next_catalog_id, next_file_id, earlier
+    return SchemaState(version, schema_version, snapshot_id, moment), next_catalog_id, next_file_id, earlier

@@ -12,7 +12,7 @@ from lake_assets.lake.catalog import spec
 from lake_assets.lake.catalog.bounds import Bounds
 from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError, Row
 from lake_assets.lake.catalog.file_facts import ColumnFacts
-from lake_assets.lake.catalog.table import Column, Mappings, Table
+from lake_assets.lake.catalog.table import LakeColumn, Mappings, Table
 from lake_assets.lake.catalog.transaction import Transaction
 
 Folders = frozenset[tuple[str, str]]
@@ -66,14 +66,14 @@ def _fitting(mappings: Mappings, expected: Collection[tuple[int, str, int | None
     return None
 
 
-def _source_name(table: Table, column: Column, folders: Folders) -> str:
+def _source_name(table: Table, column: LakeColumn, folders: Folders) -> str:
     """Return the name of a file's column, or of a path's folder, in DuckLake's mappings."""
     if column.parent is None:
         return dict(folders).get(column.name.lower(), column.name)
     return "list" if table.columns[column.parent].type == "list" else column.name
 
 
-def _parents_first(table: Table, parent: int | None) -> Iterator[Column]:
+def _parents_first(table: Table, parent: int | None) -> Iterator[LakeColumn]:
     """Yield the columns, each before its parts."""
     for column in table.columns.values():
         if column.parent == parent:

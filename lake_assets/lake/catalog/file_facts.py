@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from lake_assets.base.duckdb_engine import all_threads, glob_literal, identifier
 from lake_assets.lake.catalog.bounds import MAY_BE_UNKNOWN, Bounds, duckdb_type, in_order, merged
 from lake_assets.lake.catalog.database import NotDirectError
-from lake_assets.lake.catalog.table import Column, Partitioning, Table
+from lake_assets.lake.catalog.table import LakeColumn, Partitioning, Table
 from lake_assets.spark.task.job import DataFile
 
 _PART_OF = ", "  # between the names of a nested column and of its parts, in Parquet's paths as DuckDB shows them
@@ -291,8 +291,8 @@ def _storable(chunk: Chunk) -> Chunk:
 def file_facts(
     engine: duckdb.DuckDBPyConnection,
     footers: Sequence[Footer],
-    leaves: Mapping[str, Column],
-    columns: Mapping[int, Column],
+    leaves: Mapping[str, LakeColumn],
+    columns: Mapping[int, LakeColumn],
 ) -> list[FileFacts]:
     """Return the facts that the catalog keeps of files without a `column_difference`, by the same `leaves`.
 
@@ -329,8 +329,8 @@ def file_facts(
 def _facts_of_data(
     engine: duckdb.DuckDBPyConnection,
     uri: str,
-    column: Column,
-    columns: Mapping[int, Column],
+    column: LakeColumn,
+    columns: Mapping[int, LakeColumn],
     chunks: Sequence[Chunk],
 ) -> ColumnFacts:
     """Return the facts of a column, or of a part of a nested one, by the values in a file."""
@@ -366,7 +366,9 @@ def _as_double(chunk: Chunk) -> Chunk:
 
 
 def _columns(
-    engine: duckdb.DuckDBPyConnection, chunks: Mapping[tuple[str, str], Sequence[Chunk]], leaves: Mapping[str, Column]
+    engine: duckdb.DuckDBPyConnection,
+    chunks: Mapping[tuple[str, str], Sequence[Chunk]],
+    leaves: Mapping[str, LakeColumn],
 ) -> dict[tuple[str, str], ColumnFacts]:
     """Return the facts of all row groups together, by file and path."""
     result = {}

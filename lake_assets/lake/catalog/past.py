@@ -92,7 +92,7 @@ def _among(partitions: Collection[Partition]) -> tuple[str, list[object]]:
     return " AND ".join(conditions), parameters
 
 
-class Span(NamedTuple):
+class SnapshotSpan(NamedTuple):
     """The snapshots from the first on and before the last."""
 
     first: int
@@ -102,9 +102,9 @@ class Span(NamedTuple):
         return isinstance(snapshot, int) and self.first <= snapshot < self.last
 
     @property
-    def closed(self) -> "Span":
+    def closed(self) -> "SnapshotSpan":
         """With the last snapshot."""
-        return Span(self.first, self.last + 1)
+        return SnapshotSpan(self.first, self.last + 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,13 +132,13 @@ class Deletes:
     until: int | None = None  # earlier snapshots see a part of them
 
 
-def _span(entry: CatalogFile | Deletes) -> Span:
-    return Span(entry.begin_snapshot, NEVER if entry.end_snapshot is None else entry.end_snapshot)
+def _span(entry: CatalogFile | Deletes) -> SnapshotSpan:
+    return SnapshotSpan(entry.begin_snapshot, NEVER if entry.end_snapshot is None else entry.end_snapshot)
 
 
-def _partial(entry: CatalogFile | Deletes) -> Span:
+def _partial(entry: CatalogFile | Deletes) -> SnapshotSpan:
     """Return the snapshots that see a part of a file's rows or deletes."""
-    return Span(entry.begin_snapshot, min(entry.until or 0, _span(entry).last))
+    return SnapshotSpan(entry.begin_snapshot, min(entry.until or 0, _span(entry).last))
 
 
 @dataclass(frozen=True)
@@ -153,12 +153,12 @@ class PastTable:
     # The rows that were deleted from these files, by the file's id
     deletes: Mapping[int, Sequence[Deletes]] = field(default_factory=dict)
     # Snapshots in which rows of any partition may be inlined, or in files of such a partitioning
-    elsewhere: Sequence[Span] = ()
+    elsewhere: Sequence[SnapshotSpan] = ()
     # The snapshots that inserted or deleted rows, the newest first, each with the one before it, if some files are seen
     # in part, or rows may be elsewhere
     changed: Sequence[tuple[int, int | None]] = ()
     # Each column's names, with the snapshots that have them
-    names: Mapping[int, Sequence[tuple[str, Span]]] = field(default_factory=dict)
+    names: Mapping[int, Sequence[tuple[str, SnapshotSpan]]] = field(default_factory=dict)
 
     def of(self, partition: Partition) -> "PastPartition":
         """Return one of the partitions that were read."""
@@ -373,14 +373,14 @@ class _Reader:
         }
         self.groups = self._groups([now.get(column.name.lower()) for column in columns])
 
-    def _names(self) -> dict[int, list[tuple[str, Span]]]:
-        names: dict[int, list[tuple[str, Span]]] = {}
+    def _names(self) -> dict[int, list[tuple[str, SnapshotSpan]]]:
+        names: dict[int, list[tuple[str, SnapshotSpan]]] = {}
         for number, name, begin, end in self.database.rows(
             "SELECT column_id, column_name, begin_snapshot, end_snapshot "
             f"FROM {spec.COLUMN} WHERE table_id = ? AND parent_column IS NULL",
             [self.table_id],
         ):
-            names.setdefault(number, []).append((name, Span(begin, NEVER if end is None else end)))
+            names.setdefault(number, []).append((name, SnapshotSpan(begin, NEVER if end is None else end)))
         return names
 
     def _groups(self, column_ids: Sequence[int | None]) -> dict[tuple[int, ...], list[int]]:
@@ -490,12 +490,12 @@ class _Reader:
                     found.setdefault(number, set()).add(tuple(texts))
         return found
 
-    def hidden(self) -> list[Span]:
+    def hidden(self) -> list[SnapshotSpan]:
         """Return the snapshots that may have changed rows of partitions without an entry that says which."""
         spans = [*self._of_others(None, "1 = 1", ()), *self._inlined()]
         for table, until in ((spec.DATA_FILE, "partial_max"), (spec.DELETE_FILE, self._until)):
             spans += [
-                Span(first, last)
+                SnapshotSpan(first, last)
                 for first, last in self.database.rows(
                     f"SELECT min(begin_snapshot), max(until) FROM (SELECT begin_snapshot, {until} AS until "
                     f"FROM {table} WHERE table_id = ?) AS entries WHERE until IS NOT NULL",
@@ -525,7 +525,7 @@ class _Reader:
 
     def _of_others(
         self, files: dict[Key | None, list[CatalogFile]] | None, moment: str, moments: Sequence[object]
-    ) -> Iterator[Span]:
+    ) -> Iterator[SnapshotSpan]:
         """Yield the snapshots with files of other partitionings; the files themselves too, if all are read."""
         ids = [number for group in self.groups.values() for number in group]
         if () in self.groups:
@@ -540,9 +540,9 @@ class _Reader:
             return
         if files is not None:
             files[None] = [self._file(row) for row in self.database.rows(f"SELECT {_COLUMNS} {query}", parameters)]
-        yield Span(first, last)
+        yield SnapshotSpan(first, last)
 
-    def _inlined(self) -> Iterator[Span]:
+    def _inlined(self) -> Iterator[SnapshotSpan]:
         """Yield the snapshots with inlined rows."""
         version = self.database.version
         begin, end = identifier(version.begin_snapshot), identifier(version.end_snapshot)
@@ -551,7 +551,7 @@ class _Reader:
                 f"SELECT min({begin}), max(coalesce({end}, {NEVER})) FROM {identifier(name)}"
             )
             if first is not None:
-                yield Span(first, last)
+                yield SnapshotSpan(first, last)
 
     @property
     def _until(self) -> str:

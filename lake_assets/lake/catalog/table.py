@@ -32,7 +32,7 @@ _IN_SNAPSHOT = "begin_snapshot <= ? AND (end_snapshot IS NULL OR end_snapshot > 
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class LakeColumn:
     """A column or a part of a nested one."""
 
     column_id: int
@@ -49,21 +49,21 @@ class Table:
 
     table_id: int
     folder: str  # its URI, ending in a slash
-    columns: Mapping[int, Column]
+    columns: Mapping[int, LakeColumn]
 
     @cached_property
-    def leaves(self) -> Mapping[str, Column]:
+    def leaves(self) -> Mapping[str, LakeColumn]:
         """The columns that hold values, by the path that Parquet gives them."""
         parents = {column.parent for column in self.columns.values()}
         return {self.parquet_path(c): c for c in self.columns.values() if c.column_id not in parents}
 
     @cached_property
-    def nested(self) -> Mapping[str, Column]:
+    def nested(self) -> Mapping[str, LakeColumn]:
         """The columns that have parts, by the path that Parquet gives them."""
         parents = {column.parent for column in self.columns.values()}
         return {self.parquet_path(c): c for c in self.columns.values() if c.column_id in parents}
 
-    def parquet_path(self, column: Column) -> str:
+    def parquet_path(self, column: LakeColumn) -> str:
         """Return the path that Parquet gives a column, or a part of a nested one."""
         if column.parent is None:
             return column.name
@@ -71,7 +71,7 @@ class Table:
         inside = {"list": _INSIDE_LIST, "map": _INSIDE_MAP + column.name}.get(parent.type, column.name)
         return f"{self.parquet_path(parent)}, {inside}"
 
-    def with_outer(self, column: Column) -> Iterator[Column]:
+    def with_outer(self, column: LakeColumn) -> Iterator[LakeColumn]:
         """Yield a column, and the columns that it is a part of."""
         yield column
         if column.parent is not None:
@@ -82,7 +82,7 @@ class Table:
         kept = (c for c in self.columns.values() if not any(o.column_id in column_ids for o in self.with_outer(c)))
         return replace(self, columns={column.column_id: column for column in kept})
 
-    def top_level(self, name: str) -> Column | None:
+    def top_level(self, name: str) -> LakeColumn | None:
         """Return the column of this name; upper and lower case are the same."""
         matching = (c for c in self.columns.values() if c.parent is None and c.name.lower() == name.lower())
         return next(matching, None)
@@ -110,7 +110,7 @@ def find_table(database: CatalogDatabase, name: TableName) -> int | None:
     return ids[0][0] if len(ids) == 1 else None
 
 
-def read_columns(database: CatalogDatabase, table_id: int | None, snapshot: int | None = None) -> list[Column]:
+def read_columns(database: CatalogDatabase, table_id: int | None, snapshot: int | None = None) -> list[LakeColumn]:
     """Return the columns of a table and the parts of nested ones, in their order; in a snapshot, or now when None."""
     at, numbers = ("end_snapshot IS NULL", []) if snapshot is None else (_IN_SNAPSHOT, [snapshot, snapshot])
     rows = database.rows(
@@ -120,7 +120,7 @@ def read_columns(database: CatalogDatabase, table_id: int | None, snapshot: int 
         [table_id, *numbers],
     )
     return [
-        Column(number, name, kind, parent, parent is not None or bool(nulls), default)
+        LakeColumn(number, name, kind, parent, parent is not None or bool(nulls), default)
         for number, name, kind, parent, nulls, default in rows
     ]
 
@@ -146,7 +146,7 @@ class Partitioning:
     """The columns by which a table's files are partitioned now, in the order of their keys; none of a plain table."""
 
     partition_id: int | None
-    columns: Sequence[Column]
+    columns: Sequence[LakeColumn]
 
     def read_from_path(self, inside: Collection[str] = ()) -> set[int]:
         """Return the ids of the columns that readers take from a file's path, without those that are `inside` it.
@@ -155,7 +155,7 @@ class Partitioning:
         """
         return {column.column_id for column in self.columns if column.name.lower() not in inside}
 
-    def stored_leaves(self, table: Table, inside: Collection[str] = ()) -> dict[str, Column]:
+    def stored_leaves(self, table: Table, inside: Collection[str] = ()) -> dict[str, LakeColumn]:
         """Return the table's leaves that a data file must have; `inside` as in `read_from_path`."""
         from_path = self.read_from_path(inside)
         return {path: column for path, column in table.leaves.items() if column.column_id not in from_path}
@@ -166,7 +166,7 @@ def read_partitioning(database: CatalogDatabase, table_id: int) -> Partitioning:
     keys = _partition_keys(database, table_id)
     if any(transform != "identity" for _, transform, *_ in keys):
         raise NotDirectError("the table is not partitioned by the plain values of its columns")
-    return Partitioning(keys[0][0] if keys else None, tuple(Column(*column) for _, _, *column in keys))
+    return Partitioning(keys[0][0] if keys else None, tuple(LakeColumn(*column) for _, _, *column in keys))
 
 
 def read_mappings(database: CatalogDatabase, table_id: int) -> Mappings:
@@ -223,7 +223,7 @@ def key_values(partitioning: Partitioning, partition: Partition) -> Key:
     return tuple(texts[name] for name in names)
 
 
-def column_types(columns: Sequence[Column]) -> dict[str, str] | None:
+def column_types(columns: Sequence[LakeColumn]) -> dict[str, str] | None:
     """Return the SQL type of each column, by its name; None if a type is unknown here.
 
     The columns are in the table's order, with the parts of nested ones.
@@ -233,7 +233,7 @@ def column_types(columns: Sequence[Column]) -> dict[str, str] | None:
     return known if len(known) == len(types) else None
 
 
-def _sql_type(column: Column, columns: Sequence[Column]) -> str | None:
+def _sql_type(column: LakeColumn, columns: Sequence[LakeColumn]) -> str | None:
     parts = [part for part in columns if part.parent == column.column_id]
     types = [_sql_type(part, columns) for part in parts]
     if None in types:

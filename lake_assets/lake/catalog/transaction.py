@@ -10,7 +10,7 @@ from lake_assets.base.errors import SchemaError
 from lake_assets.lake.catalog import spec
 from lake_assets.lake.catalog.bounds import FLOATS, Bounds, beyond, bounds_of_files, merged, of_unknown_values
 from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError, Row
-from lake_assets.lake.catalog.described import Description, ask_state, ask_tables, read_state, read_tables
+from lake_assets.lake.catalog.described import Description, ask_state, ask_tables, read_schema_state, read_tables
 from lake_assets.lake.catalog.file_facts import ColumnFacts, FileFacts
 from lake_assets.lake.catalog.table import Mappings, Partitioning, Table, read_mappings
 from lake_assets.lake.failures import OVERTAKEN
@@ -43,7 +43,7 @@ class Transaction:
             ids,
         )
         inlined = ask_tables(database, ids)
-        state, self._next_catalog_id, self._next_file_id, moment = read_state(asked)
+        state, self._next_catalog_id, self._next_file_id, moment = read_schema_state(asked)
         if (state.version, state.schema_version, moment) != (seen.version, seen.schema_version, seen.moment):
             raise duckdb.TransactionException(OVERTAKEN)
         self.snapshot_id = state.snapshot_id + 1

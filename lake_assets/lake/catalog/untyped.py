@@ -10,7 +10,7 @@ from pyarrow import types as t
 from lake_assets.lake.catalog import spec
 from lake_assets.lake.catalog.bounds import ORDERED_TYPES
 from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError, Row
-from lake_assets.lake.catalog.table import Column, Table
+from lake_assets.lake.catalog.table import LakeColumn, Table
 from lake_assets.lake.catalog.transaction import Transaction
 from lake_assets.schema.leaves import is_list
 
@@ -21,7 +21,7 @@ _COLUMN = (
 )  # fmt: skip
 
 
-def untyped_ids(database: CatalogDatabase, table_id: int, columns: Sequence[Column]) -> frozenset[int]:
+def untyped_ids(database: CatalogDatabase, table_id: int, columns: Sequence[LakeColumn]) -> frozenset[int]:
     """Return the leaves of a table with rows that are INTEGER, and of which no file has ever had a value."""
     parents = {column.parent for column in columns}
     leaves = {column.column_id for column in columns if column.type == "int32" and column.column_id not in parents}
@@ -43,13 +43,15 @@ def untyped_ids(database: CatalogDatabase, table_id: int, columns: Sequence[Colu
     return frozenset(leaves)
 
 
-def with_untyped(schema: pa.Schema, columns: Sequence[Column], ids: frozenset[int]) -> pa.Schema:
+def with_untyped(schema: pa.Schema, columns: Sequence[LakeColumn], ids: frozenset[int]) -> pa.Schema:
     """Return the columns with the type null where they have no type yet."""
     tops = {column.name: column for column in columns if column.parent is None}
     return pa.schema([field.with_type(_with_null(field.type, tops[field.name], columns, ids)) for field in schema])
 
 
-def _with_null(data_type: pa.DataType, column: Column, columns: Sequence[Column], ids: frozenset[int]) -> pa.DataType:
+def _with_null(
+    data_type: pa.DataType, column: LakeColumn, columns: Sequence[LakeColumn], ids: frozenset[int]
+) -> pa.DataType:
     if column.column_id in ids:
         return pa.null()
     parts = [part for part in columns if part.parent == column.column_id]

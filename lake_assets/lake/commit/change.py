@@ -95,7 +95,7 @@ class LandedFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Landed:
+class LandedFiles:
     """New rows: landed files that become files of the table as they are. One without rows is not registered."""
 
     described: Table | None  # the table that the files' facts are about; None: only the extension can register them
@@ -109,7 +109,7 @@ class Renewed:
     The new facts apply to all snapshots, because no reader can read the earlier content of a changed file.
     """
 
-    described: Table | None  # as of `Landed`
+    described: Table | None  # as of `LandedFiles`
     files: Sequence[LandedFile]
     vanished: Sequence[str] = ()  # URIs
 
@@ -119,11 +119,11 @@ class Renewed:
         return [*self.vanished, *(file.uri for file in self.files if not file.rows)]
 
 
-New = Written | Staged | Rewrite | EarlierRows | Landed | Renewed
+New = Written | Staged | Rewrite | EarlierRows | LandedFiles | Renewed
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
+class ExpectedManifest:
     """The known objects of a partition that a commit was prepared for."""
 
     objects: Mapping[str, KnownObject]  # by key
@@ -147,7 +147,7 @@ class Planned:
 class Requirements:
     """What must hold at the commit; otherwise nothing is committed. `requirements.py` has the checks."""
 
-    objects: Expected | None = None  # that the partition was made of
+    objects: ExpectedManifest | None = None  # that the partition was made of
     files: frozenset[int] | None = None  # ids of the data files that it consists of
     schema: pa.Schema | None = None  # the new rows', if the table may have other types now
     may_be_held: bool = False

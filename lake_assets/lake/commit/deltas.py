@@ -105,14 +105,14 @@ def with_meta(batch: pa.RecordBatch, schema: pa.Schema, constants: Sequence[obje
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class RowQuery:
     """A query of rows, with its parameters."""
 
     sql: str
     parameters: Sequence[object] = ()
 
 
-def difference(columns: Sequence[str], deleted: Rows | None, inserted: Rows | None) -> Rows:
+def difference(columns: Sequence[str], deleted: RowQuery | None, inserted: RowQuery | None) -> RowQuery:
     """Return the query of the changes between two sets of rows: the columns, and the text `delete` or `insert`.
 
     A row that both sets have is not a change. Of one that they have several times, the surplus is. Deletes come first.
@@ -123,7 +123,7 @@ def difference(columns: Sequence[str], deleted: Rows | None, inserted: Rows | No
     if deleted is None or inserted is None:
         rows, change = (inserted, "insert") if inserted is not None else (deleted, "delete")
         assert rows is not None, "one of the sets has rows"  # noqa: S101 - the callers' duty
-        return Rows(f"SELECT {names}, '{change}' AS {CHANGE} FROM ({rows.sql})", rows.parameters)  # noqa: S608 - quoted
+        return RowQuery(f"SELECT {names}, '{change}' AS {CHANGE} FROM ({rows.sql})", rows.parameters)  # noqa: S608 - quoted
     both = (
         f"SELECT {names}, -1 AS {_COUNT} FROM ({deleted.sql}) "  # noqa: S608 - quoted names
         f"UNION ALL SELECT {names}, 1 AS {_COUNT} FROM ({inserted.sql})"
@@ -135,7 +135,7 @@ def difference(columns: Sequence[str], deleted: Rows | None, inserted: Rows | No
         f"FROM ({counts}) WHERE {_COUNT} <> 0"
     )
     sql = f"SELECT {names}, {CHANGE} FROM ({changes}) ORDER BY {CHANGE}"  # noqa: S608
-    return Rows(sql, [*deleted.parameters, *inserted.parameters])
+    return RowQuery(sql, [*deleted.parameters, *inserted.parameters])
 
 
 def columns_at(session: LakeSession, table: TableName, snapshot: int) -> tuple[dict[str, str], list[pa.Field]]:
@@ -146,7 +146,7 @@ def columns_at(session: LakeSession, table: TableName, snapshot: int) -> tuple[d
         return types, list(described.to_arrow_table().schema)
 
 
-def stream(session: LakeSession, rows: Rows) -> Iterator[pa.RecordBatch]:
+def stream(session: LakeSession, rows: RowQuery) -> Iterator[pa.RecordBatch]:
     """Yield the batches of a query, which are read while they are taken, with bounded memory; each may fail."""
     with translated(session.config):
         spill_outside(session)

@@ -31,8 +31,8 @@ from lake_assets.lake.catalog.transaction import Transaction
 from lake_assets.lake.commit.change import (
     Change,
     EarlierRows,
-    Landed,
     LandedFile,
+    LandedFiles,
     RegisteredBeforeError,
     Renewed,
     RowsBefore,
@@ -51,7 +51,7 @@ from lake_assets.lake.commit.requirements import (
     refuse_other_files,
     refuse_other_types,
 )
-from lake_assets.lake.database_errors import Meaning, matches
+from lake_assets.lake.database_errors import Fault, matches
 from lake_assets.lake.failures import OVERTAKEN, translated
 from lake_assets.lake.ledger.tables import LedgerRow, append_directly
 from lake_assets.lake.locks import FILES_IN_USE
@@ -152,7 +152,7 @@ def open_tables(
                 may_drift = ask_drift(session, database, description, changes, since)
             transaction = Transaction(database, session.engine, description)
         except session.backend.errors as error:
-            if not matches(error, Meaning.GONE):
+            if not matches(error, Fault.GONE):
                 raise
             raise duckdb.TransactionException(OVERTAKEN) from error  # the description is out of date
         ids = [description.tables[name].table_id for name in description.partitionings]
@@ -306,7 +306,7 @@ def _check_stored(session: LakeSession, files: Sequence[DataFile]) -> None:
             list(pool.map(check, files))
 
 
-def _inspected(new: Sequence[Landed | Renewed]) -> tuple[Table | None, list[LandedFile]]:
+def _inspected(new: Sequence[LandedFiles | Renewed]) -> tuple[Table | None, list[LandedFile]]:
     """Return the files of changes, and the table that their facts are about.
 
     Raises NotDirectError if a file has no facts.
@@ -323,7 +323,7 @@ def register_directly(session: LakeSession, changes: Sequence[Change]) -> list[L
     Raises NotDirectError if the table or a file is not supported, and RegisteredBeforeError if the catalog already has
     some of the files.
     """
-    described, files = _inspected([change.new for change in changes if isinstance(change.new, Landed)])
+    described, files = _inspected([change.new for change in changes if isinstance(change.new, LandedFiles)])
     with _open_table(session, changes) as opened:
         if files and opened.table != described:
             raise CatalogError(

@@ -31,7 +31,7 @@ from lake_assets.lake.commit.deltas import (
     Delta,
     DeltaFile,
     Export,
-    Rows,
+    RowQuery,
     columns_at,
     difference,
     file_prefix,
@@ -42,7 +42,7 @@ from lake_assets.lake.commit.deltas import (
     with_meta,
 )
 from lake_assets.lake.failures import translated
-from lake_assets.lake.ledger.ledger_relation import Wanted, wanted_rows
+from lake_assets.lake.ledger.ledger_relation import WantedRows, wanted_rows
 from lake_assets.lake.ledger.tables import DELTAS
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.spark.task.cleanup import discard, discard_unfinished
@@ -143,13 +143,13 @@ class Exporter:
         batches = (with_meta(batch, schema, constants) for batch in stream(session, rows))
         return self._write_files(batches, schema, delta)
 
-    def _before(self, base: int) -> Rows | None:
+    def _before(self, base: int) -> RowQuery | None:
         """Return the rows of the partition in a snapshot; None if there are none."""
         condition, parameters = where(self._change.partition)
         sql = f"SELECT * FROM {self._change.table.sql} AT (VERSION => {int(base)}) WHERE {condition}"  # noqa: S608
-        return Rows(sql, parameters) if self._session.rows(f"{sql} LIMIT 1", parameters) else None
+        return RowQuery(sql, parameters) if self._session.rows(f"{sql} LIMIT 1", parameters) else None
 
-    def _after(self, types: dict[str, str]) -> Rows | None:
+    def _after(self, types: dict[str, str]) -> RowQuery | None:
         """Return the rows that the partition gets, with the table's columns and types; None if there are none."""
         new, staged = self._change.new, self._change.new if isinstance(self._change.new, Staged) else None
         if isinstance(new, EarlierRows):
@@ -180,9 +180,9 @@ class Exporter:
                 columns.append(f"CAST({identifier(name)} AS {kind}) AS {identifier(name)}")
             else:
                 columns.append(f"NULL::{kind} AS {identifier(name)}")
-        return Rows(f"SELECT {', '.join(columns)} FROM {source}", [*constants, *parameters])  # noqa: S608 - quoted
+        return RowQuery(f"SELECT {', '.join(columns)} FROM {source}", [*constants, *parameters])  # noqa: S608 - quoted
 
-    def _restored(self, new: EarlierRows, types: dict[str, str]) -> Rows | None:
+    def _restored(self, new: EarlierRows, types: dict[str, str]) -> RowQuery | None:
         """Return the rows of the partition in an earlier snapshot, with the table's columns and types; None if none."""
         keys = {column.name.lower() for column in self._change.partition.columns}
         columns = []
@@ -194,7 +194,7 @@ class Exporter:
         source = f"{self._change.table.sql} AT (VERSION => {int(new.snapshot)}) WHERE {condition}"
         if not self._session.rows(f"SELECT 1 FROM {source} LIMIT 1", parameters):  # noqa: S608 - quoted names
             return None
-        return Rows(f"SELECT {', '.join(columns)} FROM {source}", parameters)  # noqa: S608
+        return RowQuery(f"SELECT {', '.join(columns)} FROM {source}", parameters)  # noqa: S608
 
     def _write_files(self, batches: Iterator[pa.RecordBatch], schema: pa.Schema, delta: Delta) -> list[DeltaFile]:
         """Write the changes to files of about the target size; none if there are no changes."""
@@ -243,7 +243,7 @@ def refuse_earlier_exports(session: LakeSession, streams: tuple[str, ...], table
     The table was dropped or renamed after the stream exported changes.
     """
     created = named_since(session, table) if session.exists(table) else NEVER
-    wanted, of_streams = Wanted(DELTAS, ["snapshot_id"], {"stream": streams}), ", ".join(map(repr, streams))
+    wanted, of_streams = WantedRows(DELTAS, ["snapshot_id"], {"stream": streams}), ", ".join(map(repr, streams))
     for (last,) in wanted_rows(session, wanted, "WHERE snapshot_id < ? ORDER BY snapshot_id DESC LIMIT 1", [created]):
         manifest = DELTAS.name(session.config)
         raise CatalogError(
@@ -272,7 +272,7 @@ def write_latest(session: LakeSession, export: Export) -> None:
 
 def _latest(session: LakeSession, streams: tuple[str, ...]) -> bytes:
     names = [name for name in DELTAS.columns if name != "stream"]
-    wanted = Wanted(DELTAS, names, {"stream": streams})
+    wanted = WantedRows(DELTAS, names, {"stream": streams})
     rows = wanted_rows(session, wanted, "ORDER BY snapshot_id DESC, uri DESC LIMIT ?", [LISTED])
     body: dict[str, Any] = {
         "stream": streams[0],

@@ -18,8 +18,8 @@ from lake_assets.lake.catalog.past import LIVE, counted_rows, past_table, where
 from lake_assets.lake.catalog.table import partition_keys, read_folder
 from lake_assets.lake.commit.change import (
     Change,
-    Landed,
     LandedFile,
+    LandedFiles,
     RefusedFilesError,
     RegisteredBeforeError,
     Rewrite,
@@ -172,7 +172,7 @@ def register_by_extension(session: LakeSession, changes: Sequence[Change]) -> li
     """
     with session.commit_lock():
         table, partitions = changes[0].table, [change.partition for change in changes]
-        files = [file for change in changes if isinstance(change.new, Landed) for file in change.new.files]
+        files = [file for change in changes if isinstance(change.new, LandedFiles) for file in change.new.files]
         refuse_files(session, table, partitions)
         session.rows("SET ducklake_max_retry_count = 0")  # as in `replace_in_transaction`
         current = session.current_snapshot()

@@ -10,7 +10,7 @@ from lake_assets.lake.catalog.files import PartitionFile
 from lake_assets.lake.catalog.snapshots import ask_changes, snapshot_span
 from lake_assets.lake.catalog.table import Table
 from lake_assets.lake.catalog.transaction import Transaction
-from lake_assets.lake.commit.change import Change, Expected, by_table
+from lake_assets.lake.commit.change import Change, ExpectedManifest, by_table
 from lake_assets.lake.ledger.ledger_relation import read_inlined
 from lake_assets.lake.ledger.object_history import partition_objects
 from lake_assets.lake.ledger.read import recorded_commits
@@ -54,7 +54,7 @@ def refuse_drift(session: LakeSession, changes: Sequence[Change], database: Cata
 
 
 def _refuse_drift(
-    session: LakeSession, expecting: Sequence[tuple[Change, Expected]], database: CatalogDatabase | None
+    session: LakeSession, expecting: Sequence[tuple[Change, ExpectedManifest]], database: CatalogDatabase | None
 ) -> None:
     first, of_first = expecting[0]
     paths = [change.partition.path for change, _ in expecting]

@@ -32,7 +32,7 @@ from lake_assets.lake.commit.change import (
     Change,
     Committed,
     EarlierRows,
-    Landed,
+    LandedFiles,
     RefusedFilesError,
     RegisteredBeforeError,
     Renewed,
@@ -48,7 +48,7 @@ from lake_assets.lake.commit.requirements import MarkedFilesError, refuse_others
 from lake_assets.lake.ledger.read import rows_as_written
 from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets.lake.locks import FILES_IN_USE
-from lake_assets.lake.retry import retried, under_lock
+from lake_assets.lake.retry import under_lock, write_retried
 from lake_assets.lake.session import LakeSession, TableName
 
 _LOG = logging.getLogger(__name__)
@@ -77,7 +77,7 @@ UNDONE = (
 def strategies_of(lake: Lake, change: Change) -> Sequence[Strategy]:
     """Return the strategies that can make such a change of this lake."""
     match change.new:
-        case Landed():
+        case LandedFiles():
             return REGISTER_STRATEGIES
         case Renewed():
             return (_repair,)
@@ -168,7 +168,7 @@ def commit(session: LakeSession, changes: Sequence[Change]) -> list[Committed]:
         return rows_as_written(session, [change.row for change in changes])
 
     try:
-        rows = retried(session, work, _what(changes), recover)
+        rows = write_retried(session, work, _what(changes), recover)
     except OF_ALL:
         raise
     except UNDONE:
@@ -249,8 +249,8 @@ def _what(changes: Sequence[Change]) -> str:
     """Return what the changes write, for an error."""
     first, *others = changes
     match first.new:
-        case Landed():
-            files = sum(len(change.new.files) for change in changes if isinstance(change.new, Landed))
+        case LandedFiles():
+            files = sum(len(change.new.files) for change in changes if isinstance(change.new, LandedFiles))
             return f"the registration of {count(files, 'file')} of {first.table}"
         case Renewed():
             return f"the repair of {first.table}"

@@ -31,7 +31,7 @@ _ENDED, _STARTED = "finished_at", "started_at"
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedRows:
     """Rows of a table of this package: their columns, and conditions that all must hold.
 
     A column that the table lacks is NULL. Conditions after `distinct` are for the ledger only.
@@ -73,7 +73,7 @@ def query(
 
 
 def wanted_rows(
-    session: LakeSession, wanted: Wanted, tail: str = "", parameters: Sequence[object] = ()
+    session: LakeSession, wanted: WantedRows, tail: str = "", parameters: Sequence[object] = ()
 ) -> list[tuple[Any, ...]]:
     """Return the wanted rows after SQL's other clauses (`tail`, with its parameters); none without such a table."""
     if not session.exists(wanted.own.name(session.config)):
@@ -83,7 +83,7 @@ def wanted_rows(
     return query(session, f"SELECT {names} FROM {found} {tail}", [*found.parameters, *parameters], [found])  # noqa: S608
 
 
-def relation(session: LakeSession, wanted: Wanted, database: CatalogDatabase | None = None) -> Relation:
+def relation(session: LakeSession, wanted: WantedRows, database: CatalogDatabase | None = None) -> Relation:
     """Return the rows of a table of this package that are wanted.
 
     They are read in the open transaction, or in one of its own when None. Raises NotDirectError if only DuckLake can
@@ -113,14 +113,14 @@ def relation(session: LakeSession, wanted: Wanted, database: CatalogDatabase | N
     return Relation(sql, parameters, needs_lake=False)
 
 
-def relation_of_files(uris: Sequence[str], wanted: Wanted) -> Relation:
+def relation_of_files(uris: Sequence[str], wanted: WantedRows) -> Relation:
     """Return the wanted rows of these files of a table; see `relation`."""
     part, parameters = _part(_FILES, *_conditions(wanted, None), wanted)
     files = [glob_literal(uri) for uri in uris]
     return _beside_none(wanted, part, [files, *parameters], needs_lake=False)
 
 
-def relation_of_lake(session: LakeSession, wanted: Wanted) -> Relation:
+def relation_of_lake(session: LakeSession, wanted: WantedRows) -> Relation:
     """Return the wanted rows of a table, which DuckLake reads; see `relation`."""
     condition, parameters = _conditions(wanted, None)
     source = wanted.own.name(session.config).sql
@@ -134,17 +134,17 @@ def relation_of_lake(session: LakeSession, wanted: Wanted) -> Relation:
     return _beside_none(wanted, part, parameters, needs_lake=True)
 
 
-def _beside_none(wanted: Wanted, part: str, parameters: Sequence[object], *, needs_lake: bool) -> Relation:
+def _beside_none(wanted: WantedRows, part: str, parameters: Sequence[object], *, needs_lake: bool) -> Relation:
     """Return the relation of a part that may lack columns."""
     none: list[object] = [[] for _ in wanted.columns]
     return Relation(f"{_typed(wanted)} UNION ALL BY NAME ({part})", [*none, *parameters], needs_lake)
 
 
-def _typed(wanted: Wanted) -> str:
+def _typed(wanted: WantedRows) -> str:
     return "SELECT " + ", ".join(f"unnest(?::{kind}[]) AS {identifier(name)}" for name, kind in wanted.types.items())
 
 
-def _part(source: str, condition: str, parameters: Sequence[object], wanted: Wanted) -> tuple[str, list[object]]:
+def _part(source: str, condition: str, parameters: Sequence[object], wanted: WantedRows) -> tuple[str, list[object]]:
     listed = ", ".join(f"'{name}'" for name in wanted.columns)
     sql = f"SELECT {_distinct(wanted)}COLUMNS(c -> list_contains([{listed}], c)) FROM {source} WHERE {condition}"  # noqa: S608
     if wanted.newest is None:
@@ -172,11 +172,11 @@ def is_among(column: str, values: Sequence[str]) -> tuple[str, list[object]]:
     return " AND ".join(conditions), parameters
 
 
-def _distinct(wanted: Wanted) -> str:
+def _distinct(wanted: WantedRows) -> str:
     return "DISTINCT " if wanted.distinct else ""
 
 
-def _conditions(wanted: Wanted, at_least: dt.datetime | None) -> tuple[str, list[object]]:
+def _conditions(wanted: WantedRows, at_least: dt.datetime | None) -> tuple[str, list[object]]:
     """Return the conditions for DuckDB; `at_least` is a time before which no wanted run ended."""
     conditions, parameters = ["TRUE"], list[object]()
     for name, values in wanted.among.items():
@@ -194,7 +194,7 @@ def _conditions(wanted: Wanted, at_least: dt.datetime | None) -> tuple[str, list
 
 
 def _bound(
-    session: LakeSession, files: Sequence[str], inlined: Sequence[Sequence[Any]], wanted: Wanted
+    session: LakeSession, files: Sequence[str], inlined: Sequence[Sequence[Any]], wanted: WantedRows
 ) -> dt.datetime | None:
     """Return a time before which no wanted run ended, by inlined rows and the newest file; None if they are too few."""
     assert wanted.newest is not None  # noqa: S101 - the caller checks
@@ -206,7 +206,7 @@ def _bound(
     return times[wanted.newest - 1] if len(times) >= wanted.newest else None
 
 
-def _inlined(database: CatalogDatabase, name: str, wanted: Wanted) -> list[tuple[object, ...]]:
+def _inlined(database: CatalogDatabase, name: str, wanted: WantedRows) -> list[tuple[object, ...]]:
     """Return the wanted rows of one table of inlined rows; `newest` of each such table."""
     present = set(database.columns(name))
     added = {ADDED: database.version.begin_snapshot}

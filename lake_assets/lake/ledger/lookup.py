@@ -23,7 +23,7 @@ from lake_assets.lake.catalog.described import FlushedFile, flushed_files, inlin
 from lake_assets.lake.catalog.files import PartitionFile, files_of_partitions, partition_files
 from lake_assets.lake.catalog.table import Key, Partitioning, key_values, named_since, read_folder, read_partitioning
 from lake_assets.lake.ledger.ledger_relation import (
-    Wanted,
+    WantedRows,
     query,
     read_inlined,
     relation_of_files,
@@ -247,7 +247,7 @@ def _aggregated(
     among: dict[str, Sequence[str]] = {"destination_table": [str(table)]}
     if load_partitions is not None:
         among["load_partition"] = load_partitions
-    wanted = Wanted(LEDGER, (*columns, "on_empty"), among)
+    wanted = WantedRows(LEDGER, (*columns, "on_empty"), among)
     rows = (
         relation_of_lake(session, wanted) if files is None else relation_of_files([file.uri for file in files], wanted)
     )

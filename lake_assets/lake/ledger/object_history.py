@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from lake_assets.base.documented import Documented, NotInJson
 from lake_assets.lake.catalog.database import CatalogDatabase
 from lake_assets.lake.catalog.table import named_since
-from lake_assets.lake.ledger.ledger_relation import ADDED, Relation, Wanted, query, relation, wanted_rows
+from lake_assets.lake.ledger.ledger_relation import ADDED, Relation, WantedRows, query, relation, wanted_rows
 from lake_assets.lake.ledger.tables import (
     COMPACT,
     LEDGER,
@@ -133,7 +133,7 @@ def registered_objects(session: LakeSession, uris: Sequence[str]) -> dict[str, K
     if not uris or not (session.exists(ledger) and session.exists(manifest)):
         return {}
     of_uris = {"uri": list(uris)}
-    named = wanted_rows(session, Wanted(MANIFEST, ["load_partition"], of_uris, distinct=True))
+    named = wanted_rows(session, WantedRows(MANIFEST, ["load_partition"], of_uris, distinct=True))
     partitions = [path for (path,) in named]
     rows = _noted(
         session,
@@ -193,7 +193,7 @@ def objects_at(
     first = max((row.snapshot for row in before if row.mode in ("replace", "restore")), default=0)
     runs = {row.run_id for row in before if row.snapshot >= first}
     among = {"stream": streams, "load_partition": [before[0].load_partition], "run_id": sorted(runs)}
-    found = relation(session, Wanted(MANIFEST, (*MANIFEST.columns, ADDED), among))
+    found = relation(session, WantedRows(MANIFEST, (*MANIFEST.columns, ADDED), among))
     noted = query(
         session,
         # A run can be repeated under its id: each object has a row of each time.
@@ -233,7 +233,7 @@ def dead_letters(
     if not (session.exists(LEDGER.name(session.config)) and session.exists(letters)):
         return {}
     among = _of_streams(streams, load_partitions)
-    commits, noted = _commits(session, among), relation(session, Wanted(LETTERS, tuple(LETTERS.columns), among))
+    commits, noted = _commits(session, among), relation(session, WantedRows(LETTERS, tuple(LETTERS.columns), among))
     at = _NEWEST if at is None else at
     rows = query(
         session,
@@ -264,7 +264,7 @@ def _commits(
     session: LakeSession, among: Mapping[str, Sequence[str]], database: CatalogDatabase | None = None
 ) -> Relation:
     columns = ("run_id", "stream", "destination_table", "load_partition", "mode", "snapshot_id")
-    return relation(session, Wanted(LEDGER, columns, {"status": ["committed"], **among}), database)
+    return relation(session, WantedRows(LEDGER, columns, {"status": ["committed"], **among}), database)
 
 
 def _noted(
@@ -285,7 +285,7 @@ def _noted(
     last.
     """
     commits = _commits(session, of_ledger, database)
-    objects = relation(session, Wanted(MANIFEST, (*MANIFEST.columns, ADDED), of_manifest), database)
+    objects = relation(session, WantedRows(MANIFEST, (*MANIFEST.columns, ADDED), of_manifest), database)
     key, of_table = "run_id, stream, load_partition", "destination_table, load_partition"
     return query(
         session,

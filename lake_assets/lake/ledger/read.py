@@ -14,7 +14,7 @@ from lake_assets.config.layout.partition import Partition
 from lake_assets.lake.catalog.database import NotDirectError
 from lake_assets.lake.catalog.snapshots import snapshot_span
 from lake_assets.lake.catalog.table import named_since
-from lake_assets.lake.ledger.ledger_relation import Wanted, wanted_rows
+from lake_assets.lake.ledger.ledger_relation import WantedRows, wanted_rows
 from lake_assets.lake.ledger.lookup import FIGURES, STATE, LastRuns, commits_by_files, newest_runs
 from lake_assets.lake.ledger.tables import (
     COMPACT,
@@ -106,7 +106,7 @@ def read_ledger(
         among["load_partition"] = [load_partition]
     if set(statuses) != set(STATUSES):
         among["status"] = statuses
-    wanted = Wanted(LEDGER, _ALL, among, since=since, until=until, newest=limit)
+    wanted = WantedRows(LEDGER, _ALL, among, since=since, until=until, newest=limit)
     rows = _rows(session, wanted, _NEWEST_FIRST, [limit])
     if not rows and not session.exists(table := LEDGER.name(session.config)):
         raise CatalogError(f"the lake has no ledger {table} yet:", "ingest a partition first.")
@@ -120,7 +120,7 @@ def rows_of_run(
 
     Files of rows from before `since`, when the run began, with a time zone, are not read.
     """
-    wanted = Wanted(LEDGER, _ALL, {"run_id": [run_id], "stream": streams}, since=since)
+    wanted = WantedRows(LEDGER, _ALL, {"run_id": [run_id], "stream": streams}, since=since)
     return _rows(session, wanted, "ORDER BY coalesce(finished_at, started_at), snapshot_id")
 
 
@@ -145,7 +145,7 @@ def commits(
     limit = "" if newest is None else f" LIMIT {newest:d}"
     tail = f"WHERE snapshot_id >= ? ORDER BY snapshot_id DESC{limit}"
     since = named_since(session, table) if since is None else since
-    return _rows(session, Wanted(LEDGER, columns, among, newest=newest), tail, [since])
+    return _rows(session, WantedRows(LEDGER, columns, among, newest=newest), tail, [since])
 
 
 def tables_after(session: LakeSession, snapshot: int) -> tuple[set[str], int]:
@@ -157,13 +157,15 @@ def tables_after(session: LakeSession, snapshot: int) -> tuple[set[str], int]:
         newest = session.current_snapshot()
     if newest == snapshot:
         return set(), newest
-    wanted = Wanted(LEDGER, ["destination_table"], {"status": ["committed"]}, distinct=True, after=snapshot)
+    wanted = WantedRows(LEDGER, ["destination_table"], {"status": ["committed"]}, distinct=True, after=snapshot)
     return {table for (table,) in wanted_rows(session, wanted)}, newest
 
 
 def filled_tables(session: LakeSession) -> list[LedgerRow]:
     """Return the newest commit of each stream to each table, the oldest first; of the row, what these are."""
-    wanted = Wanted(LEDGER, ("stream", "destination_table", "snapshot_id", "finished_at"), {"status": ["committed"]})
+    wanted = WantedRows(
+        LEDGER, ("stream", "destination_table", "snapshot_id", "finished_at"), {"status": ["committed"]}
+    )
     newest = "QUALIFY row_number() OVER (PARTITION BY stream, destination_table ORDER BY snapshot_id DESC) = 1"
     return _rows(session, wanted, f"{newest} ORDER BY snapshot_id")
 
@@ -181,7 +183,7 @@ def newest_commits(session: LakeSession, table: TableName, after: int | None = N
         f"WHERE mode <> '{COMPACT}' AND snapshot_id >= ? QUALIFY row_number() OVER ({newest}) = 1 "
         f"AND (mode <> '{RELEASE}' OR row_number() OVER {last} = 1) ORDER BY snapshot_id"
     )
-    return _rows(session, Wanted(LEDGER, _ALL, among, after=after), tail, [named_since(session, table)])
+    return _rows(session, WantedRows(LEDGER, _ALL, among, after=after), tail, [named_since(session, table)])
 
 
 def commit_of(rows: Sequence[LedgerRow], snapshot: int) -> LedgerRow | None:
@@ -199,7 +201,7 @@ def restored_partitions(session: LakeSession, table: TableName, load_partitions:
         "load_partition": list(load_partitions),
     }
     tail = f"WHERE snapshot_id >= ? {_NEWEST_COMMIT}"
-    wanted = Wanted(LEDGER, ("load_partition", "mode", "snapshot_id"), among)
+    wanted = WantedRows(LEDGER, ("load_partition", "mode", "snapshot_id"), among)
     rows = _rows(session, wanted, tail, [named_since(session, table)])
     return {row.load_partition for row in rows if row.mode == RESTORE}
 
@@ -216,7 +218,7 @@ def rows_as_written(session: LakeSession, rows: Iterable[LedgerRow]) -> list[Led
         "load_partition": list(dict.fromkeys(row.load_partition for row in (first, *others))),
         "status": ["committed"],
     }
-    found = _rows(session, Wanted(LEDGER, _ALL, among))
+    found = _rows(session, WantedRows(LEDGER, _ALL, among))
     written = {(row.stream, row.load_partition, row.started_at): row for row in found}
     if (first.stream, first.load_partition, first.started_at) not in written:
         return None
@@ -233,7 +235,7 @@ def partitions_in_ledger(
     among: dict[str, Sequence[str]] = {"destination_table": [str(table)]}
     if load_partitions is not None:
         among["load_partition"] = load_partitions
-    return {path for (path,) in wanted_rows(session, Wanted(LEDGER, ["load_partition"], among, distinct=True))}
+    return {path for (path,) in wanted_rows(session, WantedRows(LEDGER, ["load_partition"], among, distinct=True))}
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,7 +291,7 @@ class Pace:
 def pace(session: LakeSession, table: TableName, mode: str) -> Pace | None:
     """Return the pace of a table's last runs of a mode; None if none has committed, or an earlier version did."""
     among = {"destination_table": [str(table)], "status": ["committed"]}
-    wanted = Wanted(LEDGER, _ALL, among, newest=PACE_ROWS)
+    wanted = WantedRows(LEDGER, _ALL, among, newest=PACE_ROWS)
     rows = _rows(session, wanted, _NEWEST_FIRST, [PACE_ROWS])
     by_run: dict[str, list[LedgerRow]] = {}
     for row in rows:
@@ -323,5 +325,7 @@ def _span(run: Sequence[LedgerRow]) -> float:
     return max(dt.timedelta(), whole).total_seconds()
 
 
-def _rows(session: LakeSession, wanted: Wanted, tail: str = "", parameters: Sequence[object] = ()) -> list[LedgerRow]:
+def _rows(
+    session: LakeSession, wanted: WantedRows, tail: str = "", parameters: Sequence[object] = ()
+) -> list[LedgerRow]:
     return [LedgerRow.of(wanted.columns, row) for row in wanted_rows(session, wanted, tail, parameters)]

@@ -18,7 +18,7 @@ from lake_assets.lake.catalog.database import NotDirectError
 from lake_assets.lake.catalog.described import Description, describe
 from lake_assets.lake.catalog.table import find_table, read_columns
 from lake_assets.lake.catalog.transaction import Transaction
-from lake_assets.lake.retry import retried, under_lock
+from lake_assets.lake.retry import under_lock, write_retried
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.spark.task.job import LetterFile
 from lake_assets.storage.manifest import Manifest
@@ -379,7 +379,7 @@ def record(
 
     number = sum(map(len, appends.values()))
     what = f"{number:,} rows of the ledger" if number > 1 else "a row of the ledger"
-    retried(session, insert, what, retry_seconds=retry_seconds)
+    write_retried(session, insert, what, retry_seconds=retry_seconds)
 
 
 def append_directly(session: LakeSession, transaction: Transaction, description: Description, appends: Appends) -> None:

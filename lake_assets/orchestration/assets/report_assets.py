@@ -22,7 +22,7 @@ from lake_assets.orchestration.translator import StreamSpecs, asset_options
 from lake_assets.storage.store import Store
 from lake_assets.streams.stream import OpenStream
 from lake_assets.upkeep.report.html import page, section
-from lake_assets.upkeep.report.state import StreamState, held_text, read_state, summarize
+from lake_assets.upkeep.report.state import StreamState, held_text, read_stream_state, summarize
 
 PREVIEW_ROWS = 10
 
@@ -36,7 +36,7 @@ def report_asset(specs: StreamSpecs) -> dg.AssetsDefinition:
     stream, spec = specs.stream, specs.report
 
     def report(context: dg.AssetExecutionContext) -> dg.MaterializeResult[None]:
-        state = read_state(stream)
+        state = read_stream_state(stream)
         context.log.info(", ".join(f"{name} {number:,}" for name, number in state.counts.items()))
         return dg.MaterializeResult(metadata=report_metadata(state) | _write_page(stream, state))
 

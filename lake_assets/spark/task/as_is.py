@@ -219,7 +219,7 @@ def unknown_codec(footer: bytes, paths: Iterable[str]) -> str | None:
 
     In the footer, Thrift's bytes, the codec follows the names of a column chunk's path. Names with a dot are not found.
     """
-    by_bytes = {footers.texts(path.split(".")): path for path in paths}
+    by_bytes = {footers.thrift_texts(path.split(".")): path for path in paths}
     chunks = re.finditer(b"(" + b"|".join(map(re.escape, by_bytes)) + rb")\x15(.)", footer, re.DOTALL)
     return next((by_bytes[chunk[1]] for chunk in chunks if chunk[2] not in _CODEC_BYTES), None)
 

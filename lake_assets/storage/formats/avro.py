@@ -21,8 +21,8 @@ from lake_assets.schema.calendars import OldCalendar
 from lake_assets.schema.casts import cast
 from lake_assets.schema.schema_fit import Fitter
 from lake_assets.storage.formats import avro_types
-from lake_assets.storage.formats.avro_types import Schema, Texts, column_name, encoded_number, number_at
-from lake_assets.storage.formats.landed_rows import BATCH_ROWS, Expected, Rows, Share, renumbered
+from lake_assets.storage.formats.avro_types import AvroTexts, Schema, column_name, encoded_number, number_at
+from lake_assets.storage.formats.landed_rows import BATCH_ROWS, ExpectedObject, LandedBatch, Share, renumbered
 
 if TYPE_CHECKING:
     import duckdb
@@ -38,7 +38,7 @@ _MOST = 256 * 2**20  # bytes of a block, decompressed
 _TOGETHER = 8 * 2**20  # bytes of blocks that are decoded together
 
 
-class Records(NamedTuple):
+class AvroRecords(NamedTuple):
     """Some records: their number, and their bytes in Avro's binary encoding."""
 
     number: int
@@ -79,7 +79,7 @@ class AvroFile:
         """Whether there may be a record."""
         return self._begin < self._size
 
-    def records(self, begin: int, end: int) -> Iterator[Records]:
+    def records(self, begin: int, end: int) -> Iterator[AvroRecords]:
         """Yield the records of the blocks that begin in some of the file's bytes, those of some blocks at a time."""
         count, parts, size = 0, [], 0
         for rows, position, stored in self._blocks(self._first_block(begin, end), end):
@@ -87,16 +87,16 @@ class AvroFile:
             parts.append(data := self._texts.encoded(rows, data) if self._texts else data)
             count, size = count + rows, size + len(data)
             if size >= _TOGETHER:
-                yield Records(count, b"".join(parts))
+                yield AvroRecords(count, b"".join(parts))
                 count, parts, size = 0, [], 0
         if count:
-            yield Records(count, b"".join(parts))
+            yield AvroRecords(count, b"".join(parts))
 
     def count_before(self, position: int) -> int:
         """Return the number of records of the blocks that begin before a position; the file is read up to there."""
         return sum(rows for rows, _, _ in self._blocks(self._begin, position))
 
-    def stored(self, records: Records) -> bytes:
+    def stored(self, records: AvroRecords) -> bytes:
         """Return records as a file without compression and logical types."""
         marker = bytes(_MARKER)
         metadata = {b"avro.schema": json.dumps(self._stored).encode(), b"avro.codec": b"null"}
@@ -110,7 +110,7 @@ class AvroFile:
         if bytes(head[: len(_MAGIC)]) != _MAGIC:
             raise pa.ArrowInvalid("it does not begin as a container file of Avro")
         try:
-            metadata, at = Texts().value_at(_METADATA, head, len(_MAGIC))
+            metadata, at = AvroTexts().value_at(_METADATA, head, len(_MAGIC))
         except (IndexError, UnicodeDecodeError):
             return None
         return (metadata, at + _MARKER) if at + _MARKER <= len(head) else None
@@ -201,7 +201,7 @@ class LandedAvro:
     The columns of the table may have those of the object by their aliases.
     """
 
-    def __init__(self, file: pa.NativeFile, origin: str, expected: Expected) -> None:
+    def __init__(self, file: pa.NativeFile, origin: str, expected: ExpectedObject) -> None:
         self._size = int(file.size())
         self._origin = origin
         self._avro = AvroFile(file, origin, expected.columns)
@@ -221,17 +221,17 @@ class LandedAvro:
         fitter: Fitter,  # noqa: ARG002 - all rows of a block are decoded
         *,
         numbered: bool,
-    ) -> Iterator[Rows | BadRows]:
+    ) -> Iterator[LandedBatch | BadRows]:
         """See `LandedRows`."""
         begin, end = (part * self._size // share.parts for part in (share.part, share.part + 1))
         before = cache(partial(self._avro.count_before, begin))
         first, letters = (before(), None) if numbered else (0, partial(renumbered, before))
         for records in self._avro.records(begin, end):
             for batch in self._decoded(records, columns or self.schema.names[:1]):
-                yield Rows(batch, first, letters)
+                yield LandedBatch(batch, first, letters)
                 first += batch.num_rows
 
-    def _decoded(self, records: Records, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    def _decoded(self, records: AvroRecords, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         import duckdb  # noqa: PLC0415 - few jobs need it
 
         schema = pa.schema([self.schema.field(name) for name in columns])

@@ -30,7 +30,7 @@ class Schema(NamedTuple):
     space: str
 
 
-class Texts(NamedTuple):
+class AvroTexts(NamedTuple):
     """Which columns of a file become texts."""
 
     columns: Sequence[tuple[Schema, bool]] = ()  # the types of all, and whether each becomes a text
@@ -171,7 +171,7 @@ _SIMPLE = {
 _MOST_TYPES = 10_000  # of a column, whose named types may use each other many times
 
 
-def columns(schema: Any, origin: str, known: pa.Schema) -> tuple[pa.Schema, dict[str, Any], Texts | None]:  # noqa: ANN401 - of JSON
+def columns(schema: Any, origin: str, known: pa.Schema) -> tuple[pa.Schema, dict[str, Any], AvroTexts | None]:  # noqa: ANN401 - of JSON
     """Return the columns of a record, its schema without logical types, with numbers for names, and those to encode.
 
     `known` has columns of which an unknown field may be one by its aliases, at any depth. A schema that is none of
@@ -186,7 +186,7 @@ def columns(schema: Any, origin: str, known: pa.Schema) -> tuple[pa.Schema, dict
     kind = pa.struct(list(known))
     found = [(name, *types.of_column(field, of)) for name, field, of in _fields(schema["fields"], kind)]
     stored = [{"name": column_name(number), "type": kind} for number, (_, _, kind) in enumerate(found)]
-    texts = Texts(types.columns, types.definition) if any(is_text for _, is_text in types.columns) else None
+    texts = AvroTexts(types.columns, types.definition) if any(is_text for _, is_text in types.columns) else None
     names = pa.schema([(name, kind) for name, kind, _ in found])
     return names, {"type": "record", "name": "row", "fields": stored}, texts
 

@@ -23,9 +23,9 @@ from lake_assets.schema.dialects import ESCAPED_NULL, DialectTypes, with_plain_e
 from lake_assets.storage.formats.blocks import LONGEST, Positions, Quotes, TextBlock, line_breaks
 from lake_assets.storage.formats.decoding import PEEKED
 from lake_assets.storage.formats.landed_columns import BLANKS, fit, has_codes, inferred, too_wide, wide_integers
-from lake_assets.storage.formats.landed_rows import Expected, Share
+from lake_assets.storage.formats.landed_rows import ExpectedObject, Share
 from lake_assets.storage.formats.landed_text import LandedText
-from lake_assets.storage.formats.records import NOT_ONE_RECORD, Block, FixSchema, Lines, Text, reason_of
+from lake_assets.storage.formats.records import NOT_ONE_RECORD, Block, FixSchema, Lines, TextSource, reason_of
 
 _DELIMITERS = ",\t;|"  # the first of those that are equally often
 _QUOTED = re.compile(rb'"[^"]*"?')
@@ -153,7 +153,7 @@ _WHOLE = re.compile(r"conversion error to u?int\d+: invalid value '[^']*(\D0*|[e
 _MISCOUNTED = re.compile(r"CSV parse error: (?:Row #\d+: )?Expected (\d+) columns, got (\d+)")
 
 
-class CsvText(Text):
+class CsvText(TextSource):
     """Comma-separated values (RFC 4180), or a dialect of them.
 
     The text has been decoded. Of the `names` of columns the last ones may have none, and then no values. If they are
@@ -423,7 +423,7 @@ def _has_hex(text: memoryview) -> bool:
 class LandedCsv(LandedText):
     """The rows of CSV; its columns are those of its header, or of the format."""
 
-    def __init__(self, file: pa.NativeFile, origin: str, expected: Expected) -> None:
+    def __init__(self, file: pa.NativeFile, origin: str, expected: ExpectedObject) -> None:
         super().__init__(file, origin, expected)
         self._dialect: CsvFormat = expected.form
         self._header: Sequence[str] = self._dialect.names or ()
@@ -466,6 +466,6 @@ class LandedCsv(LandedText):
             self._origin, schema, dialect=self._dialect, names=self._header, wanted=wanted, rules=self._rules
         )
 
-    def _records(self, parser: Text, share: Share) -> Iterator[Block | Lines]:
+    def _records(self, parser: TextSource, share: Share) -> Iterator[Block | Lines]:
         for block in self._blocks(parser, share):
             yield from parser.records(block)

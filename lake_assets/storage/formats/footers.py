@@ -164,11 +164,11 @@ def _fields(struct: Struct) -> bytes:
     for number, (kind, value) in sorted(struct.items()):
         step, last = number - last, number
         parts.append(bytes([step << 4 | kind]) if step < 16 else bytes([kind]) + _varint_of(number << 1))
-        parts.append(b"" if kind in _BOOLEANS else written(value, kind))
+        parts.append(b"" if kind in _BOOLEANS else thrift_value(value, kind))
     return b"".join(parts)
 
 
-def written(value: Any, kind: int) -> bytes:  # noqa: ANN401 - as of `Struct`
+def thrift_value(value: Any, kind: int) -> bytes:  # noqa: ANN401 - as of `Struct`
     """Return a value of a type as Thrift writes it."""
     if kind == _BYTE:
         return bytes([value])
@@ -177,11 +177,11 @@ def written(value: Any, kind: int) -> bytes:  # noqa: ANN401 - as of `Struct`
     if kind == _LIST:
         kind, values = value
         head = bytes([len(values) << 4 | kind]) if len(values) < 15 else bytes([0xF0 | kind]) + _varint_of(len(values))
-        return head + b"".join(written(part, kind) for part in values)
+        return head + b"".join(thrift_value(part, kind) for part in values)
     return _varint_of(len(value)) + value if kind == _TEXT else _varint_of(value << 1)
 
 
-def texts(values: Sequence[str]) -> bytes:
+def thrift_texts(values: Sequence[str]) -> bytes:
     """Return a list of texts as Thrift writes it, as the field after one that has the number before."""
     return _fields({1: (_LIST, (_TEXT, [value.encode() for value in values]))})
 

@@ -33,9 +33,9 @@ from lake_assets.storage.formats.blocks import FindEnds, Positions, TextBlock, l
 from lake_assets.storage.formats.decoding import PEEKED
 from lake_assets.storage.formats.json_documents import documents, have_breaks, parts_of
 from lake_assets.storage.formats.landed_columns import allowed_mistakes, fit, inferred, too_wide
-from lake_assets.storage.formats.landed_rows import Expected, Share
+from lake_assets.storage.formats.landed_rows import ExpectedObject, Share
 from lake_assets.storage.formats.landed_text import LandedText
-from lake_assets.storage.formats.records import NOT_ONE_RECORD, Block, FixSchema, Lines, Rejected, Text, reason_of
+from lake_assets.storage.formats.records import NOT_ONE_RECORD, Block, FixSchema, Lines, Rejected, TextSource, reason_of
 
 _MANY = re.compile(rb"\n|\}[ \t\r]*\{")  # of a text that may have several objects
 _WHOLE_NUMBER = re.compile("-?[0-9]+")
@@ -51,7 +51,7 @@ _BEHAVIOURS = {Verdict.REFUSE: "error", Verdict.LEAVE_OUT: "ignore", Verdict.RES
 """Of Arrow's reader, if a record has a field that the schema lacks."""
 
 
-class JsonText(Text):
+class JsonText(TextSource):
     """JSON objects, as a rule one a line."""
 
     blank = b" \t\r\n"
@@ -498,7 +498,7 @@ def _parse_json(text: bytes | memoryview, options: pj.ParseOptions) -> pa.Table:
 class LandedJson(LandedText):
     """The rows of JSON; a field that an object lacks is NULL."""
 
-    def __init__(self, file: pa.NativeFile, origin: str, expected: Expected) -> None:
+    def __init__(self, file: pa.NativeFile, origin: str, expected: ExpectedObject) -> None:
         self.schema, rules = expected.columns, expected.rules
         has_known = len(self.schema) > 0
         self._is_known = False  # whether all columns are
@@ -552,7 +552,7 @@ class LandedJson(LandedText):
         rules = self._rules if self._is_known else replace(self._rules, rescue=None)
         return JsonText(self._origin, self.schema, rules, self._unknown)
 
-    def _records(self, parser: Text, share: Share) -> Iterator[Block | Lines]:
+    def _records(self, parser: TextSource, share: Share) -> Iterator[Block | Lines]:
         if self._has_breaks:
             for block in self._blocks(parser, share):
                 yield from parser.records(block)

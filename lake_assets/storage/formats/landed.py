@@ -30,12 +30,12 @@ from lake_assets.schema.type_fit import refuse_places, shared_columns, united_co
 from lake_assets.storage.formats.avro import LandedAvro
 from lake_assets.storage.formats.csv_text import LandedCsv
 from lake_assets.storage.formats.json_lines import LandedJson
-from lake_assets.storage.formats.landed_rows import Expected, LandedRows
+from lake_assets.storage.formats.landed_rows import ExpectedObject, LandedRows
 from lake_assets.storage.formats.orc import LandedOrc
 from lake_assets.storage.formats.parquet_files import FOOTERS, opened, read_footer
 from lake_assets.storage.store import Store
 
-_READERS: Mapping[str, Callable[[pa.NativeFile, str, Expected], LandedRows]] = MappingProxyType(
+_READERS: Mapping[str, Callable[[pa.NativeFile, str, ExpectedObject], LandedRows]] = MappingProxyType(
     {"orc": LandedOrc, "avro": LandedAvro, "csv": LandedCsv, "json": LandedJson}
 )
 NOTHING = pa.schema([])
@@ -79,7 +79,7 @@ class Landed:
         """
         columns = self.added.without(table) if self.added else table
         columns = self.rules.known(columns) if len(columns) else columns
-        expected = Expected(form, columns, self.rules.of_landed)
+        expected = ExpectedObject(form, columns, self.rules.of_landed)
         return _READERS[form.type](file, origin, expected)
 
     def count_rows(self, key: str) -> int:

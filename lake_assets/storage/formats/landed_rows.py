@@ -33,7 +33,7 @@ class Share:
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class LandedBatch:
     """Some rows of an object."""
 
     batch: pa.RecordBatch  # the rows
@@ -50,7 +50,7 @@ def renumbered(before: Callable[[], int], bad: BadRows) -> BadRows:
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
+class ExpectedObject:
     """What a stream tells of an object before it is opened."""
 
     form: Any  # the format of the config
@@ -68,7 +68,9 @@ class LandedRows(Protocol):
     def is_small(self) -> bool:
         """Whether the rows fit into one batch, so that they can be decoded ahead of their turn."""
 
-    def read(self, share: Share, columns: Sequence[str], fitter: Fitter, *, numbered: bool) -> Iterator[Rows | BadRows]:
+    def read(
+        self, share: Share, columns: Sequence[str], fitter: Fitter, *, numbered: bool
+    ) -> Iterator[LandedBatch | BadRows]:
         """Yield the rows of a share in order, in batches, and those that cannot be read as the schema's types.
 
         Rows that `fitter` would drop may be left out. `numbered`: the rows' numbers are needed. If the fitter `splits`,
@@ -92,14 +94,16 @@ class RenamedRows:
         """See `LandedRows`."""
         return self._rows.is_small
 
-    def read(self, share: Share, columns: Sequence[str], fitter: Fitter, *, numbered: bool) -> Iterator[Rows | BadRows]:
+    def read(
+        self, share: Share, columns: Sequence[str], fitter: Fitter, *, numbered: bool
+    ) -> Iterator[LandedBatch | BadRows]:
         """See `LandedRows`."""
         names = {landed: name for name, landed in self._landed.items()}
         landed = [self._landed[name] for name in columns]
         fitter = fitter.reading(self._landed)
         try:
             for rows in self._rows.read(share, landed, fitter, numbered=numbered):
-                if isinstance(rows, Rows):
+                if isinstance(rows, LandedBatch):
                     batch = rows.batch.rename_columns([names.get(name, name) for name in rows.batch.schema.names])
                     yield replace(rows, batch=batch)
                 else:

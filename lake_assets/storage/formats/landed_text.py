@@ -17,8 +17,8 @@ from lake_assets.schema.schema_fit import Fitter
 from lake_assets.storage.formats.blocks import BLOCK, LONGEST, TextBlock, fill_from, whole_records
 from lake_assets.storage.formats.decoding import TextFile
 from lake_assets.storage.formats.landed_columns import fit
-from lake_assets.storage.formats.landed_rows import Expected, Rows, Share
-from lake_assets.storage.formats.records import Block, Lines, Records, Rejected, Text, validate
+from lake_assets.storage.formats.landed_rows import ExpectedObject, LandedBatch, Share
+from lake_assets.storage.formats.records import Block, Lines, Records, Rejected, TextSource, validate
 
 RAW, LINE = "_raw", "_line"
 """The columns of dead letters of texts: a record as it was landed, and the number of its first line, from 1."""
@@ -36,7 +36,7 @@ class LandedText(ABC):
     schema: pa.Schema
     count: int | None = None
 
-    def __init__(self, file: pa.NativeFile, origin: str, expected: Expected) -> None:
+    def __init__(self, file: pa.NativeFile, origin: str, expected: ExpectedObject) -> None:
         self._file = file
         self._form: TextFormat = expected.form
         self._origin = origin
@@ -58,7 +58,7 @@ class LandedText(ABC):
         fitter: Fitter,
         *,
         numbered: bool,
-    ) -> Iterator[Rows | BadRows]:
+    ) -> Iterator[LandedBatch | BadRows]:
         """See `LandedRows`."""
         schema = pa.schema([self.schema.field(name) for name in columns or self.schema.names[:1]])
         parser = self._parser(schema)
@@ -77,7 +77,7 @@ class LandedText(ABC):
                     kept, rows = found
                     letters = partial(_letters, kept, lines, first)
                     for batch in rows.combine_chunks().to_batches():
-                        yield Rows(batch, first, letters)
+                        yield LandedBatch(batch, first, letters)
                         first += batch.num_rows
                     continue
                 first += 1
@@ -88,11 +88,11 @@ class LandedText(ABC):
                 yield _bad([(number, found.record)], [f"line {number:,}: {found.reason}"])
 
     @abstractmethod
-    def _parser(self, schema: pa.Schema) -> Text:
+    def _parser(self, schema: pa.Schema) -> TextSource:
         """Return a parser of the object's records as a schema."""
 
     @abstractmethod
-    def _records(self, parser: Text, share: Share) -> Iterator[Block | Lines]:
+    def _records(self, parser: TextSource, share: Share) -> Iterator[Block | Lines]:
         """Yield the records of a share, some at a time."""
 
     def _refuse_new_columns(self, rejected: Rejected) -> None:
@@ -148,7 +148,7 @@ class LandedText(ABC):
         except LandingError as error:
             raise SourceError(error.problem, error.hint) from error
 
-    def _blocks(self, parser: Text, share: Share) -> Iterator[TextBlock]:
+    def _blocks(self, parser: TextSource, share: Share) -> Iterator[TextBlock]:
         """Yield the records that begin in a share's bytes; the first share has all of a text that is not stored."""
         if not self._is_stored:
             if not share.part:
@@ -171,7 +171,7 @@ class LandedText(ABC):
     def _end_of(self, share: Share) -> int:
         return (share.part + 1) * int(self._file.size()) // share.parts
 
-    def _check_end(self, parser: Text, share: Share, position: int) -> None:
+    def _check_end(self, parser: TextSource, share: Share, position: int) -> None:
         """Refuse a text of which the next share would not begin where this one ends, so that rows could be lost."""
         end = self._end_of(share)
         if share.part + 1 < share.parts and end > self._begin and self._told(parser, end) not in {None, position}:
@@ -180,7 +180,7 @@ class LandedText(ABC):
                 "correct them, or land it compressed, so that it is read from its begin.",
             )
 
-    def _first_record(self, parser: Text, share: Share) -> int:
+    def _first_record(self, parser: TextSource, share: Share) -> int:
         """Return the position of the first record that begins in a share's bytes, or behind them if none does."""
         begin, size = self._begin, int(self._file.size())
         at = share.part * size // share.parts
@@ -201,7 +201,7 @@ class LandedText(ABC):
         """The position of the first record."""
         return self._mark + self._skipped
 
-    def _told(self, parser: Text, at: int) -> int | None:
+    def _told(self, parser: TextSource, at: int) -> int | None:
         """Return the position of the first record from a position on; None if only all that is before it tells."""
         size, window = self._file.size(), _WINDOW
         if (begin := at - 2) < self._begin:

@@ -16,7 +16,7 @@ from lake_assets.schema.calendars import OldCalendar
 from lake_assets.schema.casts import cast
 from lake_assets.schema.leaves import leaf_types, shown_type
 from lake_assets.schema.schema_fit import Fitter
-from lake_assets.storage.formats.landed_rows import BATCH_ROWS, DECODED, Expected, Rows, Share, renumbered
+from lake_assets.storage.formats.landed_rows import BATCH_ROWS, DECODED, ExpectedObject, LandedBatch, Share, renumbered
 
 _WORD = re.compile(r"\w+")  # of a type's name, before its precision
 
@@ -37,7 +37,7 @@ class LandedOrc:
     the table has the column in nanoseconds.
     """
 
-    def __init__(self, file: pa.NativeFile, origin: str, _: Expected) -> None:
+    def __init__(self, file: pa.NativeFile, origin: str, _: ExpectedObject) -> None:
         self._origin = origin
         self._size = int(file.size())
         self._orc = orc.ORCFile(file)
@@ -75,7 +75,7 @@ class LandedOrc:
         fitter: Fitter,
         *,
         numbered: bool,
-    ) -> Iterator[Rows | BadRows]:
+    ) -> Iterator[LandedBatch | BadRows]:
         """See `LandedRows`."""
         count = self._orc.nstripes
         own = range(share.part * count // share.parts, (share.part + 1) * count // share.parts)
@@ -86,7 +86,7 @@ class LandedOrc:
             stored = self._stripe(stripe, names)
             for start in range(0, stored.num_rows, BATCH_ROWS):
                 batch = self._converted(stored.slice(start, BATCH_ROWS), fitter)
-                yield Rows(batch, first, letters)
+                yield LandedBatch(batch, first, letters)
                 first += batch.num_rows
 
     def _stripe(self, stripe: int, columns: Sequence[str]) -> pa.RecordBatch:

@@ -33,7 +33,7 @@ from lake_assets.schema.schema_fit import Fitter
 from lake_assets.schema.spans import Box, ValueSpan, span_of
 from lake_assets.storage.formats.footers import ENTRIES, LIMITS, only_logical, readable
 from lake_assets.storage.formats.foreign_types import with_foreign_types, without_wide_integers
-from lake_assets.storage.formats.landed_rows import BATCH_ROWS, DECODED, Rows, Share
+from lake_assets.storage.formats.landed_rows import BATCH_ROWS, DECODED, LandedBatch, Share
 from lake_assets.storage.server_answers import Meaning, meaning_of
 from lake_assets.storage.storage_errors import changed_object, storage_error
 from lake_assets.storage.store import Store
@@ -455,7 +455,9 @@ class LandedParquet:
         size: int = sum(metadata.row_group(n).total_byte_size for n in range(metadata.num_row_groups))
         return size <= DECODED
 
-    def read(self, share: Share, columns: Sequence[str], fitter: Fitter, *, numbered: bool) -> Iterator[Rows | BadRows]:
+    def read(
+        self, share: Share, columns: Sequence[str], fitter: Fitter, *, numbered: bool
+    ) -> Iterator[LandedBatch | BadRows]:
         """See `LandedRows`."""
         rows = self._rows
         count = rows.parquet.num_row_groups
@@ -467,7 +469,7 @@ class LandedParquet:
                 continue
             first = _first_row(rows.parquet, group) if numbered or fitter.splits else 0
             for batch in rows.batches(BATCH_ROWS, group, columns, nanos=fitter.nanos, dictionaries=dictionaries):
-                yield Rows(batch, first)
+                yield LandedBatch(batch, first)
                 first += batch.num_rows
 
 

@@ -170,7 +170,7 @@ def parsed(parser: Parser, text: memoryview, ends: Positions) -> pa.Table:
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class ArrowRows:
     """Rows of an Arrow table."""
 
     rows: pa.Table
@@ -183,11 +183,11 @@ class Rows:
         """Return two halves."""
         middle = len(self) // 2
         halves = (self.rows.slice(0, middle), self.rows.slice(middle))
-        return [Rows(half, self.source) for half in halves] if middle else []
+        return [ArrowRows(half, self.source) for half in halves] if middle else []
 
     def at(self, row: int) -> Records:
         """See `Records`."""
-        return Rows(self.rows.slice(row, 1), self.source)
+        return ArrowRows(self.rows.slice(row, 1), self.source)
 
     def parse(self) -> pa.Table:
         """See `Records`."""
@@ -239,7 +239,7 @@ FixSchema = Callable[[Callable[[], pa.Schema]], pa.Schema]
 """Takes a function that infers a schema from the first records, and returns the schema of all records."""
 
 
-class Text(ABC):
+class TextSource(ABC):
     """One source of text; parses its lines and knows its columns once these are fixed."""
 
     blank = b"\r"

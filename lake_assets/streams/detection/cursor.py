@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from lake_assets.config.streams import Stream
+from lake_assets.config.streams import StreamConfig
 from lake_assets.streams.detection.reading import DigestRange, DigestRanges, FolderDigest, ScanPosition
 
 State = TypeVar("State")
@@ -68,7 +68,7 @@ class Cursor:
     unremembered: int = 0  # further unmatched objects, when their number was last reported
 
     @classmethod
-    def load(cls, text: str | None, stream: Stream) -> "Cursor":
+    def load(cls, text: str | None, stream: StreamConfig) -> "Cursor":
         """Load a cursor from the text of `dump`; a new one if the text is missing, unreadable or of another layout.
 
         A new cursor is safe: everything is scanned again, and an ingest of unchanged objects does nothing.
@@ -140,7 +140,7 @@ def _scan_position(texts: list[Any]) -> ScanPosition:
     return ScanPosition(prefix, after, folder, FolderDigest(hash_sum, objects), tuple(partitions))
 
 
-def identity(stream: Stream) -> str:
+def identity(stream: StreamConfig) -> str:
     """Return a text that changes if the paths have another meaning: source, layout, file pattern, partition columns."""
     template = stream.template
     types = ",".join(f"{column.name}:{column.type}" for column in stream.columns)

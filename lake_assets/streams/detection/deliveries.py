@@ -17,7 +17,7 @@ from lake_assets.base.errors import FuturePartitionError, NotificationError
 from lake_assets.base.texts import count, hash_of
 from lake_assets.config.layout.partition import Partition
 from lake_assets.config.sections import SqsSensor
-from lake_assets.config.streams import Stream
+from lake_assets.config.streams import StreamConfig
 from lake_assets.streams.calendar import Calendar, deferred
 from lake_assets.streams.cells import Cells
 from lake_assets.streams.detection.cursor import identity, packed, unpacked
@@ -63,7 +63,7 @@ class QueueCursor:
     reported: list[int] = field(default_factory=list)  # hashes of the last reported unmatched keys, oldest first
 
     @classmethod
-    def load(cls, text: str | None, stream: Stream) -> "QueueCursor":
+    def load(cls, text: str | None, stream: StreamConfig) -> "QueueCursor":
         """Load a cursor; a new one if it cannot be read, as the queue delivers messages again that were not deleted."""
         name = identity(stream)
         return unpacked(text, lambda state: cls._of(name, state)) or cls(name)
@@ -89,7 +89,7 @@ class QueueCursor:
 
 
 def classify(
-    stream: Stream,
+    stream: StreamConfig,
     messages: Sequence[Message],
     cursor: QueueCursor,
     *,
@@ -108,7 +108,7 @@ def classify(
 
 
 class _Sorting:
-    def __init__(self, stream: Stream, cursor: QueueCursor, most: int, now: dt.datetime) -> None:
+    def __init__(self, stream: StreamConfig, cursor: QueueCursor, most: int, now: dt.datetime) -> None:
         assert isinstance(stream.sensor, SqsSensor)  # noqa: S101 - the caller has one
         self.stream = stream
         self.root = stream.source.root

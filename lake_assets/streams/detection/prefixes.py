@@ -11,7 +11,7 @@ from lake_assets.config.layout.codec import HiveCodec
 from lake_assets.config.layout.grammar import Part, Placeholder, Static, folder_parts
 from lake_assets.config.layout.template import Template
 from lake_assets.config.layout.times import TIME_TYPES, Granularity, zone_of
-from lake_assets.config.streams import Stream
+from lake_assets.config.streams import StreamConfig
 from lake_assets.streams.detection.reading import Listing
 
 MOST_PREFIXES = 2000  # each is a request for each tick
@@ -37,7 +37,7 @@ class TimePrefix:
     active_from: str | None = None
 
     @classmethod
-    def of(cls, stream: Stream, now: dt.datetime) -> "TimePrefix":
+    def of(cls, stream: StreamConfig, now: dt.datetime) -> "TimePrefix":
         """Return the time prefix of a stream's layout; its `lookback` and `end` say which partitions are active now."""
         template = stream.template
         segments = [tuple(folder) for folder in folder_parts(template.parts)]
@@ -109,7 +109,7 @@ def _sorted_times(parts: Sequence[Part], columns: set[str]) -> tuple[Part, ...]:
     return tuple(parts[:taken])
 
 
-def _active_from(stream: Stream, times: Sequence[Part], now: dt.datetime) -> str:
+def _active_from(stream: StreamConfig, times: Sequence[Part], now: dt.datetime) -> str:
     """Return the least text of the active partitions' folders."""
     text = ""
     for part in times:
@@ -121,7 +121,7 @@ def _active_from(stream: Stream, times: Sequence[Part], now: dt.datetime) -> str
     return text
 
 
-def _first_active(stream: Stream, column: str, now: dt.datetime) -> str:
+def _first_active(stream: StreamConfig, column: str, now: dt.datetime) -> str:
     """Return the time column's text for the earliest active partition."""
     field = stream.partitions[column]
     assert stream.sensor is not None  # noqa: S101 - only sensors scan

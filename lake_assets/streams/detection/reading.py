@@ -10,7 +10,7 @@ from typing import Protocol
 
 from lake_assets.base.texts import HASH_BITS, hash_of, storable
 from lake_assets.config.layout.partition import Partition
-from lake_assets.storage.bucket import position
+from lake_assets.storage.bucket import listing_position
 from lake_assets.storage.manifest import LandedObject
 from lake_assets.streams.calendar import deferred
 from lake_assets.streams.left_out import LeftOutClass, class_of
@@ -87,9 +87,9 @@ class DigestRanges:
 
     def of(self, folder: str) -> DigestRange | None:
         """Return the range that holds the folder; None if there is none."""
-        key_position = position(folder, tree=self._tree)
+        key_position = listing_position(folder, tree=self._tree)
         at = bisect_right(self._ranges, key_position, key=self._at) - 1
-        is_held = at >= 0 and key_position <= position(self._ranges[at].last, tree=self._tree)
+        is_held = at >= 0 and key_position <= listing_position(self._ranges[at].last, tree=self._tree)
         return self._ranges[at] if is_held else None
 
     def add(self, folder: str, digest: FolderDigest) -> None:
@@ -110,7 +110,7 @@ class DigestRanges:
         del self._ranges[bisect_left(self._ranges, self._at(range_), key=self._at)]
 
     def _at(self, range_: DigestRange) -> str:
-        return position(range_.first, tree=self._tree)
+        return listing_position(range_.first, tree=self._tree)
 
     def shrink(self, most: int = MOST) -> None:
         """Join neighbours, the smallest first, until `most` ranges are left or all are too large to join."""
@@ -218,21 +218,21 @@ class Reading:
 
     def covers(self, folder: str) -> bool:
         """Return whether the reading has all objects of a folder, if it has any."""
-        at = position(folder, tree=self.tree)
-        start = position(self.start.after, tree=self.tree)
+        at = listing_position(folder, tree=self.tree)
+        start = listing_position(self.start.after, tree=self.tree)
         if not folder.startswith(self.start.prefix) or (at < start and folder != self.start.folder):
             return False
         if self.rest is None:
             return True
-        return at < position(self.rest.after, tree=self.tree) and folder != self.rest.folder
+        return at < listing_position(self.rest.after, tree=self.tree) and folder != self.rest.folder
 
     def lists(self, prefix: str) -> bool:
         """Return whether the reading has listed every key below a folder, also those in the folders within it."""
-        at = position(prefix, tree=self.tree)
-        if not prefix.startswith(self.start.prefix) or at < position(self.start.after, tree=self.tree):
+        at = listing_position(prefix, tree=self.tree)
+        if not prefix.startswith(self.start.prefix) or at < listing_position(self.start.after, tree=self.tree):
             return False
         rest = self.rest
-        return rest is None or (at < position(rest.after, tree=self.tree) and not rest.after.startswith(prefix))
+        return rest is None or (at < listing_position(rest.after, tree=self.tree) and not rest.after.startswith(prefix))
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from lake_assets.base.errors import KeyOrderError, LakeAssetsError
 from lake_assets.base.texts import count
 from lake_assets.config.layout.partition import Partition
 from lake_assets.config.sections import ObjectSensor
-from lake_assets.config.streams import Stream
-from lake_assets.storage.bucket import position
+from lake_assets.config.streams import StreamConfig
+from lake_assets.storage.bucket import listing_position
 from lake_assets.storage.manifest import LandedObject, Manifest
 from lake_assets.streams.calendar import Calendar
 from lake_assets.streams.cells import Cells
@@ -48,7 +48,7 @@ _MARGIN = 3600  # seconds: clocks differ, and the time of an object is that at w
 
 
 def scan(
-    stream: Stream,
+    stream: StreamConfig,
     listing: Listing,
     cursor: str | None,
     *,
@@ -74,7 +74,7 @@ def scan(
 class _Scan:
     def __init__(
         self,
-        stream: Stream,
+        stream: StreamConfig,
         listing: Listing,
         cursor: Cursor,
         most: int,
@@ -132,8 +132,8 @@ class _Scan:
         cursor = self.cursor
         for prefix in prefixes:
             # A prefix is new unless the first reading of the whole bucket has yet to reach it.
-            at = position(prefix, tree=cursor.tree)
-            is_ahead = any(not p.prefix and position(p.after, tree=cursor.tree) <= at for p in cursor.first)
+            at = listing_position(prefix, tree=cursor.tree)
+            is_ahead = any(not p.prefix and listing_position(p.after, tree=cursor.tree) <= at for p in cursor.first)
             if prefix not in cursor.prefixes and not is_ahead:
                 cursor.first.append(ScanPosition(prefix))
         cursor.prefixes = set(prefixes)

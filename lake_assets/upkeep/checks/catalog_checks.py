@@ -9,7 +9,7 @@ from lake_assets.lake.catalog.corrected_bounds import wrong_bounds
 from lake_assets.lake.catalog.past import LIVE, key_of
 from lake_assets.lake.catalog.snapshots import columns_since, last_addition, snapshot_span, snapshots
 from lake_assets.lake.catalog.table import Key, named_since, read_folder
-from lake_assets.lake.ledger.ledger_relation import Wanted, wanted_rows
+from lake_assets.lake.ledger.ledger_relation import WantedRows, wanted_rows
 from lake_assets.lake.ledger.read import commits
 from lake_assets.lake.ledger.tables import LEDGER, LedgerRow
 from lake_assets.storage.store import Store
@@ -203,7 +203,7 @@ def _previous_by_ledger(facts: Facts) -> int | None:
     newest = "first_value(run_id) OVER (ORDER BY snapshot_id DESC)"
     rows = wanted_rows(
         lake,
-        Wanted(LEDGER, ("run_id", "snapshot_id"), among),
+        WantedRows(LEDGER, ("run_id", "snapshot_id"), among),
         f"WHERE snapshot_id >= ? QUALIFY run_id <> coalesce(?, {newest}) ORDER BY snapshot_id DESC LIMIT 1",
         [named_since(lake, table), facts.scope.run_id],
     )

@@ -9,7 +9,7 @@ from lake_assets.config.layout.partition import Partition
 from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError
 from lake_assets.lake.catalog.past import PastPartition, past_table
 from lake_assets.lake.catalog.snapshots import snapshot_span, snapshots
-from lake_assets.lake.catalog.table import Column, find_table, named_since, read_columns, read_folder
+from lake_assets.lake.catalog.table import LakeColumn, find_table, named_since, read_columns, read_folder
 from lake_assets.lake.catalog.untyped import untyped_ids
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.streams.stream import OpenStream
@@ -77,7 +77,7 @@ def past_columns(database: CatalogDatabase, table_id: int, snapshot: int) -> Pas
     return PastColumns(names, differences, others)
 
 
-def _path(entries: Mapping[int, Column], entry: Column) -> str:
+def _path(entries: Mapping[int, LakeColumn], entry: LakeColumn) -> str:
     parent = None if entry.parent is None else entries.get(entry.parent)
     return entry.name if parent is None else f"{_path(entries, parent)}.{entry.name}"
 

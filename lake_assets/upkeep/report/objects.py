@@ -8,7 +8,7 @@ from typing import Literal
 from lake_assets.base.documented import Documented
 from lake_assets.config.layout.partition import Partition
 from lake_assets.ingest.compare_objects import Comparison, compared, read_noted
-from lake_assets.lake.ledger.ledger_relation import Wanted, wanted_rows
+from lake_assets.lake.ledger.ledger_relation import WantedRows, wanted_rows
 from lake_assets.lake.ledger.lookup import LastRuns
 from lake_assets.lake.ledger.object_history import KnownObject
 from lake_assets.lake.ledger.read import last_runs
@@ -59,7 +59,7 @@ def file_entries(stream: OpenStream, partitions: Iterable[Partition] | None = No
         noted = {} if lake is None else read_noted(lake, stream, wanted)
         runs = {} if lake is None else last_runs(lake, stream.table, None if wanted is None else list(landed))
         columns = ("run_id", "load_partition", "finished_at")
-        ended = [] if lake is None else wanted_rows(lake, Wanted(LEDGER, columns, among))
+        ended = [] if lake is None else wanted_rows(lake, WantedRows(LEDGER, columns, among))
     times = {(run, path): moment for run, path, moment in ended}
     entries = []
     for left_out_object in left_out.objects if left_out is not None else ():

@@ -166,7 +166,7 @@ def state_counts(partitions: Sequence[PartitionState]) -> dict[State, int]:
     return {state: counted[state] for state in STATES}
 
 
-def read_state(stream: OpenStream, now: dt.datetime | None = None) -> StreamState:
+def read_stream_state(stream: OpenStream, now: dt.datetime | None = None) -> StreamState:
     """Return the state of every partition of a stream, by one listing of its source and one query of its ledger.
 
     A partition of the config that has neither landed objects nor ledger rows is `absent`. The config's dates reach up

@@ -17,7 +17,7 @@ from lake_assets.config.layout.derived import time_type
 from lake_assets.config.layout.grammar import NOW, Placeholder
 from lake_assets.config.layout.template import Template
 from lake_assets.config.layout.times import GRANULARITIES, TIME_TYPES
-from lake_assets.config.streams import Stream
+from lake_assets.config.streams import StreamConfig
 
 # More would make small partitions: the rows have the values of the other columns.
 MOST_COLUMNS = 2
@@ -268,7 +268,7 @@ def _partition_columns(columns: Sequence[_Column]) -> list[_Column]:
 
 def _check(stream: OlakeStream, config: Mapping[str, object]) -> None:
     try:
-        Stream.model_validate(config)
+        StreamConfig.model_validate(config)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         raise ConfigError(f"{stream} cannot be imported: {first['msg'].removeprefix('Value error, ')}.") from error

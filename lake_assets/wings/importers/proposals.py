@@ -23,7 +23,7 @@ from lake_assets.config.layout.times import TIME_TYPES
 from lake_assets.config.partitions import DIMENSIONS, clash
 from lake_assets.config.sentences import sentence
 from lake_assets.config.storages import AnyStorage
-from lake_assets.config.streams import Stream
+from lake_assets.config.streams import StreamConfig
 from lake_assets.storage.manifest import LandedObject
 from lake_assets.streams.calendar import Calendar
 from lake_assets.streams.locator import PartitionLocator
@@ -185,7 +185,7 @@ def _proposal(look: Sampler, folder: SeenFolder, name: str, start: dt.date | Non
         config, example = _in_rows(look, chosen, schema, start, notes, is_part=folder.has_more)
     config = _of_files(form, files or folder.word, suffix) | config | {"destination": {"table": name}}
     try:
-        stream = Stream.model_validate(config | {"source": "landing"})
+        stream = StreamConfig.model_validate(config | {"source": "landing"})
     except ValidationError as error:
         reason = sentence(error.errors(include_url=False)[0]).partition("\n")[0].rstrip(":")
         why = f"no stream fits the folders below {path or look.storage.root}: {reason}: write the stream by hand"
@@ -242,7 +242,7 @@ def _of_files(form: LandedFormat, names: str, suffix: str) -> dict[str, Any]:
     return config | {"files": names if is_pattern else f"{names}*{suffix}{'*' if is_text else ''}"}
 
 
-def _example(stream: Stream, keys: Sequence[str]) -> tuple[str, list[str]]:
+def _example(stream: StreamConfig, keys: Sequence[str]) -> tuple[str, list[str]]:
     """Return the last partition of these keys that can be ingested by now, and why objects are in none.
 
     The text is empty if there is no such partition, or if all of them are outside the config so far.

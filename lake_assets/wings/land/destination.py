@@ -23,7 +23,7 @@ from lake_assets.config.layout.partition import Partition, PartitionColumn
 from lake_assets.config.layout.times import TIME_TYPES
 from lake_assets.config.partitions import clash, misfit, renamed_line
 from lake_assets.config.sections import Landing
-from lake_assets.config.streams import Stream
+from lake_assets.config.streams import StreamConfig
 from lake_assets.lake.table_setup import data_schema
 from lake_assets.schema.leaves import no_rows
 from lake_assets.schema.partition_columns import AddedColumns, is_other, typed_value
@@ -52,7 +52,7 @@ class RecordRouter:
         SchemaError: the rows have partition columns only, or a column of theirs clashes with one of the layout.
     """
 
-    def __init__(self, stream: Stream, schema: pa.Schema) -> None:
+    def __init__(self, stream: StreamConfig, schema: pa.Schema) -> None:
         self._stream = stream
         self._calendar = Calendar(stream)
         self._locator = PartitionLocator(stream)

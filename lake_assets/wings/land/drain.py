@@ -12,7 +12,7 @@ from lake_assets.base.errors import LakeAssetsError, LandingError, StorageUnreac
 from lake_assets.base.progress import counting
 from lake_assets.base.retrying import Limit, pause_around, pause_from, poll, retry
 from lake_assets.config.sections import Landing
-from lake_assets.config.streams import Stream
+from lake_assets.config.streams import StreamConfig
 from lake_assets.storage.store import Store
 from lake_assets.wings.land.buffer import Buffer, Pending, output_name
 
@@ -59,7 +59,7 @@ class Output:
         self._pool.shutdown()
 
 
-def open_outputs(stream: Stream, options: Landing) -> Sequence[Output]:
+def open_outputs(stream: StreamConfig, options: Landing) -> Sequence[Output]:
     """Return the stream's outputs in the order of the config. Nothing is connected yet.
 
     A web server is a LandingError.
@@ -88,7 +88,7 @@ class Drained:
     """Errors of the outputs that lack a batch."""
 
 
-def open_buffer(name: str, stream: Stream) -> Buffer:
+def open_buffer(name: str, stream: StreamConfig) -> Buffer:
     """Return the stream's buffer, which may be that of an earlier name; raises LandingError without one."""
     if stream.landing is None or stream.landing.buffer is None:
         raise LandingError(f"the stream {name} has no buffer:", f"give streams.{name}.landing.buffer a path.")
@@ -101,7 +101,7 @@ def open_buffer(name: str, stream: Stream) -> Buffer:
     return Buffer(root / name, options.retention_days * _DAY)
 
 
-def drain(name: str, stream: Stream) -> Drained:
+def drain(name: str, stream: StreamConfig) -> Drained:
     """Upload the pending batches of a stream's buffer, oldest first, and delete those whose retention has ended.
 
     Each batch arrives once: its name never changes, and an upload writes only if the name is free. So a drain may be

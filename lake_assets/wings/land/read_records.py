@@ -25,7 +25,7 @@ from lake_assets.storage.formats.decoding import decompressed
 from lake_assets.storage.formats.json_lines import JsonText
 from lake_assets.storage.formats.landed_columns import inferred
 from lake_assets.storage.formats.parquet_files import ParquetRows
-from lake_assets.storage.formats.records import FixSchema, Records, Rows, Text
+from lake_assets.storage.formats.records import ArrowRows, FixSchema, Records, TextSource
 
 if TYPE_CHECKING:
     from io import BufferedIOBase
@@ -82,9 +82,9 @@ def read_records(
             for batch in _parquet(path, advance) if form == "parquet" else _arrow(file, path, advance):
                 rows = pa.Table.from_batches([batch])
                 schema(partial(inferred, rows, texts=False))
-                yield Rows(rows, path)
+                yield ArrowRows(rows, path)
         else:
-            text: Text = JsonText(path, schema) if form == "jsonl" else CsvText(path, schema, integers)
+            text: TextSource = JsonText(path, schema) if form == "jsonl" else CsvText(path, schema, integers)
             with _filler(file, path, gather_seconds, advance) as fill:
                 mark = len(codecs.BOM_UTF8)
                 for block in whole_records(fill, path):

@@ -19,9 +19,9 @@ import pyarrow as pa
 from lake_assets.base.errors import LandingError, LayoutError, SchemaError
 from lake_assets.base.texts import count
 from lake_assets.config.sections import READABLE, Landing, ending_of, unread
-from lake_assets.config.streams import Stream
+from lake_assets.config.streams import StreamConfig
 from lake_assets.storage.formats.landed_columns import declared, fit, inferred
-from lake_assets.storage.formats.records import Records, Rejected, Rows, validate
+from lake_assets.storage.formats.records import ArrowRows, Records, Rejected, validate
 from lake_assets.wings.land.batches import BatchNames, CompleteBatch, Encoder, OpenBatches
 from lake_assets.wings.land.buffer import Buffer
 from lake_assets.wings.land.deliver import Delivery, OnArrival
@@ -84,7 +84,7 @@ class LandingWriter:
         LandingError: the buffer or a local output cannot be made, or the stream's `files` match no landed file.
     """
 
-    def __init__(self, name: str, stream: Stream, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, name: str, stream: StreamConfig, *, clock: Callable[[], float] = time.time) -> None:
         self._stream = stream
         self._options = options = stream.landing or Landing()
         self._clock = clock
@@ -180,7 +180,7 @@ class LandingWriter:
         for part in parts:
             table = part if isinstance(part, pa.Table) else pa.Table.from_batches([part])
             self.schema(partial(inferred, table, texts=False))
-            self.accept(Rows(table, source))
+            self.accept(ArrowRows(table, source))
 
     def accept(self, records: Records) -> None:
         """Write records from `read_records`, as `write` does."""

@@ -15,7 +15,7 @@ from lake_assets.base.errors import DriverLostError, LauncherError
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.spark import EmrServerless
 from lake_assets.config.uris import bucket_and_key
-from lake_assets.storage.server_answers import may_pass
+from lake_assets.storage.server_answers import request_may_pass
 from lake_assets.wings.launch.cancellation import GRACE_SECONDS
 from lake_assets.wings.launch.pipes import BucketMessages, Ended, Received, client
 from lake_assets.wings.launch.request import Request
@@ -155,12 +155,12 @@ class JobDriver:
             return call()
         except ClientError as error:
             text = error.response["Error"]
-            raise (DriverLostError if may_pass(error) else LauncherError)(
+            raise (DriverLostError if request_may_pass(error) else LauncherError)(
                 f"EMR Serverless, application {application}, refuses to {doing} ({text['Code']}: {text['Message']}):",
                 "correct `runs` of the config, or the role's policy, or start the application.",
             ) from error
         except BotoCoreError as error:
-            raise (DriverLostError if may_pass(error) else LauncherError)(
+            raise (DriverLostError if request_may_pass(error) else LauncherError)(
                 f"EMR Serverless, application {application}, did not answer a request to {doing} ({error}):",
                 "correct runs.region or the credentials of the credential chain, or run it again when it answers.",
             ) from error

@@ -52,7 +52,7 @@ def read_text(client: Any, bucket: str, key: str) -> str | None:  # noqa: ANN401
     return text
 
 
-def unreachable(folder: str, error: Exception) -> LauncherError:
+def unreachable_folder(folder: str, error: Exception) -> LauncherError:
     """Return the error for a folder of messages."""
     return LauncherError(
         f"runs.messages, {folder}, cannot be used ({error}):",
@@ -256,4 +256,4 @@ class BucketMessages:
         try:
             return call()
         except (ClientError, BotoCoreError) as error:
-            raise unreachable(self._folder, error) from error
+            raise unreachable_folder(self._folder, error) from error

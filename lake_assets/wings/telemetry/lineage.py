@@ -90,7 +90,7 @@ def events_of(
     run = ol.Run(
         str(uuid.uuid5(_RUNS, f"{row.run_id}\n{row.stream}\n{row.load_partition}")), _of_run(parent) | {"tags": of_row}
     )
-    inputs, outputs = [read(stream, outcome)], [written(stream, outcome)]
+    inputs, outputs = [read(stream, outcome)], [written_table(stream, outcome)]
     return [
         _event(ol.RunState.START, row.started_at or began, stream, run, inputs, [table(stream, outcome.partition)]),
         _event(ol.RunState.COMPLETE, row.finished_at or now, stream, run, inputs, outputs),
@@ -157,7 +157,7 @@ def table(stream: OpenStream, partition: Partition) -> OutputDataset:
     return OutputDataset(*_name(stream), facets=_of_table(stream), outputFacets=_subset(partition))
 
 
-def written(stream: OpenStream, result: Outcome) -> OutputDataset:
+def written_table(stream: OpenStream, result: Outcome) -> OutputDataset:
     """Return the table after the commit."""
     row, facets = result.row, _of_table(stream)
     if row.snapshot_id is not None:

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from lake_assets.api import open_stream
 from lake_assets.config.layout.times import TIME_TYPES
 from lake_assets.config.models import LakeConfig
-from lake_assets.config.streams import Stream
+from lake_assets.config.streams import StreamConfig
 from lake_assets.streams.detection.scan import scan
 from lake_assets.streams.landing_zone import list_landed
 from lake_assets_tests.streams.detection.bucket import Bucket
@@ -25,10 +25,10 @@ LAYOUTS = [
 ]
 
 
-def stream(kind: str, layout: object, column: str = "hour", **options: Any) -> Stream:
+def stream(kind: str, layout: object, column: str = "hour", **options: Any) -> StreamConfig:
     times = {"start": "2020-01-01"} if kind in TIME_TYPES else {}
     given = {"source": "s3://bucket", "partitions": {column: {"type": kind} | times}, "layout": layout, "sensor": {}}
-    return Stream.model_validate(given | {"destination": {"table": "sales"}} | options)
+    return StreamConfig.model_validate(given | {"destination": {"table": "sales"}} | options)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)

@@ -17,7 +17,7 @@ from lake_assets.storage.store import Store
 from lake_assets.streams.pending import scan_landing
 from lake_assets.streams.stream import OpenStream
 from lake_assets.upkeep.history.restore import restore
-from lake_assets.upkeep.report.state import read_state
+from lake_assets.upkeep.report.state import read_stream_state
 from lake_assets_tests.ingest.landed_as import load
 from lake_assets_tests.upkeep.checks.checked import check
 from lake_assets_tests.world import NW, SW, World, plan, sales
@@ -42,7 +42,7 @@ def test_loaded_objects_are_deleted_and_their_rows_stay(world: World) -> None:
     assert load(world, sales(3), name="b").status == "committed"
     assert world.ingest(NW).row.status == "skipped"
     assert world.totals(NW) == [1, 2, 3]
-    (state,) = [one for one in read_state(world.stream).partitions if one.partition == world.partition(NW)]
+    (state,) = [one for one in read_stream_state(world.stream).partitions if one.partition == world.partition(NW)]
     assert state.state == "committed"
     assert [p.path for p in scan_landing(world.stream).pending] == [world.partition(SW).path]
     assert check(world, "appended_objects").passed

@@ -12,7 +12,7 @@ import pytest
 
 from dev.retail import Retail
 from lake_assets.base.errors import SchemaError, SourceError
-from lake_assets.config.streams import Stream
+from lake_assets.config.streams import StreamConfig
 from lake_assets.ingest.index.index_run import plan_index
 from lake_assets.ingest.index.verify import repair_indexed
 from lake_assets.wings.land.writer import LandingWriter
@@ -543,7 +543,7 @@ def test_the_reference_pipelines_own_paths_run_from_end_to_end(local_world: Worl
     local_world.options = ARRIVAL | {"landing": {"keep_path_columns": keep}}
     retail = Retail(stores=5, regions=REGIONS, days=2, seed=1, per_store=20)
     records = pa.concat_tables([block.rename_columns({"region": "store_region"}) for block in retail.blocks()])
-    stream: Stream = local_world.config.streams["sales"]
+    stream: StreamConfig = local_world.config.streams["sales"]
     with LandingWriter("sales", stream, clock=lambda: ARRIVAL_CLOCK) as writer:
         writer.write(records)
 

@@ -25,7 +25,7 @@ from lake_assets.ingest.partition_run import PartitionRun
 from lake_assets.lake.ledger.read import partitions_in_ledger
 from lake_assets.storage.store import Store
 from lake_assets.streams.pending import scan_landing
-from lake_assets.upkeep.report.state import read_state
+from lake_assets.upkeep.report.state import read_stream_state
 from lake_assets_tests.ingest.encrypted import nobody
 from lake_assets_tests.ingest.index.indexing import index, with_partition
 from lake_assets_tests.ingest.test_ingest_all import at_call
@@ -309,7 +309,7 @@ def test_changed_and_vanished_objects_are_found_and_repaired(world: World) -> No
     (row,) = repaired.rows
     assert (row.mode, row.row_count, row.rows_before, row.files_written) == ("repair", 32, 6, 1)
     assert row.snapshot_id == before + 1
-    partitions = read_state(world.stream).partitions
+    partitions = read_stream_state(world.stream).partitions
     assert {str(p.partition): (p.state, p.rows, p.is_waiting) for p in partitions if p.objects} == {
         str(world.partition(NW)): ("committed", 32, False),
         str(world.partition(SW)): ("committed", 1, False),

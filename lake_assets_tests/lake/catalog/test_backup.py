@@ -16,7 +16,7 @@ from lake_assets.base.errors import CatalogLockedError
 from lake_assets.cli import main
 from lake_assets.config.catalogs import PostgresCatalog
 from lake_assets.config.storages import LocalStorage
-from lake_assets.lake.backends.postgres import connect
+from lake_assets.lake.backends.postgres import connect_postgres
 from lake_assets.lake.catalog.backup import FOLDER, backups, make_backup, restore_backup
 from lake_assets.lake.ducklake import DuckLake
 from lake_assets_tests.world import NW, SW, World, sales
@@ -46,7 +46,7 @@ def lose(world: World) -> None:
     world._opened = None
     catalog = world.config.lakes["test"].catalog
     if isinstance(catalog, PostgresCatalog):
-        with connect(catalog) as connection:
+        with connect_postgres(catalog) as connection:
             connection.execute("DROP SCHEMA public CASCADE")
             connection.execute("CREATE SCHEMA public")
     elif world.catalog["type"] == "sqlite":
@@ -113,7 +113,7 @@ def test_files_that_maintenance_has_deleted_since_are_named_and_the_other_catalo
     assert world.totals() == [2]
     catalog = world.config.lakes["test"].catalog
     if isinstance(catalog, PostgresCatalog):
-        with connect(catalog) as connection:
+        with connect_postgres(catalog) as connection:
             ((schema,),) = connection.execute("SELECT nspname FROM pg_namespace WHERE nspname LIKE 'lake_before%'")
         world.lake_options = {"attach_options": {"metadata_schema": schema}}
     else:

@@ -19,7 +19,7 @@ from dev.plain_client import plain_client
 from lake_assets.config.lake import Lake
 from lake_assets.config.layout.partition import Partition, PartitionColumn
 from lake_assets.lake.commit.candidates import Inspection, inspect_candidates
-from lake_assets.lake.commit.change import Change, Landed, LandedFile, Requirements, Written
+from lake_assets.lake.commit.change import Change, LandedFile, LandedFiles, Requirements, Written
 from lake_assets.lake.commit.direct import replace_directly
 from lake_assets.lake.commit.extension import replace_by_extension
 from lake_assets.lake.commit.strategy import Strategy
@@ -162,7 +162,7 @@ class StrategyLake:
             return strategy(session, [self._registration(inspection, file) for file in inspection.files])
 
     def _registration(self, inspection: Inspection, file: LandedFile) -> Change:
-        row, landed = self._ledger_row(file.partition, "index"), Landed(inspection.described, [file])
+        row, landed = self._ledger_row(file.partition, "index"), LandedFiles(inspection.described, [file])
         appends = {MANIFEST: manifest_values(Manifest((file.object,)))}
         return Change(TABLE, file.partition, row, landed, adds=True, appends=appends)
 

@@ -25,7 +25,7 @@ from lake_assets.lake.commit.strategy import commit
 from lake_assets.lake.failures import OVERTAKEN
 from lake_assets.lake.ledger import flush
 from lake_assets.lake.locks import FILES_IN_USE, FILES_REMOVED
-from lake_assets.lake.retry import retried
+from lake_assets.lake.retry import write_retried
 from lake_assets.lake.session import LakeSession
 from lake_assets.upkeep.history.restore import restore
 from lake_assets_tests.faults.lake_invariants import assert_sound
@@ -320,7 +320,7 @@ def test_an_earlier_commit_whose_answer_was_lost_is_looked_for_under_the_lock(wo
             queues.append(lake.queues)
             return True
 
-        assert retried(lake, work, "the thing", find)
+        assert write_retried(lake, work, "the thing", find)
 
     assert queues == [True, False]
 

@@ -14,7 +14,7 @@ from lake_assets.base.errors import StorageError
 from lake_assets.config.storages import LocalStorage
 from lake_assets.ingest.replace import replace_run
 from lake_assets.lake.catalog import file_facts
-from lake_assets.lake.catalog.table import Column, Partitioning, Table
+from lake_assets.lake.catalog.table import LakeColumn, Partitioning, Table
 from lake_assets.lake.commit.change import Change, Committed, Written
 from lake_assets.lake.commit.strategy import commit
 from lake_assets.lake.session import LakeSession
@@ -40,7 +40,7 @@ def test_the_facts_are_those_of_the_files(tmp_path: Path, monkeypatch: pytest.Mo
     engine = duckdb.connect()
     uris = [file.uri for file in files]
     read = file_facts.open_footers(engine, uris)
-    table = Table(1, "", {n: Column(n, path, "varchar", None) for n, path in enumerate(read[0].chunks)})
+    table = Table(1, "", {n: LakeColumn(n, path, "varchar", None) for n, path in enumerate(read[0].chunks)})
     unread, unpartitioned = [dataclasses.replace(file, footer=None) for file in files], Partitioning(1, ())
     expected = file_facts.read_footers(engine, unread, table, unpartitioned)
     if has_folder:

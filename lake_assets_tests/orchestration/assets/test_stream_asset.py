@@ -17,7 +17,7 @@ from lake_assets.orchestration.partition_keys import BACKFILL
 from lake_assets.orchestration.resources import pyspark_resource
 from lake_assets.orchestration.translator import specs_of
 from lake_assets.streams.select import Wanted, select
-from lake_assets.upkeep.report.state import read_state
+from lake_assets.upkeep.report.state import read_stream_state
 from lake_assets_tests.orchestration.in_process import (
     FEBRUARY_11,
     Materialize,
@@ -201,7 +201,7 @@ def test_a_partition_that_never_landed_is_left_out_also_if_it_is_asked_for_alone
     keys = stream_asset(specs_of(local_world.stream)).partitions_def
     assert keys is not None
     assert storage.get_status_by_partition(dg.AssetKey("sales"), ["2026-02-11|NW"], keys) == {"2026-02-11|NW": None}
-    states = {partition.partition: partition.state for partition in read_state(local_world.stream).partitions}
+    states = {partition.partition: partition.state for partition in read_stream_state(local_world.stream).partitions}
     assert states[local_world.partition(NW)] == "absent"
     with local_world.stream.lake.open_if_exists() as lake:
         assert lake is None

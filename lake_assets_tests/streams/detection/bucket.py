@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from lake_assets.base.errors import KeyOrderError
-from lake_assets.storage.bucket import position
+from lake_assets.storage.bucket import listing_position
 from lake_assets.storage.manifest import LandedObject
 
 PAGE = 1000
@@ -41,7 +41,7 @@ class Bucket:
         del self.objects[key]
 
     def _at(self, text: str) -> str:
-        return position(text, tree=self.tree)
+        return listing_position(text, tree=self.tree)
 
     def pages(self, prefix: str = "", after: str = "", *, tree: bool = False) -> Iterator[Sequence[LandedObject]]:
         if tree < self.tree and self.keys != sorted(self.keys):

@@ -4,7 +4,7 @@ import datetime as dt
 from dataclasses import dataclass
 from typing import Any
 
-from lake_assets.config.streams import Stream
+from lake_assets.config.streams import StreamConfig
 from lake_assets.streams.detection.run_plan import MOST_CHANGED, RunTarget, ScanResult
 from lake_assets.streams.detection.scan import InLake, scan
 from lake_assets_tests.streams.detection.bucket import NOW, Bucket
@@ -14,8 +14,8 @@ PARTITIONS: dict[str, Any] = {"region": {}, "date": {"type": "date", "start": "2
 
 def stream_of(
     *, layout: object = None, files: str = "*.parquet", partitions: dict[str, Any] | None = None, **sensor: Any
-) -> Stream:
-    return Stream.model_validate(
+) -> StreamConfig:
+    return StreamConfig.model_validate(
         {
             "source": "s3://bucket",
             "partitions": partitions or PARTITIONS,
@@ -39,7 +39,7 @@ def covered(target: RunTarget) -> list[str]:
 class Watch:
     """A sensor whose run requests are recorded."""
 
-    stream: Stream
+    stream: StreamConfig
     bucket: Bucket
     now: dt.datetime = NOW
     cursor: str | None = None

@@ -9,7 +9,7 @@ from lake_assets.base.errors import CatalogError, SourceError
 from lake_assets.upkeep.checks.check_run import checks_of
 from lake_assets.upkeep.history.restore import restore
 from lake_assets.upkeep.report.html import page, section
-from lake_assets.upkeep.report.state import read_state
+from lake_assets.upkeep.report.state import read_stream_state
 from lake_assets_tests.tiers import more
 from lake_assets_tests.upkeep.checks.checked import check
 from lake_assets_tests.upkeep.history.test_other_clients import DELETES, EXPIRE, INSERT, begin, run
@@ -32,7 +32,7 @@ def test_a_restored_partition_of_mode_append_has_no_wrong_rows(local_world: Worl
     restore(local_world.stream, local_world.partition(NW), first)
 
     assert failing(local_world) == []
-    assert [str(state.partition) for state in read_state(local_world.stream).in_state("committed")] == [
+    assert [str(state.partition) for state in read_stream_state(local_world.stream).in_state("committed")] == [
         local_world.partition(NW).path
     ]
     assert plan(local_world.stream, local_world.partition(NW)).action == "skip: all of its objects have been read"
@@ -57,14 +57,14 @@ def test_rows_that_were_deleted_from_registered_files_come_back_as_the_check_say
     result = check(local_world, "row_counts")
     assert not result.passed
     assert "Delete all rows of these partitions with SQL, land their objects under other names" in result.description
-    (said,) = read_state(local_world.stream).edited
+    (said,) = read_stream_state(local_world.stream).edited
     assert "from 2 rows to 1, and no refresh undoes that; to undo it, delete all its rows with SQL" in said
     assert plan(local_world.stream, local_world.partition(NW)).decision.note in said
     run(local_world, "DELETE FROM lake.sales WHERE region = 'NW'")
     Path(body).rename(Path(body).with_name("2.parquet"))
     local_world.ingest(NW)
     assert local_world.totals(NW) == [1, 2]
-    assert read_state(local_world.stream).edited == []
+    assert read_stream_state(local_world.stream).edited == []
     result = check(local_world, "data_files")
     assert (result.passed, "queries of these snapshots fail" in result.description) == (False, True)
     run(local_world, "CALL ducklake_expire_snapshots('lake', older_than => now())")
@@ -107,23 +107,23 @@ def test_rows_that_a_client_changed_stay_until_force_and_are_named(
     local_world.options = {"mode": mode}
     begin(local_world)
     landed = local_world.totals(NW)
-    assert read_state(local_world.stream).edited == []
+    assert read_stream_state(local_world.stream).edited == []
     run(local_world, statement)
 
     assert local_world.ingest(NW).row.status == "skipped"
     rows = len(local_world.totals(NW))
-    (said,) = [text for text in read_state(local_world.stream).edited if "region=NW" in text]
+    (said,) = [text for text in read_stream_state(local_world.stream).edited if "region=NW" in text]
     undo = f"`lake-assets ingest sales --partition {NW} --force`"
     assert f"from {len(landed)} rows to {rows}, and no refresh undoes that; {undo}" in said
     assert plan(local_world.stream, local_world.partition(NW)).decision.note in said
     assert not check(local_world, "row_counts").passed
-    state = read_state(local_world.stream)
+    state = read_stream_state(local_world.stream)
     assert said.partition(";")[0] in page([section(local_world.stream, state)], "", state.read_at)
 
     for text in (NW, SW):
         local_world.ingest(text, force=True)
     assert local_world.totals(NW) == landed
-    assert read_state(local_world.stream).edited == []
+    assert read_stream_state(local_world.stream).edited == []
     assert plan(local_world.stream, local_world.partition(NW)).decision.note == ""
     assert check(local_world, "row_counts").passed
 
@@ -142,7 +142,7 @@ def test_an_object_that_a_restore_takes_back_in_another_version_has_changed(
     restored = restore(local_world.stream, local_world.partition(NW), first)
 
     assert restored.next == "The next refresh fails and leaves it as it is: 1 changed object, and on_changed is fail."
-    assert [state.partition.path for state in read_state(local_world.stream).in_state("stale")] == [
+    assert [state.partition.path for state in read_stream_state(local_world.stream).in_state("stale")] == [
         local_world.partition(NW).path
     ]
     with pytest.raises(SourceError, match="changed"):

@@ -15,7 +15,7 @@ from lake_assets.upkeep.history.diff import diff
 from lake_assets.upkeep.history.history_entries import history
 from lake_assets.upkeep.history.restore import release, restore
 from lake_assets.upkeep.maintenance.compaction import candidates, compact
-from lake_assets.upkeep.report.state import read_state
+from lake_assets.upkeep.report.state import read_stream_state
 from lake_assets_tests.tiers import more, soak
 from lake_assets_tests.upkeep.checks.checked import check
 from lake_assets_tests.world import NW, SW, World, sales
@@ -136,7 +136,7 @@ def test_commands_that_read_say_what_the_snapshots_have_and_compaction_keeps_the
     result = check(changed, "ledger")
     assert (result.passed, result.numbers["expired"]) == (True, 0), result
     assert check(changed, "data_files").passed
-    states = {state.partition: state.rows for state in read_state(changed.stream).partitions}
+    states = {state.partition: state.rows for state in read_stream_state(changed.stream).partitions}
     assert states[changed.partition(NW)] == rows[max(rows)].total()
 
     with changed.stream.lake.open() as lake:
@@ -225,13 +225,13 @@ def test_a_hold_ends_beside_other_clients(client: str, mode: str, local_world: W
     restore(local_world.stream, partition, first, hold=True)
     run(local_world, *CLIENTS[client])
     rows = local_world.totals(NW)
-    assert [state.partition for state in read_state(local_world.stream).in_state("held")] == [partition]
+    assert [state.partition for state in read_stream_state(local_world.stream).in_state("held")] == [partition]
     assert local_world.ingest(NW).row.status == "skipped"
 
     row = release(local_world.stream, partition)
 
     assert (row.row_count, row.rows_before, local_world.totals(NW)) == (len(rows), len(rows), rows)
-    assert read_state(local_world.stream).in_state("held") == []
+    assert read_stream_state(local_world.stream).in_state("held") == []
     next_object_is_read(local_world, rows)
 
 
@@ -250,7 +250,7 @@ def test_an_object_leaves_quarantine_beside_other_clients(client: str, mode: str
 
     next_object_is_read(local_world, rows)
 
-    assert read_state(local_world.stream).quarantined == {}
+    assert read_stream_state(local_world.stream).quarantined == {}
     assert check(local_world, "quarantine").passed
     assert check(local_world, "data_files").passed
 

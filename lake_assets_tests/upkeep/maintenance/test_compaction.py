@@ -9,7 +9,7 @@ import pytest
 from lake_assets.base.errors import SourceError
 from lake_assets.ingest.ingest_all import ingest_all
 from lake_assets.upkeep.maintenance.compaction import CompactedPartition, compact
-from lake_assets.upkeep.report.state import read_state
+from lake_assets.upkeep.report.state import read_stream_state
 from lake_assets_tests.tiers import more
 from lake_assets_tests.world import NW, SW, World, sales
 
@@ -79,7 +79,9 @@ def test_ledger_and_state_are_as_before_a_compaction(local_world: World) -> None
     assert (row.source_files, row.files_written) == (item.files_before, item.files_after)
     assert row.source_fingerprint == first.source_fingerprint
     assert local_world.ingest(NW).row.status == "skipped"
-    states = {state.partition: state.state for state in read_state(local_world.stream).partitions if state.objects}
+    states = {
+        state.partition: state.state for state in read_stream_state(local_world.stream).partitions if state.objects
+    }
     assert states == {local_world.partition(NW): "committed", local_world.partition(SW): "failed"}
 
 

@@ -31,7 +31,7 @@ from lake_assets.upkeep.maintenance.cleaning import clean_deltas, clean_letters
 from lake_assets.upkeep.report.former import former_of
 from lake_assets.upkeep.report.html import page, section
 from lake_assets.upkeep.report.objects import file_entries
-from lake_assets.upkeep.report.state import read_state
+from lake_assets.upkeep.report.state import read_stream_state
 from lake_assets_tests.ingest.lettering import BIG, NARROW, wide
 from lake_assets_tests.world import NW, SW, World, sales
 
@@ -87,11 +87,13 @@ READ: dict[str, Callable[[OpenStream], object]] = {
     ),
     "pace": in_lake(lambda lake, stream: pace(lake, stream.table, "append")),
     "retries": in_lake(lambda lake, stream: next_tries(stream, lake, LATER)),
-    "state": lambda stream: [(p.partition, p.state, p.rows, p.quarantined) for p in read_state(stream).partitions],
-    "letters": lambda stream: read_state(stream).dead_letters,
+    "state": lambda stream: [
+        (p.partition, p.state, p.rows, p.quarantined) for p in read_stream_state(stream).partitions
+    ],
+    "letters": lambda stream: read_stream_state(stream).dead_letters,
     "objects": file_entries,
     "history": history,
-    "page": lambda stream: page([section(stream, read_state(stream))], "", LATER).count("committed"),
+    "page": lambda stream: page([section(stream, read_stream_state(stream))], "", LATER).count("committed"),
     **{f"check {name}": said(name) for name in ("ledger", "schema", "appended_objects", "quarantine", "dead_letters")},
 }
 
@@ -137,7 +139,7 @@ def test_a_renamed_stream_adds_to_what_it_has_and_replaces_it(local_world: World
     for force in (False, True):
         assert ingest(stream, landed(stream)[0], local_world.sessions, IngestOptions(force=force)).row.row_count
         assert local_world.query("SELECT count(*) FROM lake.sales") == [(2,)]
-        assert [letter.rows for letter in read_state(stream).dead_letters] == [1]
+        assert [letter.rows for letter in read_stream_state(stream).dead_letters] == [1]
     assert {entry.state for entry in file_entries(stream, landed(stream)[:1])} == {"loaded"}
 
 

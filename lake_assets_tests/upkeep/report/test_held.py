@@ -15,7 +15,7 @@ from lake_assets.upkeep.checks.check_run import CheckRun
 from lake_assets.upkeep.checks.facts import Scope
 from lake_assets.upkeep.history.restore import release, restore
 from lake_assets.upkeep.report.html import page, section
-from lake_assets.upkeep.report.state import PartitionState, read_state
+from lake_assets.upkeep.report.state import PartitionState, read_stream_state
 from lake_assets_tests.upkeep.checks.checked import by_partition, check
 from lake_assets_tests.upkeep.history.test_restore import ingested
 from lake_assets_tests.world import NW, SW, World, sales
@@ -39,7 +39,7 @@ def held(local_world: World) -> World:
 
 
 def state_of(world: World, text: str = NW) -> PartitionState:
-    (state,) = [s for s in read_state(world.stream).partitions if s.partition == world.partition(text)]
+    (state,) = [s for s in read_stream_state(world.stream).partitions if s.partition == world.partition(text)]
     return state
 
 
@@ -136,7 +136,7 @@ def test_the_report_names_it_everywhere(held: World, tmp_path: Path) -> None:
     assert rows["region=NW/date=2026-02-11"][0] == "held"
     assert rows["region=NW/date=2026-02-11"][1].startswith("ann (run 01234567) since ")
     assert rows["region=SW/date=2026-02-11"][1] is None
-    state = read_state(held.stream)
+    state = read_stream_state(held.stream)
     html = page([section(held.stream, state)], "x", state.read_at)
     assert "Held: no refresh changes them" in html
     assert "ann (run 01234567) since " in html
@@ -173,7 +173,7 @@ def test_check_page_and_metadata_name_quarantined_objects(local_world: World, mo
         "All landed objects of the partition are in the lake but 1 object that is quarantined.",
         "All landed objects of the partition are in the lake.",
     ]
-    state = read_state(local_world.stream)
+    state = read_stream_state(local_world.stream)
     assert list(state.quarantined) == [bad]
     html = page([section(local_world.stream, state)], "x", state.read_at)
     assert "Quarantined objects: 1" in html

@@ -15,7 +15,7 @@ from lake_assets.storage.manifest import LandedObject
 from lake_assets.streams.left_out import LeftOut, LeftOutObject
 from lake_assets.upkeep.report.grid import heat_map
 from lake_assets.upkeep.report.html import FEW, LIMIT, Section, page, section
-from lake_assets.upkeep.report.state import PartitionState, StreamState, read_state, summarize, total_counts
+from lake_assets.upkeep.report.state import PartitionState, StreamState, read_stream_state, summarize, total_counts
 from lake_assets_tests.upkeep.report.states import commit_one_and_fail_one, days, stream_state
 from lake_assets_tests.world import NW, SW, World, sales
 
@@ -60,7 +60,7 @@ def test_what_others_wrote_is_text(local_world: World) -> None:
     local_world.ingest(NW)
 
     text = page_of(state, f"described {EVIL}")
-    previewed = page([section(local_world.stream, read_state(local_world.stream, MADE))], "Partitions", MADE)
+    previewed = page([section(local_world.stream, read_stream_state(local_world.stream, MADE))], "Partitions", MADE)
 
     assert "script" not in {tag for tag, _ in Tags(text + previewed).found}
     assert text.count("&lt;script&gt;") == 5  # heat map, partition, description, error, unmatched object
@@ -82,7 +82,7 @@ def test_each_partition_has_its_state_rows_age_error_and_first_rows(local_world:
     local_world.land("region=NE,date=2026-02-11", sales(3))
     two_hours_later = dt.datetime.now(dt.UTC) + dt.timedelta(hours=2, minutes=1)
 
-    part = section(local_world.stream, read_state(local_world.stream, two_hours_later))
+    part = section(local_world.stream, read_stream_state(local_world.stream, two_hours_later))
 
     failed, committed, missing = part.lines
     assert [line.partition.state for line in part.lines] == ["failed", "committed", "missing"]
@@ -108,7 +108,7 @@ def test_previews_are_those_of_the_newest_partitions_and_rows_that_cannot_be_rea
     for partition in (NW, SW):
         uris.append(local_world.land(partition, sales(1)))
         local_world.ingest(partition)
-    state = read_state(local_world.stream, MADE)
+    state = read_stream_state(local_world.stream, MADE)
 
     newest, older = section(local_world.stream, state).lines
     assert "SW" in str(newest.partition.partition)

@@ -16,7 +16,7 @@ from lake_assets.storage.manifest import LandedObject, Manifest
 from lake_assets.streams.calendar import Calendar
 from lake_assets.streams.pending import LandingScan, due_again, lag_by, pause_after
 from lake_assets.streams.select import Wanted, select
-from lake_assets.upkeep.report.state import PartitionState, only_partitions, partition_state, read_state
+from lake_assets.upkeep.report.state import PartitionState, only_partitions, partition_state, read_stream_state
 from lake_assets_tests.orchestration.in_process import failing_once
 from lake_assets_tests.world import NW, SW, World, sales
 
@@ -78,7 +78,7 @@ def test_a_state_follows_from_the_newest_run_and_what_has_landed(
 
 
 def states(world: World) -> dict[str, PartitionState]:
-    return {partition.partition.path: partition for partition in read_state(world.stream, NOW).partitions}
+    return {partition.partition.path: partition for partition in read_stream_state(world.stream, NOW).partitions}
 
 
 def test_the_waiting_partitions_of_a_report_are_those_that_an_ingest_takes(local_world: World) -> None:
@@ -90,7 +90,7 @@ def test_the_waiting_partitions_of_a_report_are_those_that_an_ingest_takes(local
     local_world.land(NW, sales(2), "new.parquet")
     waiting = Wanted(waiting=True)
 
-    shown = only_partitions(read_state(local_world.stream, NOW), waiting, lambda _: True)
+    shown = only_partitions(read_stream_state(local_world.stream, NOW), waiting, lambda _: True)
 
     assert states(local_world)[region("SW")].state == "stale"  # its objects have vanished
     assert tuple(p.partition for p in shown.partitions) == select(local_world.stream, waiting, now=NOW).partitions
@@ -187,7 +187,9 @@ def test_a_partition_that_only_failed_or_is_outside_the_config_does_not_make_its
     local_world.unland(typo)
     local_world.land("region=YY,date=2020-01-01", sales(1))
 
-    found = {str(partition.partition): partition.state for partition in read_state(local_world.stream, NOW).partitions}
+    found = {
+        str(partition.partition): partition.state for partition in read_stream_state(local_world.stream, NOW).partitions
+    }
 
     assert found == {
         "region=NW/date=2026-02-11": "committed",
@@ -230,7 +232,7 @@ def test_objects_outside_the_layout_are_named_and_count_for_nothing(local_world:
         path.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(placed, path)
 
-    state = read_state(local_world.stream, NOW)
+    state = read_stream_state(local_world.stream, NOW)
 
     assert {item.uri for item in state.left_out.unmatched} == {str(path) for path in unmatched}
     assert state.counts["missing"] == 1

@@ -23,7 +23,7 @@ from lake_assets.streams.select import only_partition
 from lake_assets.streams.stream import OpenStream
 from lake_assets.upkeep.checks.check_run import checks_of, run_check
 from lake_assets.upkeep.checks.facts import Scope
-from lake_assets.upkeep.report.state import read_state
+from lake_assets.upkeep.report.state import read_stream_state
 from lake_assets_tests.tiers import more
 from lake_assets_tests.world import World
 
@@ -174,7 +174,7 @@ def test_a_stream_without_partitions_has_one_that_is_ingested_without_an_option(
     assert only_partition(stream.config) == stream.config.partition("olake_folder=")
     assert list(scan_landing(stream).pending) == [only_partition(stream.config)]
     assert rows_in_the_lake(stream, local_world) == written
-    state = read_state(stream)
+    state = read_stream_state(stream)
     assert [(found.partition.path, found.state) for found in state.partitions] == [("olake_folder=", "committed")]
     assert list(scan_landing(stream).pending) == []
 

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lake_assets.config.streams import Stream
+from lake_assets.config.streams import StreamConfig
 from lake_assets.storage.formats.landed_columns import declared, fit
 from lake_assets.storage.formats.records import Rejected, validate
 from lake_assets.wings.land.read_records import RecordForm, read_records
@@ -27,9 +27,9 @@ def stream_of(
     layout: str | Mapping[str, Any] | None = None,
     partitions: Mapping[str, Any] = PARTITIONS,
     **landing: Any,
-) -> Stream:
+) -> StreamConfig:
     """A stream, of regions and dates by default; `landing` is its config's part of that name."""
-    return Stream.model_validate(
+    return StreamConfig.model_validate(
         {
             "source": str(source) if isinstance(source, Path) else source,
             "partitions": partitions,
@@ -47,7 +47,7 @@ def rows(first: int, count: int, region: str = "NW", date: str = "2026-02-11") -
     return pa.table({"region": [region] * count, "date": dates, "id": ids, "total": ids.cast(pa.float64())})
 
 
-def land_text(stream: Stream, path: Path) -> LandingWriter:
+def land_text(stream: StreamConfig, path: Path) -> LandingWriter:
     """Land a file as the command does; returns the closed writer."""
     with LandingWriter("sales", stream) as writer:
         form: Any = {".jsonl": "jsonl", ".csv": "csv"}.get(path.suffix, "arrow")

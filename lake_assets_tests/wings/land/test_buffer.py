@@ -16,7 +16,7 @@ import pytest
 from dev.servers.proxy import Rule, S3Proxy
 from lake_assets.base.errors import LakeAssetsError, LandingError, SchemaError
 from lake_assets.config.storages import S3Storage
-from lake_assets.config.streams import Stream
+from lake_assets.config.streams import StreamConfig
 from lake_assets.storage.store import Store
 from lake_assets.wings.land.buffer import Buffer, output_name
 from lake_assets.wings.land.drain import drain
@@ -104,7 +104,7 @@ def test_a_full_or_unwritable_disk_leaves_nothing_of_the_batch(
 LATE = '{"region":"NW","date":"1999-01-01","other":5}'
 
 
-def inferring(folder: Path) -> Stream:
+def inferring(folder: Path) -> StreamConfig:
     """A stream with a buffer, whose columns are inferred."""
     return stream_of(folder / "out", columns=None, buffer={"path": str(folder / "buffer")})
 

@@ -10,7 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from lake_assets.base.errors import LayoutError, SchemaError
-from lake_assets.config.streams import Stream
+from lake_assets.config.streams import StreamConfig
 from lake_assets.storage.formats.landed_columns import declared
 from lake_assets.wings.land.writer import LandingWriter
 from lake_assets_tests.wings.land.streams import files, rejects, stream_of
@@ -21,11 +21,11 @@ START = {"type": "date", "start": "2025-01-01"}
 CLOCK = dt.datetime(2025, 2, 20, 12, tzinfo=dt.UTC).timestamp()
 
 
-def stream(source: Path, layout: str | dict[str, str], partitions: dict[str, Any], **landing: Any) -> Stream:
+def stream(source: Path, layout: str | dict[str, str], partitions: dict[str, Any], **landing: Any) -> StreamConfig:
     return stream_of(source, layout=layout, partitions=partitions, **{"columns": None} | landing)
 
 
-def land(stream: Stream, **columns: Any) -> pa.Schema:
+def land(stream: StreamConfig, **columns: Any) -> pa.Schema:
     """Land rows of these columns; returns the schema of the first file."""
     with LandingWriter("t", stream, clock=lambda: CLOCK) as writer:
         writer.write(pa.table(columns))
@@ -56,7 +56,7 @@ def test_path_columns_are_left_out_or_kept_typed_under_the_tables_names(tmp_path
 def test_so_are_those_that_are_made_of_a_time_and_those_that_are_no_partition(tmp_path: Path) -> None:
     layout = f"{{n}}/{DAY.removeprefix('date=')}/{{now(),,HH}}"
     made = stream(tmp_path, layout, {"n": {"type": "integer"}, "date": START | {"from": "ts"}}, keep_path_columns=True)
-    made = Stream.model_validate(made.model_dump(by_alias=True) | {"path_columns": {"hour": {"from": "now()"}}})
+    made = StreamConfig.model_validate(made.model_dump(by_alias=True) | {"path_columns": {"hour": {"from": "now()"}}})
     assert land(made, id=[1], n=["7"], ts=["2025-02-18T10:00:00"]).names == ["id", "ts", "n", "date", "hour"]
 
     (file,) = files(tmp_path)

@@ -12,7 +12,7 @@ import pytest
 
 from lake_assets.base.errors import LakeAssetsError, LandingError, StorageError
 from lake_assets.config.sections import Landing
-from lake_assets.storage.formats.records import Rows
+from lake_assets.storage.formats.records import ArrowRows
 from lake_assets.wings.land.batches import BatchNames, second_of
 from lake_assets.wings.land.deliver import Delivery
 from lake_assets.wings.land.drain import drain, open_outputs
@@ -174,7 +174,7 @@ def test_an_output_without_a_buffer_or_a_buffer_that_fails_is_an_error_that_coun
 
 def test_records_before_their_columns_are_known_are_an_error(tmp_path: Path) -> None:
     with LandingWriter("sales", stream_of(tmp_path)) as writer, pytest.raises(LandingError, match="not known yet"):
-        writer.accept(Rows(rows(0, 1), "x"))
+        writer.accept(ArrowRows(rows(0, 1), "x"))
 
 
 def test_names_sort_by_time_within_a_second_and_beyond() -> None:
