@@ -17,7 +17,7 @@ HERE = Path(__file__).parent
 UNTRIED = HERE / "untried.txt"
 LEAST, ENOUGH = 8, 20  # letters of a part by which one knows its fix; and of words that are enough of a long one
 VALUE = "…"
-OTHERS = {"Text": (4, "advice"), "Finding": (3, "hint")}  # with a fix, and its place and name
+OTHERS = {"VendorText": (4, "advice"), "Finding": (3, "hint")}  # with a fix, and its place and name
 BEGIN = re.compile(
     r"(?:nothing was changed\. )?"
     r"(?!(?:a|an|did|each|if|it|its|most|nothing|often|or|sessions|the|their|there)\b)([a-z]+)\b",
