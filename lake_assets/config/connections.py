@@ -1,6 +1,6 @@
-"""The connection string of an Azure storage account.
+"""How a storage is reached: requests, certificates, proxies, and the connection string of an Azure account.
 
-Source: Azure Storage's manual, "Configure Azure Storage connection strings".
+Source of the string: Azure Storage's manual, "Configure Azure Storage connection strings".
 """
 
 import base64

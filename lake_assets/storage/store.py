@@ -279,6 +279,8 @@ class Store:
                 obstore.get(self.backend.client, key, options={"range": (0, 1)}).bytes()
         except LakeAssetsError as error:
             return None if isinstance(error, SourceChangedError) else error
+        if not self.storage.is_listable:  # a web server's own words are for any refusal
+            return None
         try:
             obstore.head(self.backend.client, key)
         except ObstoreError as error:

@@ -192,7 +192,9 @@ def names_of_files_are_read_as_utf_8(local_world: World, tmp_path: Path) -> Step
 def an_extension_on_a_disk_that_runs_no_programs_is_moved(tmp_path: Path) -> Steps:
     wheel = find_extension("ducklake").file
     copied = shutil.copy(wheel, tmp_path)
-    script = "import sys; from lake_assets import duckdb_engine as e; e._wheel_file = lambda _: e.Path(sys.argv[1])\n"
+    script = (
+        "import sys; from lake_assets.base import duckdb_engine as e; e._wheel_file = lambda _: e.Path(sys.argv[1])\n"
+    )
     command = (sys.executable, "-c", f"{script}e.open_engine(['ducklake'])")
 
     def load(*words: object) -> None:

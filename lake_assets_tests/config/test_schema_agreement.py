@@ -291,4 +291,6 @@ def test_every_zone_that_the_schema_names_exists() -> None:
 
     assert {"UTC", "Europe/Berlin", "US/Pacific"} <= set(zones)
     assert all(pendulum.timezone(zone) for zone in zones)
-    assert LakeConfig.model_json_schema()["$defs"]["StreamConfig"]["properties"]["time_zone"]["anyOf"][0]["enum"] == zones
+    assert (
+        LakeConfig.model_json_schema()["$defs"]["StreamConfig"]["properties"]["time_zone"]["anyOf"][0]["enum"] == zones
+    )

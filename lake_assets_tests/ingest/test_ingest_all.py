@@ -295,7 +295,7 @@ def test_a_cancelled_run_does_not_change_the_state_of_a_partition(
 
 
 def test_large_partitions_get_a_job_each(local_world: World, jobs: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lake_assets.ingest.replace.replace_run.GROUP_BYTES", 1)
+    monkeypatch.setattr("lake_assets.ingest.replace.replace_run.BYTES_AT_ONCE", 1)
     land(local_world, NW, SW)
 
     outcomes = ingest_texts(local_world, [NW, SW])

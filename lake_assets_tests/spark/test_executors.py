@@ -34,7 +34,7 @@ print(json.dumps([end, time.monotonic() - begun]))
 
 DOCTOR = """
 import sys
-from lake_assets import doctor
+from lake_assets.upkeep import doctor
 from lake_assets.spark import remote
 doctor.CLUSTER_SECONDS, remote._LOOK_SECONDS = 5.0, 1.0
 (finding,) = [finding for finding in doctor.examine(sys.argv[1]) if finding.subject == "Spark cluster"]

@@ -27,7 +27,7 @@ _LOG = logging.getLogger(__name__)
 # The limits of one Spark job, in partitions and in bytes of landed objects. Each job takes 0.2 s to schedule, and
 # nothing is committed before it ends. `commit_batch` of a stream is at most the partitions of a job.
 GROUP_PARTITIONS = 200
-GROUP_BYTES = 2**30
+BYTES_AT_ONCE = 2**30
 COMMITS = 25  # of keys, for each time the lake is opened; another process may need a DuckDB-file catalog too
 
 _KeyRuns = Sequence[PartitionRun]
@@ -81,7 +81,7 @@ class ReplaceRun(Run):
         keys = _keys(still_open(runs))
         with_job = [key for key in keys if any(run.reads.read for run in key)]
         others = [key for key in keys if not any(run.reads.read for run in key)]
-        for group in (others, *chunks(with_job, GROUP_BYTES, lambda key: sum(run.reads.size for run in key))):
+        for group in (others, *chunks(with_job, BYTES_AT_ONCE, lambda key: sum(run.reads.size for run in key))):
             some = _flat(group)
             for member, of_member in self._by_member(some):
                 if self.broken is None:

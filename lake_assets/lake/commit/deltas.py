@@ -146,7 +146,7 @@ def columns_at(session: LakeSession, table: TableName, snapshot: int) -> tuple[d
         return types, list(described.to_arrow_table().schema)
 
 
-def stream(session: LakeSession, rows: RowQuery) -> Iterator[pa.RecordBatch]:
+def query_batches(session: LakeSession, rows: RowQuery) -> Iterator[pa.RecordBatch]:
     """Yield the batches of a query, which are read while they are taken, with bounded memory; each may fail."""
     with translated(session.config):
         spill_outside(session)

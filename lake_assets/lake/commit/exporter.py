@@ -36,7 +36,7 @@ from lake_assets.lake.commit.deltas import (
     difference,
     file_prefix,
     meta_fields,
-    stream,
+    query_batches,
     table_tag,
     taken_name,
     with_meta,
@@ -140,7 +140,7 @@ class Exporter:
         rows = difference(list(types), deleted, inserted)
         schema = pa.schema([*fields, *meta_fields()])
         constants = (delta.snapshot_id, self._change.row.run_id, delta.committed_at)
-        batches = (with_meta(batch, schema, constants) for batch in stream(session, rows))
+        batches = (with_meta(batch, schema, constants) for batch in query_batches(session, rows))
         return self._write_files(batches, schema, delta)
 
     def _before(self, base: int) -> RowQuery | None:

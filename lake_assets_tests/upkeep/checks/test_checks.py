@@ -2,16 +2,18 @@
 
 import re
 from pathlib import Path
+from typing import get_args
 
 import pyarrow as pa
 import pytest
 
 from lake_assets.base.errors import CatalogError, SourceError
-from lake_assets.config.sections import Checks
+from lake_assets.config.sections import BuiltIn, Checks
 from lake_assets.ingest.index.verify import repair_indexed
 from lake_assets.storage.formats.parquet_files import read_footer
 from lake_assets.storage.store import Store
 from lake_assets.upkeep.checks.check_run import (
+    _BUILT_IN,
     CheckRun,
     check_description,
     checks_of,
@@ -402,3 +404,7 @@ def test_a_vanished_and_a_changed_object_are_named_and_rows_of_the_vanished_are_
         assert any("c.parquet has changed" in named for named in check(appended, "appended_objects", scope).named)
     appended.execute("DELETE FROM lake.sales WHERE total = 1")
     assert not check(appended, "row_counts").passed
+
+
+def test_the_config_names_every_check_of_this_package() -> None:
+    assert set(get_args(BuiltIn)) == _BUILT_IN.keys()
