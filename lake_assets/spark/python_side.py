@@ -4,9 +4,12 @@ import atexit
 import importlib
 import logging
 import os
-from collections.abc import Mapping
-from contextlib import suppress
+import signal
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from threading import Thread
+from types import FrameType
 
 import psutil
 from py4j.java_gateway import JavaGateway
@@ -102,7 +105,7 @@ def _gateway(conf: Mapping[str, str]) -> JavaGateway:
     Thread(target=_import, args=("pandas",), daemon=True).start()
     others = psutil.Process().children()
     try:
-        with errors.writer as writer:
+        with errors.writer as writer, _interrupts_kept():
             conf_of_jvm = SparkConf().setAll([*conf.items()])
             return launch_gateway(conf_of_jvm, {"stderr": writer})  # type: ignore[no-untyped-call]
     except PySparkRuntimeError as error:
@@ -116,6 +119,37 @@ def _gateway(conf: Mapping[str, str]) -> JavaGateway:
                 process.kill()
                 process.wait()
         raise
+
+
+@contextmanager
+def _interrupts_kept() -> Iterator[None]:
+    """Raise what a signal's handler has raised in the block once more at its end, if the block ends without it.
+
+    The block forks, and Python ignores what is raised in the hooks of a fork, such as those of `logging`.
+    """
+    if threading.current_thread() is not threading.main_thread():  # others get no signals
+        yield
+        return
+    raised: list[BaseException] = []
+    all_handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    handlers = {number: handler for number, handler in all_handlers.items() if callable(handler)}
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        try:
+            handlers[signal.Signals(number)](number, frame)
+        except BaseException as error:
+            raised.append(error)
+            raise
+
+    for number in handlers:
+        signal.signal(number, handle)
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+    for error in raised:
+        raise error
 
 
 def _is_jvm(process: psutil.Process) -> bool:

@@ -265,8 +265,16 @@ except KeyboardInterrupt:
 """
 
 
-def test_a_jvm_whose_start_is_interrupted_ends(tmp_path: Path) -> None:
-    run = run_python("-c", INTERRUPTED_START, folder=tmp_path)
+# Python ignores what is raised in a hook of a fork.
+INTERRUPTED_FORK = INTERRUPTED_START.replace(
+    "threading.Thread(target=interrupt, daemon=True).start()",
+    "os.register_at_fork(after_in_parent=lambda: os.kill(os.getpid(), signal.SIGINT))",
+)
+
+
+@pytest.mark.parametrize("program", [INTERRUPTED_START, INTERRUPTED_FORK], ids=["in_the_start", "in_the_fork"])
+def test_a_jvm_whose_start_is_interrupted_ends(tmp_path: Path, program: str) -> None:
+    run = run_python("-c", program, folder=tmp_path)
     assert run.stdout.splitlines()[-1:] == ["interrupted, JVMs: 0"], run.stderr
 
 
