@@ -33,6 +33,8 @@ def copy_object(
     """
     if not backend_of(target).copied_from(source, original, key, may_link=may_link):
         _copy_bytes(Store(source), original, Store(target), key)
+    elif not target.is_local:
+        return  # whole, by the ETag
     copy = Store(target).find(key)
     if copy is None or copy.size != original.size:
         size = None if copy is None else copy.size

@@ -177,7 +177,7 @@ def test_objects_that_were_not_read_or_are_too_many_are_not_named(
 ) -> None:
     local_world.options["mode"] = mode
     if mode == "replace":
-        monkeypatch.setattr(lineage, "LOCATIONS", 1)
+        monkeypatch.setattr(lineage_module, "LOCATIONS", 1)
     local_world.land(NW, sales(1), "a.parquet")
     local_world.ingest(NW)
     local_world.land(NW, sales(2, 3), "b.parquet")
