@@ -244,6 +244,8 @@ INTERRUPTED_START = """
 import os, signal, threading, psutil
 from lake_assets.spark.spark_session import spark_config, start_session
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell lets commands in its background ignore it
+
 def children():
     for process in psutil.Process().children():
         try:
