@@ -240,8 +240,8 @@ def test_runs_that_a_config_error_drops_from_the_queue_are_requested_again(month
             land(month.folder, "dropped", region, day, month.folder / "rows.parquet")
     until(lambda: month.queued() >= 1, "queued runs", 120)
     month.write(BROKEN)
-    # One after the other is dropped, after ten tries each.
-    until(lambda: month.dropped("dropped_sensor") > 0, "a run that is dropped", 900)
+    # It failed while it began, or Dagster dropped it from the queue after ten tries, which takes five minutes.
+    until(lambda: month.dropped("dropped_sensor") > 0, "a run that is lost", 900)
     month.write(STREAMS)
 
     until(lambda: month.stats("dropped")["numMaterialized"] == len(KEYS), "all partitions", 900)
