@@ -69,6 +69,9 @@ mutation ($name: String!) { reloadRepositoryLocation(repositoryLocationName: $na
 _QUEUED = """
 query ($filter: RunsFilter!) { runsOrError(filter: $filter) { ... on Runs { results { runId status } } } }
 """
+_MESSAGES = """
+query ($id: ID!) { logsForRun(runId: $id) { ... on EventConnection { events { ... on MessageEvent { message } } } } }
+"""
 _START_SENSOR = """
 mutation ($sensor: SensorSelector!) { startSensor(sensorSelector: $sensor) { __typename } }
 """
@@ -124,10 +127,14 @@ class Month:
         found = self.dagster.graphql(_QUEUED, filter={"statuses": ["QUEUED", "NOT_STARTED", "STARTING", "STARTED"]})
         return len(found["runsOrError"]["results"])
 
-    def dropped(self, sensor: str) -> int:
-        """How many runs of a sensor ended without success."""
-        runs = self.dagster.runs(dagster__sensor_name=sensor)
-        return sum(run.status in {"FAILURE", "CANCELED"} for run in runs)
+    def dropped(self, sensor: str) -> list[str]:
+        """The runs of a sensor that Dagster has failed in its queue, before they were launched."""
+        failed = [run for run in self.dagster.runs(dagster__sensor_name=sensor) if run.status == "FAILURE"]
+        return [run.run_id for run in failed if any(DROPPED in message for message in self.messages(run.run_id))]
+
+    def messages(self, run_id: str) -> list[str]:
+        events = self.dagster.graphql(_MESSAGES, id=run_id)["logsForRun"]["events"]
+        return [event["message"] for event in events if event.get("message")]
 
     def write(self, streams: dict[str, Any]) -> None:
         """Write the config, and let the code location read it."""
@@ -137,6 +144,7 @@ class Month:
 
 
 LOCATION = "lake"  # as workspace.yaml names it
+DROPPED = "Run dequeue failed to reach the user code server after 10 attempts"  # as Dagster words it
 LAKE = {"catalog": {"type": "sqlite", "path": "catalog.sqlite"}, "storage": "data"}
 BROKEN: dict[str, Any] = {"cancelled": {"source": "landing/cancelled", "nonsense": True}}
 
@@ -240,8 +248,8 @@ def test_runs_that_a_config_error_drops_from_the_queue_are_requested_again(month
             land(month.folder, "dropped", region, day, month.folder / "rows.parquet")
     until(lambda: month.queued() >= 1, "queued runs", 120)
     month.write(BROKEN)
-    # It failed while it began, or Dagster dropped it from the queue after ten tries, which takes five minutes.
-    until(lambda: month.dropped("dropped_sensor") > 0, "a run that is lost", 900)
+    # Dagster asks for the code of the oldest queued run each 30 s, ten times: five minutes, then it fails that run.
+    until(lambda: bool(month.dropped("dropped_sensor")), "a run that is dropped", 900)
     month.write(STREAMS)
 
     until(lambda: month.stats("dropped")["numMaterialized"] == len(KEYS), "all partitions", 900)
