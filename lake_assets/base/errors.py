@@ -20,7 +20,7 @@ _in_terms: Callable[[str], str] = str  # of what the user has written: a config,
 
 
 def word_errors(by: Callable[[str], str]) -> None:
-    """Let `by` replace the keys of a config in all texts of errors, which are of the config that was loaded last."""
+    """Let `by` replace the names of config keys in the texts of all errors from now on."""
     global _in_terms  # noqa: PLW0603 - an error is made where no config is at hand
     _in_terms = by
 
@@ -61,15 +61,11 @@ class PartitionError(LakeAssetsError):
 
 
 class OutsidePartitionError(PartitionError):
-    """The config of the stream does not have this partition.
-
-    Args:
-        reason: one word for programs; None for several partitions with different reasons.
-    """
+    """The config of the stream does not have this partition."""
 
     def __init__(self, problem: str, hint: str = "", reason: "Outside | None" = None) -> None:
         super().__init__(problem, hint)
-        self.reason = reason
+        self.reason = reason  # one word for programs; None for several partitions with different reasons
 
 
 class FuturePartitionError(OutsidePartitionError):
@@ -153,15 +149,11 @@ class SchemaError(SourceError):
 
 
 class SchemaDriftError(SchemaError):
-    """Landed columns that the table lacks, or that its types cannot hold; the stream lets the table evolve.
-
-    Args:
-        schemas: the objects with such columns and their schemas, each schema once.
-    """
+    """Landed columns that the table lacks, or that its types cannot hold; the stream lets the table evolve."""
 
     def __init__(self, problem: str, hint: str = "", schemas: "Sequence[tuple[str, pa.Schema]]" = ()) -> None:
         super().__init__(problem, hint)
-        self.schemas = list(schemas)
+        self.schemas = list(schemas)  # the objects with such columns and their schemas, each schema once
 
     def with_more(self, schemas: "Sequence[tuple[str, pa.Schema]]") -> Self:
         """Return the same error, with those of these schemas that it does not have yet."""
@@ -263,11 +255,11 @@ def failure_may_pass(text: str) -> bool:
     Then its cause is outside of the partition: a storage, the catalog, Spark, another writer, or another stream.
     """
     kind = globals().get(text.partition(":")[0])
-    of_places = (*TRANSIENT, StorageError, SparkUnavailableError, LauncherError)
+    of_systems = (*TRANSIENT, StorageError, SparkUnavailableError, LauncherError)
     of_writers = (PartitionMovedError, SourceChangedError, SchemaChangedError, HeldBackError)
     if not isinstance(kind, type) or issubclass(kind, ObjectRefusedError):
         return False
-    return issubclass(kind, (*of_places, *of_writers))
+    return issubclass(kind, (*of_systems, *of_writers))
 
 
 def install(extra: str) -> str:

@@ -62,14 +62,14 @@ class Event:
     @property
     def fields(self) -> Mapping[str, object]:
         """The fields that apply, by name: time as ISO 8601 in UTC, the level by its name, all others as they are."""
-        found: dict[str, object] = {
+        fields: dict[str, object] = {
             "time": self.time.astimezone(dt.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
             "level": logging.getLevelName(self.level).lower(),
         }
         for name in _NAMES:
             if (value := getattr(self, name)) is not None:
-                found[name] = round(value, 6) if isinstance(value, float) else value
-        return found
+                fields[name] = round(value, 6) if isinstance(value, float) else value
+        return fields
 
     def __str__(self) -> str:
         """Return one line for people."""
@@ -106,7 +106,7 @@ def listen(listener: Listener) -> None:
 def unlisten(listener: Listener) -> None:
     """Pass no more events to the listener."""
     global _listeners  # noqa: PLW0603
-    _listeners = tuple(other for other in _listeners if other != listener)
+    _listeners = tuple(known for known in _listeners if known != listener)
 
 
 @contextmanager
@@ -141,15 +141,14 @@ def step(name: str, **fields: Any) -> Iterator[dict[str, Any]]:  # noqa: ANN401 
 
     The block may fill further fields of the event into what it gets.
     """
-    found: dict[str, Any] = dict(fields)
     start = time.perf_counter()
     try:
-        yield found
+        yield fields
     except BaseException as error:
-        found |= failure(error)
+        fields |= failure(error)
         raise
     finally:
-        report("step", step=name, seconds=time.perf_counter() - start, **found)
+        report("step", step=name, seconds=time.perf_counter() - start, **fields)
 
 
 def failure(error: BaseException) -> dict[str, Any]:

@@ -6,13 +6,13 @@ nothing.
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 Item = TypeVar("Item")
 
 
-class Count(Protocol):
-    """What has been done so far. The methods may be called by any thread, and do not raise."""
+class Count:
+    """What has been done so far; nobody sees it here. The methods may be called by any thread, and do not raise."""
 
     def advance(self, number: int = 1, /) -> None:
         """Count so many more as done."""
@@ -25,17 +25,7 @@ Watcher = Callable[[str, str, int | None], AbstractContextManager[Count]]
 """Gets title, unit and total of each count; its context is that of the count."""
 
 
-class _Unwatched:
-    def advance(self, number: int = 1, /) -> None:
-        pass
-
-    def describe(self, doing: str | None, /) -> None:
-        pass
-
-
-UNWATCHED: Count = _Unwatched()
-"""A count that nobody sees."""
-
+UNWATCHED = Count()
 
 _watcher: Watcher | None = None  # of all threads of the process
 
@@ -59,10 +49,8 @@ def is_watched() -> bool:
 def counting(title: str, unit: str, total: int | None = None) -> AbstractContextManager[Count]:
     """Return a count for the duration of a block, which tells it what is done.
 
-    Args:
-        title: what is being done, such as `plan sales`.
-        unit: what is counted, in the plural; `bytes` and `%` are shown as sizes and shares.
-        total: how many there are; None if that is unknown.
+    The title is what is being done, such as `plan sales`, and the unit what is counted, in the plural; `bytes` and `%`
+    are shown as sizes and shares. `total` is None if it is unknown.
     """
     return nullcontext(UNWATCHED) if _watcher is None else _watcher(title, unit, total)
 

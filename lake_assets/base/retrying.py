@@ -93,11 +93,7 @@ def retry(
 
 
 def poll(
-    is_done: Callable[[], bool],
-    *,
-    pause: Pause,
-    limit: Limit = Limit(),
-    stopped: threading.Event | None = None,
+    is_done: Callable[[], bool], *, pause: Pause, limit: Limit = Limit(), stopped: threading.Event | None = None
 ) -> bool:
     """Call `is_done` until it returns True; False if the limit is reached or `stopped` is set first.
 

@@ -143,8 +143,8 @@ def storable(text: str) -> str:
 def nearest(text: str, among: Iterable[str], *, most: int = 3, cutoff: float = 0.5) -> list[str]:
     """Return up to `most` texts that are similar, from 0 to 1 at least `cutoff`, the first most, regardless of case."""
     by_fold: dict[str, str] = {}
-    for other in among:
-        by_fold.setdefault(other.casefold(), other)
+    for candidate in among:
+        by_fold.setdefault(candidate.casefold(), candidate)
     return [by_fold[match] for match in difflib.get_close_matches(text.casefold(), by_fold, n=most, cutoff=cutoff)]
 
 
@@ -154,8 +154,3 @@ def meant(name: str, known: Iterable[str]) -> str:
     if near := nearest(name, [*names, last], most=1, cutoff=0.7):
         return f"did you mean {near[0]}?"
     return f"use {', '.join(names)} or {last}." if names else f"use {last}."
-
-
-def has_wildcard(text: str) -> bool:
-    """Return whether a value looks like a pattern, which is not supported."""
-    return "*" in text or "?" in text

@@ -12,7 +12,7 @@ Meaning = TypeVar("Meaning", bound=Enum)
 
 @dataclass(frozen=True, slots=True)
 class VendorText(Generic[Meaning]):
-    """A text of a vendor."""
+    """A text that a vendor's program or server says."""
 
     pattern: str
     means: Meaning  # what it says

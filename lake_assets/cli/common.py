@@ -94,12 +94,10 @@ def partition_option(help: str, *, required: bool = False) -> Callable[[Command]
 
 def named_partition(stream: "StreamConfig", text: str) -> "Partition":
     """Return the partition that `region=NW,date=2026-02-11` names."""
-    from lake_assets.base.texts import has_wildcard
-
     try:
         return stream.partition(text)
     except (PartitionError, LayoutError) as error:
-        raise usage_error(f"{error} {NO_WILDCARDS}" if has_wildcard(text) else str(error)) from error
+        raise usage_error(f"{error} {NO_WILDCARDS}" if "*" in text or "?" in text else str(error)) from error
 
 
 def named_partitions(stream: "StreamConfig", texts: Iterable[str]) -> "list[Partition]":

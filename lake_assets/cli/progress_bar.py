@@ -83,7 +83,7 @@ class _Bar:
             self._progress.update(self._tasks[-1], visible=visible)
 
 
-class _Count:
+class _Count(Count):
     """A count, as a task of rich's."""
 
     def __init__(self, progress: "Progress", task: "TaskID", title: str) -> None:

@@ -154,39 +154,33 @@ class MotherDuckCatalog(CatalogModel):
 Catalog = Annotated[SqliteCatalog | DuckdbCatalog | PostgresCatalog | MotherDuckCatalog, Field(discriminator="type")]
 
 
-def _boolean(value: object) -> bool:
-    return isinstance(value, bool)
-
-
-def _count(value: object) -> bool:
+def _is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
-def _name(value: object) -> bool:
+def _is_name(value: object) -> bool:
     try:
         return isinstance(value, str) and bool(check_identifier(value))
     except ValueError:
         return False
 
 
-def _version(value: object) -> bool:
-    return value in DUCKLAKE_VERSIONS
-
-
-def _map(value: object) -> bool:
+def _is_map(value: object) -> bool:
     return isinstance(value, dict) and all(check_identifier(key) for key in value)
 
 
-_KNOWN: Mapping[str, tuple[Callable[[object], bool], str]] = {
-    "automatic_migration": (_boolean, "true or false"),
-    "busy_timeout": (_count, "a number of milliseconds"),
-    "data_inlining_row_limit": (_count, "a number of rows"),
-    DUCKLAKE_VERSION: (_version, "'1.0' or '1.1', in quotes"),
-    "encrypted": (_boolean, "true or false"),
-    "metadata_parameters": (_map, "a mapping of the catalog database's own options"),
-    METADATA_SCHEMA: (_name, "the name of a schema of the catalog's database: letters, digits and underscores"),
-    "override_data_path": (_boolean, "true or false"),
-    "write_deletion_vectors": (_boolean, "true or false"),
+_Form = tuple[Callable[[object], bool], str]  # whether an option has such a value, and its description
+_BOOLEAN: _Form = (lambda value: isinstance(value, bool), "true or false")
+_KNOWN: Mapping[str, _Form] = {
+    "automatic_migration": _BOOLEAN,
+    "busy_timeout": (_is_count, "a number of milliseconds"),
+    "data_inlining_row_limit": (_is_count, "a number of rows"),
+    DUCKLAKE_VERSION: (lambda value: value in DUCKLAKE_VERSIONS, "'1.0' or '1.1', in quotes"),
+    "encrypted": _BOOLEAN,
+    "metadata_parameters": (_is_map, "a mapping of the catalog database's own options"),
+    METADATA_SCHEMA: (_is_name, "the name of a schema of the catalog's database: letters, digits and underscores"),
+    "override_data_path": _BOOLEAN,
+    "write_deletion_vectors": _BOOLEAN,
 }
 
 ATTACH_OPTIONS = frozenset(_KNOWN)

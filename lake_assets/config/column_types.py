@@ -146,8 +146,8 @@ def time_format(text: str, kind: pa.DataType) -> list[str]:
     directives = [part for part in parts if part.startswith("%")]
     if not set(directives) - {"%f", "%z", "%%"}:
         raise ValueError(f"format {text!r} has no directive of a day or an hour: write one such as '%d.%m.%Y'")
-    if other := next((name for name in directives if name not in DIRECTIVES), None):
-        raise ValueError(f"format {text!r} has {other}, which is not read: write {', '.join(DIRECTIVES)}")
+    if unknown := next((name for name in directives if name not in DIRECTIVES), None):
+        raise ValueError(f"format {text!r} has {unknown}, which is not read: write {', '.join(DIRECTIVES)}")
     for names in (("%f",), ("%z",), _DAYS):
         if len(twice := [name for name in directives if name in names]) > 1:
             raise ValueError(f"format {text!r} has {' and '.join(twice)}: remove one")

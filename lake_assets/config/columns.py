@@ -91,8 +91,7 @@ def overridden(columns: Mapping[str, Mapping[str, Any]], own: Mapping[str, Any])
     names = {name.lower(): name for name in columns}
     merged: dict[str, Any] = {**columns}
     for name, column in own.items():
-        known = names.get(str(name).lower(), name)
-        of_contract = merged.pop(known, {})
+        of_contract = merged.pop(names.get(str(name).lower(), name), {})
         written = _described(column)
         merged[name] = {**of_contract, **written} if isinstance(written, dict) else written
     return merged
@@ -100,31 +99,31 @@ def overridden(columns: Mapping[str, Mapping[str, Any]], own: Mapping[str, Any])
 
 def column_problems(
     columns: Mapping[str, DeclaredColumn],
-    others: Mapping[str, str],
+    decided_by: Mapping[str, str],
     sources: Collection[str],
     form: LandedFormat,
     mode: Mode,
 ) -> Iterator[str]:
     """Yield what is wrong with the declared columns of a stream.
 
-    `others` are the columns of the table whose values are not those of the landed files, each with the key of the
-    config that it is of, and `sources` the landed columns that values of partitions come from; in lower case.
+    `decided_by` has the columns of the table whose values are not those of the landed files, each with the key of the
+    config that decides them, and `sources` the landed columns that values of partitions come from; in lower case.
     """
     names: dict[str, str] = {}
     landed: dict[str, str] = {}
     for name, column in columns.items():
-        if (other := names.setdefault(name.lower(), name)) != name:
-            yield f"columns.{other} and columns.{name} differ only in the case of their letters: remove one of them"
-        if name.lower() in others and column.rules:
+        if (earlier := names.setdefault(name.lower(), name)) != name:
+            yield f"columns.{earlier} and columns.{name} differ only in the case of their letters: remove one of them"
+        if name.lower() in decided_by and column.rules:
             yield (
-                f"columns.{name} can have a description only, because {others[name.lower()]} decides the rest: "
+                f"columns.{name} can have a description only, because {decided_by[name.lower()]} decides the rest: "
                 f"remove {', '.join(column.rules)}"
             )
         given = (column.source or name).lower()
         if (column.source or column.omit) and given in sources:
             yield f"columns.{name}: partitions reads the landed column {given} by its name: remove from and omit"
-        if column.source and (other := landed.setdefault(given, name)) != name:
-            yield f"columns.{other} and columns.{name} are both from {column.source!r}: remove one of them"
+        if column.source and (earlier := landed.setdefault(given, name)) != name:
+            yield f"columns.{earlier} and columns.{name} are both from {column.source!r}: remove one of them"
         if mode.registers and (refused := ", ".join(column.rules.keys() - {"type"})):
             yield f"columns.{name}: mode: index registers files as they are: remove {refused}, or use mode: replace"
         if column.type is not None and column.format is None and not _is_read(arrow_type(column.type), form):

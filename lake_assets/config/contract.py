@@ -63,11 +63,11 @@ class Contract:
     description: str | None  # of the table
 
 
-def read_contract(path: Path, schema: str, table: str, others: Collection[str]) -> Contract:
+def read_contract(path: Path, schema: str, table: str, not_landed: Collection[str]) -> Contract:
     """Return what a contract, a YAML file, says of a table. Rules of other tools' engines are named in the log.
 
-    The table is one of the contract's, or is filled by its only one. `others` are columns that the landed files do not
-    decide, in lower case; they get a description only.
+    The table is one of the contract's, or is filled by its only one. Columns in `not_landed`, in lower case, are not
+    decided by the landed files; they get a description only.
     """
     try:
         from open_data_contract_standard.model import OpenDataContractStandard  # noqa: PLC0415 - few configs need it
@@ -83,11 +83,11 @@ def read_contract(path: Path, schema: str, table: str, others: Collection[str]) 
             "write it by the Open Data Contract Standard, version 3.",
         ) from error
     tables = contract.schema_ or []
-    declared = next((other for other in tables if table in {other.physicalName, other.name}), None)
+    declared = next((known for known in tables if table in {known.physicalName, known.name}), None)
     if declared is None and len(tables) != 1:
-        names = ", ".join(str(other.physicalName or other.name) for other in tables)
+        names = ", ".join(str(known.physicalName or known.name) for known in tables)
         raise ConfigError(f"the contract {path} has no table {table} ({names}):", "correct its names, or destination.")
-    return _Table(path, declared or tables[0], schema, table, others).contract
+    return _Table(path, declared or tables[0], schema, table, not_landed).contract
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class _Table:
     declared: "SchemaObject"
     schema: str
     table: str
-    others: Collection[str]
+    not_landed: Collection[str]
 
     @property
     def contract(self) -> Contract:
@@ -111,7 +111,7 @@ class _Table:
 
     def _column(self, prop: "SchemaProperty") -> dict[str, Any]:
         described = {} if prop.description is None else {"description": prop.description}
-        if _name(prop).lower() in self.others:
+        if _name(prop).lower() in self.not_landed:
             return described
         rules = {"nullable": False} if prop.required or prop.primaryKey else {}
         return {"type": self._type(prop), **rules, **described}
@@ -177,20 +177,20 @@ class _Table:
         if rule.type == "custom":
             _log.warning("contract %s: the rule %s is of engine %s, and is not checked.", self.path, name, rule.engine)
             return
-        broken = self._operator(rule, name)
+        required = self._required(rule, name)
         if rule.type == "sql" or rule.query is not None:
-            places = {"object": self._table, "table": self._table, "model": self._table, "schema": _quoted(self.schema)}
+            places = dict.fromkeys(("object", "table", "model"), self._quoted_table) | {"schema": _quoted(self.schema)}
             query = _PLACEHOLDER.sub(lambda match: places.get(match[1], column or match[0]), rule.query or "")
-            yield name, self._selected(f"SELECT ({query.strip().rstrip(';')}) AS measured", broken)
+            yield name, self._selected(f"SELECT ({query.strip().rstrip(';')}) AS measured", required)
             return
         arguments = rule.arguments or {}
         measured, wrong = self._metric(str(metric), arguments, column, name)
         if rule.unit == "percent":
-            yield name, self._measured(f"100.0 * {measured} / nullif(count(*), 0)", broken)
-        elif wrong is not None and broken == "measured = 0":
+            yield name, self._measured(f"100.0 * {measured} / nullif(count(*), 0)", required)
+        elif wrong is not None and required == "measured = 0":
             yield name, _wrong_rows(wrong)
         else:
-            yield name, self._measured(measured, broken)
+            yield name, self._measured(measured, required)
 
     def _metric(
         self, metric: str, arguments: Mapping[str, Any], column: str | None, name: str
@@ -216,8 +216,8 @@ class _Table:
             raise self._refused(f"the metric {metric!r} of the rule {name}", "write it as a rule of type sql")
         return f"count(*) FILTER (WHERE {wrong})", wrong
 
-    def _operator(self, rule: "DataQuality", name: str) -> str:
-        """Return the condition that the measured number is to meet."""
+    def _required(self, rule: "DataQuality", name: str) -> str:
+        """Return the condition that the measured number must meet."""
         given = {key: value for key in _OPERATORS if (value := getattr(rule, key)) is not None}
         conditions = [
             _OPERATORS[key].format(value=list(map(_literal, value)) if isinstance(value, list) else _literal(value))
@@ -228,11 +228,11 @@ class _Table:
         return " AND ".join(conditions) or "measured = 0"
 
     @property
-    def _table(self) -> str:
+    def _quoted_table(self) -> str:
         return f"{_quoted(self.schema)}.{_quoted(self.table)}"
 
     def _measured(self, measured: str, condition: str) -> str:
-        return self._selected(f"SELECT {measured} AS measured FROM {self._table}", condition)  # noqa: S608 - as above
+        return self._selected(f"SELECT {measured} AS measured FROM {self._quoted_table}", condition)  # noqa: S608 - as above
 
     def _selected(self, query: str, condition: str) -> str:
         return f"SELECT * FROM ({query}) WHERE NOT ({condition})"  # noqa: S608 - quoted names and values, or the contract's own SQL

@@ -38,7 +38,7 @@ def with_defaults(data: object) -> object:
         raise LocatedError("defaults must be a mapping: write keys of a stream below it", "defaults")
     if not isinstance(streams, dict):
         return rest
-    if _values(defaults) * len(streams) > MAX_VALUES:
+    if _count_values(defaults) * len(streams) > MAX_VALUES:
         raise LocatedError(
             f"the {len(streams):,} streams have more than {MAX_VALUES:,} values with the defaults: write fewer",
             "defaults",
@@ -51,7 +51,7 @@ def _filled(name: str, stream: object, defaults: Mapping[str, Any]) -> object:
     own = {} if stream is None else stream
     if not isinstance(own, dict):
         return stream
-    named = {key: value if key == "layout" else _named(value, name) for key, value in defaults.items()}
+    named = {key: value if key == "layout" else _with_name(value, name) for key, value in defaults.items()}
     return _merged(named, own)
 
 
@@ -75,17 +75,18 @@ def _differ(default: Mapping[str, Any], own: Mapping[str, Any]) -> bool:
     return "type" in default and "type" in own and default["type"] != own["type"]
 
 
-def _named(value: object, name: str) -> object:
+def _with_name(value: object, name: str) -> object:
+    """Return a value with the name of the stream in its texts."""
     if isinstance(value, str):
         return value.replace(STREAM, name) if STREAM in value else value
     if isinstance(value, dict):
-        return {key: _named(item, name) for key, item in value.items()}
-    return [_named(item, name) for item in value] if isinstance(value, list) else value
+        return {key: _with_name(item, name) for key, item in value.items()}
+    return [_with_name(item, name) for item in value] if isinstance(value, list) else value
 
 
-def _values(value: object) -> int:
+def _count_values(value: object) -> int:
     items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return 1 + sum(map(_values, items))
+    return 1 + sum(map(_count_values, items))
 
 
 OF_DEFAULTS = "#/$defs/{model}Default"

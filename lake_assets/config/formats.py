@@ -101,20 +101,14 @@ class CsvFormat(TextFormat):
 
     @model_validator(mode="after")
     def _characters_differ(self) -> Self:
-        used = {
-            "delimiter": self.delimiter,
-            "quote": self.quote,
-            "escape": self.escape,
-            "comment": self.comment,
-            "decimal": self.decimal,
-        }
+        used = {name: getattr(self, name) for name in ("delimiter", "quote", "escape", "comment", "decimal")}
         for key, character in used.items():
             if character is None:
                 continue
             if character in "\r\n" or not character.isascii():
                 raise ValueError(f"{key} {character!r} is not one ASCII character within a line: use another one")
-            if (other := next(name for name in used if used[name] == character)) != key and key != "escape":
-                raise ValueError(f"{key} and {other} are both {character!r}: change one of them")
+            if (first := next(name for name in used if used[name] == character)) != key and key != "escape":
+                raise ValueError(f"{key} and {first} are both {character!r}: change one of them")
         if self.decimal == self.thousands:
             raise ValueError(f"decimal and thousands are both {self.decimal!r}: change one of them")
         if not self.header and self.names is None:

@@ -110,7 +110,7 @@ class Lake(Model):
         return self._has_dead_letters
 
     def note_streams(self, indexed: Iterable[AnyStorage], *, exports_deltas: bool, has_dead_letters: bool) -> None:
-        """Take over what its streams make of it. `LakeConfig` calls it while it validates."""
+        """Note what its streams store in it. `LakeConfig` calls this while it validates."""
         self._indexed, self._exports_deltas, self._has_dead_letters = tuple(indexed), exports_deltas, has_dead_letters
 
     @field_validator("attach_options", mode="before")

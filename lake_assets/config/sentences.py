@@ -85,8 +85,8 @@ def sentence(error: ErrorDetails) -> str:
     kind = error["type"]
     if kind == "union_tag_invalid":
         tag, expected = (str(error.get("ctx", {})[key]) for key in ("tag", "expected_tags"))
-        advice_ = meant(tag[:100], re.findall(r"\w+", expected)).rstrip(".")
-        return f"unknown type {shown(tag)}: {advice_}" if advice_.endswith("?") else f"unknown type: {advice_}"
+        fix = meant(tag[:100], re.findall(r"\w+", expected)).rstrip(".")
+        return f"unknown type {shown(tag)}: {fix}" if fix.endswith("?") else f"unknown type: {fix}"
     if kind == "string_pattern_mismatch":
         return f"has the wrong form: write {FORMS[str(error['loc'][-1])]}"
     if kind in _SENTENCES:

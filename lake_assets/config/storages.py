@@ -12,15 +12,7 @@ from pathlib import Path
 from typing import Annotated, ClassVar, Literal, Self
 from urllib.parse import SplitResult, urlsplit
 
-from pydantic import (
-    AfterValidator,
-    BeforeValidator,
-    Field,
-    SecretStr,
-    TypeAdapter,
-    field_validator,
-    model_validator,
-)
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, TypeAdapter, field_validator, model_validator
 
 from lake_assets.base.errors import ConfigError
 from lake_assets.config.connections import (
@@ -507,9 +499,7 @@ Storage = Annotated[
     BeforeValidator(_storage_from_text, json_schema_input_type=str | LakeStorage),
 ]
 Source = Annotated[
-    AnyStorage,
-    Field(discriminator="type"),
-    BeforeValidator(_source_from_text, json_schema_input_type=str | AnyStorage),
+    AnyStorage, Field(discriminator="type"), BeforeValidator(_source_from_text, json_schema_input_type=str | AnyStorage)
 ]
 
 

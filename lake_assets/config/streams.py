@@ -18,14 +18,7 @@ from lake_assets.config.formats import FormatOrName, LandedFormat
 from lake_assets.config.layout.derived import check_time_type
 from lake_assets.config.layout.partition import Partition, PartitionColumn
 from lake_assets.config.layout.times import TIME_TYPES
-from lake_assets.config.partitions import (
-    DIMENSIONS,
-    PartitionField,
-    clash,
-    misfit,
-    missing_column,
-    stream_template,
-)
+from lake_assets.config.partitions import DIMENSIONS, PartitionField, clash, misfit, missing_column, stream_template
 from lake_assets.config.sections import LETTER_COLUMNS, Destination, Layout, LayoutOptions
 from lake_assets.config.stream_fields import StreamFields
 from lake_assets.config.uris import folder_globs, has_query, is_glob, split_glob
@@ -182,13 +175,12 @@ class StreamConfig(StreamFields):
 
     @model_validator(mode="after")
     def _declared_columns_fit(self) -> Self:
-        others = {name.lower(): "partitions" for name in self.partitions}
-        others |= {name.lower(): "path_columns" for name in self.path_columns}
-        others |= {name.lower(): "file_columns" for name in self.file_columns}
-        others |= {self.rescue.lower(): "rescue"} if self.rescue else {}
+        keys = ("partitions", "path_columns", "file_columns")
+        decided_by = {name.lower(): key for key in keys for name in getattr(self, key)}
+        decided_by |= {self.rescue.lower(): "rescue"} if self.rescue else {}
         sources = {derived.column.lower() for derived in self.derived}
         sources |= {column.name.lower() for column in self.columns if column.in_rows}
-        for problem in column_problems(self.declared, others, sources, self.format, self.mode):
+        for problem in column_problems(self.declared, decided_by, sources, self.format, self.mode):
             raise ValueError(problem)
         return self
 

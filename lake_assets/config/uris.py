@@ -61,12 +61,12 @@ _WILDCARD = re.compile(r"[*?\[]")
 
 
 def is_glob(text: str) -> bool:
-    """Return whether it has a wildcard."""
+    """Return whether a text has a wildcard."""
     return _WILDCARD.search(text) is not None
 
 
 def has_query(url: str) -> bool:
-    """Return whether it is a URL of a web server with a query, which may have a signature."""
+    """Return whether a URL is of a web server and has a query, which may have a signature."""
     return url.startswith(("http://", "https://")) and "?" in url
 
 

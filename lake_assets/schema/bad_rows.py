@@ -69,8 +69,8 @@ def is_changed(values: pa.Array, others: pa.Array) -> bool:
 def _is_same(value: object, other: object) -> bool:
     """Return whether a nested value has all that another one has, by names in any case."""
     if isinstance(other, Mapping):
-        fields = {name.lower(): one for name, one in value.items()} if isinstance(value, Mapping) else {}
-        return bool(fields) and all(_is_same(fields.get(name.lower()), one) for name, one in other.items())
+        fields = {name.lower(): part for name, part in value.items()} if isinstance(value, Mapping) else {}
+        return bool(fields) and all(_is_same(fields.get(name.lower()), part) for name, part in other.items())
     if isinstance(other, list) and isinstance(value, list):
         return len(value) == len(other) and all(map(_is_same, value, other))
     return value == other or (value != value and other != other)  # noqa: PLR0124 - NaN
@@ -128,12 +128,6 @@ def misfitting(values: pa.Array, data_type: pa.DataType, convert: Convert = cast
         return unheld(converted) is None
 
     return list(misfits_by_halves(values, fits))
-
-
-def reasons_of(name: str, values: pa.Array, rows: list[int], data_type: pa.DataType) -> Iterator[str]:
-    """Yield the reasons of rows whose value a column cannot hold."""
-    for text in lines_of_values(values, rows):
-        yield f"column {name!r} has the value {text}, which {data_type} cannot hold"
 
 
 def lines_of_values(values: pa.Array, rows: list[int]) -> list[str]:
@@ -244,13 +238,13 @@ def split_by_type(value: object, kind: pa.DataType, *, keeps: bool = True) -> tu
     """Return what a type takes of a nested value of JSON or Arrow, and the rest: `NOTHING` if it takes all."""
     if isinstance(value, Mapping) and t.is_struct(kind):
         known, others = matched_fields(value, kind.names, keeps=keeps)
-        parts = {name: split_by_type(one, kind.field(name).type, keeps=keeps) for name, one in known.items()}
+        parts = {name: split_by_type(part, kind.field(name).type, keeps=keeps) for name, part in known.items()}
         rest = {name: left for name, (_, left) in parts.items() if left is not NOTHING}
-        rest |= {name: one for name, one in others.items() if one is not None}
+        rest |= {name: field for name, field in others.items() if field is not None}
         return {name: part for name, (part, _) in parts.items()}, rest or NOTHING
     if t.is_map(kind) and isinstance(value, Mapping | list):
         items = value.items() if isinstance(value, Mapping) else value  # of JSON, or of Arrow
-        parts = {key: split_by_type(one, kind.item_type, keeps=keeps) for key, one in items}
+        parts = {key: split_by_type(item, kind.item_type, keeps=keeps) for key, item in items}
         rest = {str(key): left for key, (_, left) in parts.items() if left is not NOTHING}
         return {key: part for key, (part, _) in parts.items()}, rest or NOTHING
     if isinstance(value, list) and (t.is_list(kind) or t.is_large_list(kind)):
@@ -291,7 +285,7 @@ def exact_float(text: str) -> float | NumberText:
 
 def _json_value(value: Any) -> Any:  # noqa: ANN401 - any value of Python
     if isinstance(value, Mapping):
-        return {str(name): _json_value(one) for name, one in value.items()}
+        return {str(name): _json_value(part) for name, part in value.items()}
     if isinstance(value, list | tuple):
         return [_json_value(element) for element in value]
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value

@@ -35,68 +35,66 @@ def is_number(data_type: pa.DataType) -> bool:
     return bool(t.is_integer(data_type) or t.is_floating(data_type) or t.is_decimal(data_type))
 
 
-def is_checked(given: pa.DataType, wanted: pa.DataType) -> bool:
+def is_checked(source: pa.DataType, target: pa.DataType) -> bool:
     """Return whether `exact_cast` decides about numbers of a type, or texts, as another type, and not Arrow's cast."""
-    if t.is_string(given) or t.is_large_string(given):
-        return is_number(wanted)
-    if t.is_decimal(given) and t.is_decimal(wanted):
-        return bool(given.scale < wanted.scale)
-    if t.is_floating(given) and t.is_floating(wanted):
-        return bool(wanted.bit_width < given.bit_width)
-    if t.is_decimal(wanted):
-        return is_number(given)
-    return bool(t.is_floating(wanted) and t.is_decimal(given))
+    if t.is_string(source) or t.is_large_string(source):
+        return is_number(target)
+    if t.is_decimal(source) and t.is_decimal(target):
+        return bool(source.scale < target.scale)
+    if t.is_floating(source) and t.is_floating(target):
+        return bool(target.bit_width < source.bit_width)
+    if t.is_decimal(target):
+        return is_number(source)
+    return bool(t.is_floating(target) and t.is_decimal(source))
 
 
-def exact_cast(values: pa.Array, wanted: pa.DataType) -> pa.Array:
+def exact_cast(values: pa.Array, target: pa.DataType) -> pa.Array:
     """Return numbers, or texts of numbers, as another type; `is_checked` holds of the types."""
-    if t.is_integer(wanted):
-        return _whole(values).cast(wanted)
-    if t.is_decimal(wanted) and t.is_integer(values.type):
+    if t.is_integer(target):
+        return _whole(values).cast(target)
+    if t.is_decimal(target) and t.is_integer(values.type):
         # Arrow wants room for all digits that such integers may have.
-        return values.cast(pa.decimal256(20 + wanted.scale, wanted.scale)).cast(wanted)
-    if t.is_decimal(wanted):
-        if pc.any(pc.greater_equal(pc.abs(values.cast(pa.float64())), _WRAPPED / 10.0**wanted.scale)).as_py():
-            raise pa.ArrowInvalid(f"a number is too large for {wanted}")
-        return _as_decimals(values, wanted) if t.is_floating(values.type) else values.cast(wanted)
-    made = (values.cast(pa.string()) if t.is_decimal(values.type) else values).cast(wanted)
+        return values.cast(pa.decimal256(20 + target.scale, target.scale)).cast(target)
+    if t.is_decimal(target):
+        if pc.any(pc.greater_equal(pc.abs(values.cast(pa.float64())), _WRAPPED / 10.0**target.scale)).as_py():
+            raise pa.ArrowInvalid(f"a number is too large for {target}")
+        return _as_decimals(values, target) if t.is_floating(values.type) else values.cast(target)
+    made = (values.cast(pa.string()) if t.is_decimal(values.type) else values).cast(target)
     if t.is_string(values.type) or t.is_large_string(values.type):
-        large = pc.fill_null(pc.greater_equal(pc.abs(made), _EXACT[wanted]), fill_value=False)
+        large = pc.fill_null(pc.greater_equal(pc.abs(made), _EXACT[target]), fill_value=False)
         for text, number in zip(values.filter(large).to_pylist(), made.filter(large).to_pylist(), strict=True):
             whole = _WHOLE.fullmatch(text)
             if isinf(number) and "inf" not in text.lower():
-                raise pa.ArrowInvalid(f"{text} is too large for {wanted}")
+                raise pa.ArrowInvalid(f"{text} is too large for {target}")
             if whole and int(whole[1]) != number:
-                raise pa.ArrowInvalid(f"{text} would be rounded to {wanted}")
+                raise pa.ArrowInvalid(f"{text} would be rounded to {target}")
     elif pc.any(
         numbers_differ(values, (exact_cast if t.is_decimal(values.type) else pc.cast)(made, values.type))
     ).as_py():
-        raise pa.ArrowInvalid(f"a number would be rounded to {wanted}")
+        raise pa.ArrowInvalid(f"a number would be rounded to {target}")
     return made
 
 
-def _as_decimals(values: pa.Array, wanted: pa.DataType) -> pa.Array:
+def _as_decimals(values: pa.Array, target: pa.DataType) -> pa.Array:
     """Return floating-point numbers as decimals: exactly, or else by the fewest digits of which each is the nearest.
 
     Arrow's own casts between the two multiply by a power of ten, and are off in the last digit.
     """
-    made = values.cast(pa.string()).cast(wanted)
-    is_other = pc.not_equal(made, values.cast(wanted))
+    made = values.cast(pa.string()).cast(target)
+    is_other = pc.not_equal(made, values.cast(target))
     if not pc.any(is_other).as_py():
         return made
-    pairs = zip(*(a.filter(is_other).to_pylist() for a in (values, values.cast(wanted), made)), strict=True)
+    pairs = zip(*(a.filter(is_other).to_pylist() for a in (values, values.cast(target), made)), strict=True)
     kept = [nearest if Decimal(value) == nearest else shortest for value, nearest, shortest in pairs]
-    return pc.replace_with_mask(made, pc.fill_null(is_other, fill_value=False), pa.array(kept, wanted))
+    return pc.replace_with_mask(made, pc.fill_null(is_other, fill_value=False), pa.array(kept, target))
 
 
 def numbers_differ(values: pa.Array, others: pa.Array) -> pa.Array:
     """Return whether numbers of one type differ; NaN is NaN."""
-    other = pc.not_equal(values, others)
-    return (
-        pc.and_(other, pc.invert(pc.and_(pc.is_nan(values), pc.is_nan(others))))
-        if t.is_floating(values.type)
-        else other
-    )
+    differ = pc.not_equal(values, others)
+    if not t.is_floating(values.type):
+        return differ
+    return pc.and_(differ, pc.invert(pc.and_(pc.is_nan(values), pc.is_nan(others))))
 
 
 def has_large(column: pa.ChunkedArray | pa.Array) -> bool:
@@ -129,7 +127,7 @@ def _large_number(scale: int, before: str) -> re.Pattern[bytes]:
 
 
 def rounded_number(value: object, data_type: pa.DataType) -> object:
-    """Return a number in a value of JSON that a type, or the part of it for this number, does not hold; None: none."""
+    """Return the first number in a value of JSON that its part of a type does not hold; None if all are held."""
     if t.is_decimal(data_type) and isinstance(value, int | float | NumberText):
         return value if Decimal(str(value)).copy_abs() >= 10 ** (data_type.precision - data_type.scale) else None
     if isinstance(value, int) and t.is_floating(data_type):
@@ -216,35 +214,35 @@ def _offsets(lists: pa.Array) -> pa.Int32Array:
     return pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum_checked(lengths)])
 
 
-def _is_cast_by_arrow(given: pa.DataType, wanted: pa.DataType) -> bool:
+def _is_cast_by_arrow(source: pa.DataType, target: pa.DataType) -> bool:
     """Return whether structs of two types have the same fields in the same order, and Arrow casts whole lists."""
-    if t.is_list_view(given) or t.is_large_list_view(given):
+    if t.is_list_view(source) or t.is_large_list_view(source):
         return False  # Arrow leaves the last offset out
-    if t.is_struct(given) and t.is_map(wanted):
+    if t.is_struct(source) and t.is_map(target):
         return False
-    if t.is_struct(given) and t.is_struct(wanted):
-        return [f.name for f in given] == [f.name for f in wanted] and all(
-            _is_cast_by_arrow(mine.type, other.type) for mine, other in zip(given, wanted, strict=True)
+    if t.is_struct(source) and t.is_struct(target):
+        return [f.name for f in source] == [f.name for f in target] and all(
+            _is_cast_by_arrow(*(field.type for field in pair)) for pair in zip(source, target, strict=True)
         )
-    if t.is_map(given) and t.is_map(wanted):
+    if t.is_map(source) and t.is_map(target):
         return all(
             _is_cast_by_arrow(*pair)
-            for pair in ((given.key_type, wanted.key_type), (given.item_type, wanted.item_type))
+            for pair in ((source.key_type, target.key_type), (source.item_type, target.item_type))
         )
-    if is_list(given) and is_list(wanted):
-        return _is_cast_by_arrow(given.value_type, wanted.value_type)
-    if t.is_dictionary(given):
-        return _is_cast_by_arrow(given.value_type, wanted)
-    is_own = _is_decimal(given, wanted) or _is_uuid(given, wanted) or is_checked(given, wanted)
-    return not (t.is_null(wanted) or is_own)
+    if is_list(source) and is_list(target):
+        return _is_cast_by_arrow(source.value_type, target.value_type)
+    if t.is_dictionary(source):
+        return _is_cast_by_arrow(source.value_type, target)
+    is_own = _is_decimal(source, target) or _is_uuid(source, target) or is_checked(source, target)
+    return not (t.is_null(target) or is_own)
 
 
-def _is_decimal(given: pa.DataType, wanted: pa.DataType) -> bool:
-    return bool(t.is_decimal(wanted) and t.is_binary(given))
+def _is_decimal(source: pa.DataType, target: pa.DataType) -> bool:
+    return bool(t.is_decimal(target) and t.is_binary(source))
 
 
-def _is_uuid(given: pa.DataType, wanted: pa.DataType) -> bool:
-    return bool(wanted.equals(pa.uuid()) and t.is_string(given))
+def _is_uuid(source: pa.DataType, target: pa.DataType) -> bool:
+    return bool(target.equals(pa.uuid()) and t.is_string(source))
 
 
 def _decimals(array: pa.BinaryArray, data_type: pa.DataType) -> pa.Array:

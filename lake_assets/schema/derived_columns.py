@@ -64,8 +64,8 @@ class DerivedValue:
         if pc.any(is_other).as_py():
             values = batch.column(self.name)
             texts = self._texts(values)
-            row = pc.index(is_other, True).as_py()
-            value, text = values[row].as_py(), texts[row].as_py()
+            place = pc.index(is_other, True).as_py()
+            value, text = values[place].as_py(), texts[place].as_py()
             row = f"{self.name}={value_text(value)}"
             made = f"{self.column.name}={'NULL' if text == HIVE_NULL else text}"
             is_time = self.column.type in TIME_TYPES

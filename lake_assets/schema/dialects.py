@@ -32,7 +32,7 @@ def with_plain_escapes(text: bytes | memoryview, dialect: CsvFormat) -> bytes | 
     if quote is None:
         return _escaped_nulls(dialect.delimiter, escape, *dialect.nulls).sub(ESCAPED_NULL.encode(), whole)
     quoted, escapes = _escapes(quote.encode(), dialect.delimiter.encode(), escape.encode())
-    return quoted.sub(lambda found: escapes.sub(_doubled, found[0]) if len(found[0]) > 1 else found[0] * 2, whole)
+    return quoted.sub(lambda match: escapes.sub(_doubled, match[0]) if len(match[0]) > 1 else match[0] * 2, whole)
 
 
 @cache
@@ -195,12 +195,12 @@ class DialectTypes:
             pa.date32() if is_kind is t.is_date else pa.timestamp("us", "UTC" if "%z" in form else None)
             for is_kind, form in self._formats
         ]
-        found: dict[str, pa.Field] = {}
+        fields: dict[str, pa.Field] = {}
         for name, column in zip(rows.schema.names, rows.columns, strict=True):
             if t.is_string(column.type) and column.null_count < len(column):
                 kind = next((kind for kind in kinds if self._fits(name, column, kind)), None)
-                found |= {name: pa.field(name, kind)} if kind is not None else {}
-        return found
+                fields |= {name: pa.field(name, kind)} if kind is not None else {}
+        return fields
 
     def _fits(self, name: str, column: pa.ChunkedArray, kind: pa.DataType) -> bool:
         try:

@@ -110,8 +110,7 @@ def sql_type(data_type: pa.DataType, column: str) -> str:
     if is_list(data_type):
         return f"{sql_type(data_type.value_type, column)}[]"
     raise SchemaError(
-        f"column {column!r} has the type {shown_type(data_type)}, which DuckLake cannot hold:",
-        LAND_AS_ANOTHER,
+        f"column {column!r} has the type {shown_type(data_type)}, which DuckLake cannot hold:", LAND_AS_ANOTHER
     )
 
 

@@ -78,7 +78,7 @@ def unheld(values: pa.Array | pa.ChunkedArray) -> Held | None:
 
 
 def not_held(leaf: pa.Array) -> Held | None:
-    """Return what DuckDB can read, if one of the values is another one; else None."""
+    """Return what DuckDB can read, if one of the values of a leaf is another one; else None."""
     if is_text(leaf.type):
         return None if _is_utf8(leaf.dictionary if t.is_dictionary(leaf.type) else leaf) else _TEXT
     held = _held(leaf.type)
@@ -195,10 +195,10 @@ def joined_types(
     *,
     drops: bool = False,
 ) -> pa.DataType:
-    """Return a type whose parts are what `leaf` makes of those of two types: of each pair that is not nested alike.
+    """Join two types: `leaf` makes a type of each pair of their parts that are not nested alike.
 
-    Fields of structs are pairs by their names in any case. Of those that only the other type has, the type gets these
-    that `takes` says; with `drops` it loses those that only the first one has.
+    Fields of structs are pairs by their names in any case. Of those that only the other type has, the result gets those
+    that `takes` accepts; with `drops` it loses those that only the first type has.
     """
     further = partial(joined_types, leaf=leaf, takes=takes, drops=drops)
     if t.is_struct(own) and t.is_struct(other):
@@ -314,7 +314,7 @@ def without_null_parts(data_type: pa.DataType) -> pa.DataType:
 
 
 def with_null_parts(own: pa.Schema, landed: pa.Schema) -> pa.Schema:
-    """Return own columns, with the type null for them, and parts of them, that have no type where they landed."""
+    """Return own columns; those, and their parts, that have no type where they landed have the type null."""
     return joined_columns(own, landed, lambda own, landed: landed if t.is_null(landed) else own)
 
 

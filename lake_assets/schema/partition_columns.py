@@ -23,7 +23,7 @@ _DAY = r"^(\d{4})-?(\d{2})-?(\d{2})(?:[T ]00:00(?::00(?:\.0+)?)?)?$"  # also 202
 _NUMBERS = (t.is_integer, t.is_floating, t.is_decimal)
 
 # The types, besides texts, of a column of the files whose values select the rows of a partition column.
-_CHOOSING = MappingProxyType[PartitionType, Sequence[object]](
+_SELECTING = MappingProxyType[PartitionType, Sequence[object]](
     {
         "string": (t.is_integer, t.is_date),
         "integer": _NUMBERS,
@@ -43,43 +43,39 @@ def typed_value(column: PartitionColumn, value: PartitionValue) -> pa.Scalar:
     )
 
 
-def chosen_values(
-    source: pa.Schema,
-    by_name: Mapping[str, str],
-    partition: Partition,
-    origin: str,
-    derived: Iterable[Derived],
+def selecting_values(
+    source: pa.Schema, by_name: Mapping[str, str], partition: Partition, origin: str, derived: Iterable[Derived]
 ) -> dict[str, pa.Scalar]:
     """Return the values that select the rows of a partition, by column of the source."""
-    chosen, sources = {}, {of_column.name: of_column for of_column in derived}
+    values, sources = {}, {source.name: source for source in derived}
     for column, value in zip(partition.columns, partition.values, strict=True):
         if not column.in_rows:
             continue
-        wanted = sources[column.name].column if column.name in sources else column.name
-        name = by_name.get(wanted.lower())
+        selecting = sources[column.name].column if column.name in sources else column.name
+        name = by_name.get(selecting.lower())
         if name is None:
             raise SchemaError(
-                f"{origin} has no column {wanted!r}, which selects the rows of a partition:",
+                f"{origin} has no column {selecting!r}, which selects the rows of a partition:",
                 "land it again with that column, or correct `partitions` in the config.",
             )
         if column.name in sources and not sources[column.name].is_whole:
             continue
         given = source.field(name).type
         data_type = given.value_type if t.is_dictionary(given) else given
-        if not any(is_kind(data_type) for is_kind in (t.is_null, is_text, *_CHOOSING[column.type])):
+        if not any(is_kind(data_type) for is_kind in (t.is_null, is_text, *_SELECTING[column.type])):
             raise SchemaError(
                 f"column {name!r} of {origin} is {given}, and cannot hold a partition of type {column.type}:",
                 "correct the type of this partition column in the config, or land the column as text.",
             )
-        chosen[name] = typed_value(column, value)
-    return chosen
+        values[name] = typed_value(column, value)
+    return values
 
 
 def is_other(array: pa.Array, column: PartitionColumn, value: PartitionValue) -> pa.Array:
     """Return whether each value of a partition column in the rows differs from the partition's value."""
     if value is None:
         return pc.is_valid(array)
-    if column.type != "string" and any(is_kind(array.type) for is_kind in _CHOOSING[column.type]):  # type: ignore[operator]
+    if column.type != "string" and any(is_kind(array.type) for is_kind in _SELECTING[column.type]):  # type: ignore[operator]
         # A date may be a timestamp at midnight and a number may be a float, with other texts.
         with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):  # types without a common type
             return pc.fill_null(pc.not_equal(array, typed_value(column, value)), True)

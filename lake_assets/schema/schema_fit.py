@@ -28,7 +28,6 @@ from lake_assets.schema.bad_rows import (
     misfitting,
     positions,
     python_values,
-    reasons_of,
     split_by_type,
     with_kept,
 )
@@ -44,7 +43,7 @@ from lake_assets.schema.leaves import (
     stored_columns,
     unheld,
 )
-from lake_assets.schema.partition_columns import cast_whole, chosen_values, is_other, other_value
+from lake_assets.schema.partition_columns import cast_whole, is_other, other_value, selecting_values
 
 
 class Fitter:
@@ -79,7 +78,7 @@ class Fitter:
         rescued = verdicts[Verdict.RESCUE]
         self._extras = [misfit.name for misfit in rescued if misfit.known is None and len(misfit.path) == 1]
         """The columns of the source that only the column of what does not fit takes."""
-        self._loose = {by_name[misfit.path[0].lower()] for misfit in rescued}
+        self._rescuable = {by_name[misfit.path[0].lower()] for misfit in rescued}
         self._hints = {by_name[m.path[0].lower()]: hint for m in verdicts[Verdict.CAST] if (hint := rules.widening(m))}
         self._set_columns(source, by_name)
 
@@ -89,16 +88,18 @@ class Fitter:
         self._partition_names = {
             column.name: by_name[column.name.lower()] for column in partition.columns if column.name.lower() in by_name
         }
-        self.chosen = chosen_values(source, by_name, partition, origin, rules.derived) if rules.selects else {}
+        self.selecting_values = (
+            selecting_values(source, by_name, partition, origin, rules.derived) if rules.selects else {}
+        )
         """The partition's value in each source column that selects rows, by the column's name."""
         made = [
             value
             for value in derived_values(rules.derived, partition, by_name, origin)
-            if value.name not in self.chosen
+            if value.name not in self.selecting_values
         ]
-        self.made = [value for value in made if value.column.in_rows and rules.selects]
+        self.selecting_derived = [value for value in made if value.column.in_rows and rules.selects]
         """The derived values that select rows."""
-        self._checked = [value for value in made if value not in self.made]
+        self._checked_derived = [value for value in made if value not in self.selecting_derived]
 
     def _set_columns(self, source: pa.Schema, by_name: Mapping[str, str]) -> None:
         """Set which columns are to be read, and how."""
@@ -111,8 +112,8 @@ class Fitter:
         self.nanos = {name for name, field in pairs if has_nanoseconds(field.type)}
         """The columns to read that the target has in nanoseconds."""
         self._bounded = {name for name, field in pairs if has_limits(field.type)}
-        made = (value.name for value in (*self.made, *self._checked))
-        others = dict.fromkeys([*self._partition_names.values(), *made, *self.chosen, *self._extras])
+        made = (value.name for value in (*self.selecting_derived, *self._checked_derived))
+        others = dict.fromkeys([*self._partition_names.values(), *made, *self.selecting_values, *self._extras])
         self.partition_columns = [name for name in others if name not in self.columns]
         """The further columns to read: of partitions, those that one is derived from, and unknown ones."""
         self.unchanged = {
@@ -129,22 +130,22 @@ class Fitter:
 
     def of(self, origin: str) -> Self:
         """Return the fitter of another object or result with the same schema."""
-        other = copy(self)
-        other._origin = origin  # noqa: SLF001 - of the same class
-        other.made = [replace(made, origin=origin) for made in self.made]
-        other._checked = [replace(made, origin=origin) for made in self._checked]  # noqa: SLF001
-        return other
+        fitter = copy(self)
+        fitter._origin = origin  # noqa: SLF001 - of the same class
+        fitter.selecting_derived = [replace(made, origin=origin) for made in self.selecting_derived]
+        fitter._checked_derived = [replace(made, origin=origin) for made in self._checked_derived]  # noqa: SLF001
+        return fitter
 
     def reading(self, landed: Mapping[str, str]) -> Self:
-        """Return the fitter for who reads the columns by their landed names, given these by the names here."""
-        other = copy(self)
-        other.nanos = {landed[name] for name in self.nanos if name in landed}
-        other.unchanged = {landed[name] for name in self.unchanged if name in landed}
-        return other
+        """Return the fitter for a reader of the columns by their landed names, given these by the names here."""
+        fitter = copy(self)
+        fitter.nanos = {landed[name] for name in self.nanos if name in landed}
+        fitter.unchanged = {landed[name] for name in self.unchanged if name in landed}
+        return fitter
 
     def fit(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Convert a batch to the target's schema. A column in `unchanged` may be a dictionary, and stays one."""
-        batch = self._choose(batch)
+        batch = self._select(batch)
         self._check_partition(batch)
         if self._same:
             return self._readable(batch)
@@ -198,14 +199,14 @@ class Fitter:
         """Convert the values that the type holds; the others are kept, and NULL in the column."""
         if name in self.unchanged and name not in self._bounded:
             return cast(values, kind)
-        is_loose = name in self._loose and name not in self._forms
-        convert = partial(self._unchanged if is_loose else self._converted, name)
-        is_other = is_loose and not is_alike(values.type, kind)
+        is_rescuable = name in self._rescuable and name not in self._forms
+        convert = partial(self._unchanged if is_rescuable else self._converted, name)
+        is_other = is_rescuable and not is_alike(values.type, kind)
         unfit = positions(values.is_valid()) if is_other else misfitting(values, kind, convert)
         landed = self._rules.landed(name)
         for row, value in zip(unfit, python_values(values.take(pa.array(unfit, pa.int64()))), strict=True):
             kept[row][landed] = value
-        if is_loose and t.is_nested(kind):
+        if is_rescuable and t.is_nested(kind):
             for row, value in enumerate(python_values(values)):
                 if landed not in kept.get(row, ()) and (rest := split_by_type(value, kind)[1]) is not NOTHING:
                     kept[row][landed] = rest
@@ -233,17 +234,17 @@ class Fitter:
             if not self._rules.splits:
                 raise
             numbers = pa.array(range(first, first + batch.num_rows), pa.int64())
-            chosen = self._choose(batch.append_column(NUMBER, numbers))
+            selected = self._select(batch.append_column(NUMBER, numbers))
             reasons: dict[int, list[str]] = {}
-            for row, reason in self._reasons(chosen):
+            for row, reason in self._reasons(selected):
                 reasons.setdefault(row, []).append(reason)
             if not reasons:
                 raise
-        is_good = pa.array([row not in reasons for row in range(chosen.num_rows)], pa.bool_())
+        is_good = pa.array([row not in reasons for row in range(selected.num_rows)], pa.bool_())
         bad = sorted(reasons)
-        chosen = filterable(chosen)
-        rows = BadRows(chosen.take(pa.array(bad, pa.int64())), ["; ".join(reasons[row]) for row in bad])
-        return self.fit(chosen.filter(is_good).select(batch.schema.names)), rows
+        selected = filterable(selected)
+        rows = BadRows(selected.take(pa.array(bad, pa.int64())), ["; ".join(reasons[row]) for row in bad])
+        return self.fit(selected.filter(is_good).select(batch.schema.names)), rows
 
     def _reasons(self, batch: pa.RecordBatch) -> Iterator[tuple[int, str]]:
         """Yield the rows of a batch that do not fit, by their position, each with a reason; some have several."""
@@ -260,7 +261,8 @@ class Fitter:
                 values = batch.column(column)
                 convert = partial(self._converted, column) if column in self._forms else cast
                 rows = misfitting(values, field.type, convert)
-                yield from zip(rows, reasons_of(column, values, rows, field.type), strict=True)
+                for row, text in zip(rows, lines_of_values(values, rows), strict=True):
+                    yield row, f"column {column!r} has the value {text}, which {field.type} cannot hold"
             if column is not None and (why := self._rules.why_required(field.name)) is not None:
                 values = batch.column(column)
                 if self._rules.rescue is not None:
@@ -272,9 +274,9 @@ class Fitter:
         """Yield the positions of rows of other partitions, by each column of the rows that tells it."""
         for column, value in zip(self._partition.columns, self._partition.values, strict=True):
             name = self._partition_names.get(column.name)
-            if name is not None and name not in self.chosen:
+            if name is not None and name not in self.selecting_values:
                 yield name, positions(is_other(batch.column(name), column, value))
-        for made in self._checked:
+        for made in self._checked_derived:
             yield made.name, made.others(batch)
 
     def _readable(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -288,12 +290,12 @@ class Fitter:
                 )
         return batch
 
-    def _choose(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        if self.chosen or self.made:
+    def _select(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        if self.selecting_values or self.selecting_derived:
             batch = filterable(batch)
-        for made in self.made:
+        for made in self.selecting_derived:
             batch = batch.filter(made.has(batch))
-        for name, value in self.chosen.items():
+        for name, value in self.selecting_values.items():
             try:
                 values = cast_whole(batch.column(name), value.type)
             except pa.ArrowInvalid as error:
@@ -308,13 +310,13 @@ class Fitter:
     def _check_partition(self, batch: pa.RecordBatch) -> None:
         for column, value in zip(self._partition.columns, self._partition.values, strict=True):
             name = self._partition_names.get(column.name)
-            if name is None or name in self.chosen:
+            if name is None or name in self.selecting_values:
                 continue
             if (hint := other_value(batch.column(name), name, column, value)) is not None:
                 row, fix = hint
                 fix = fix if self._origin.startswith("the object") else "correct the transform."
                 raise SchemaError(f"{self._origin} has a row with {row}, and belongs to {self._partition}:", fix)
-        for made in self._checked:
+        for made in self._checked_derived:
             made.check(batch)
 
 

@@ -27,8 +27,8 @@ class ValueSpan:
         if value is None:
             return self.has_null
         # Texts of numbers or dates do not sort as the numbers or dates do.
-        wanted: Any = value
-        return type(self.least) is not type(wanted) or bool(self.least <= wanted <= self.greatest)
+        comparable: Any = value
+        return type(self.least) is not type(value) or bool(self.least <= comparable <= self.greatest)
 
 
 Box: TypeAlias = tuple[ValueSpan, ...]

@@ -91,10 +91,7 @@ def class_archive(java: Java) -> ClassArchive:
     text = f"{_CONTENT} {java.home} {_JARS} {_JARS.stat().st_mtime_ns}"
     digest = sha256(text.encode()).hexdigest()[:8]
     name = f"java-{java.build}-pyspark-{pyspark.__version__}-{digest}.jsa"
-    return ClassArchive(
-        cache_folder() / "class-data-sharing" / name,
-        os.pathsep.join(map(os.fspath, jars)),
-    )
+    return ClassArchive(cache_folder() / "class-data-sharing" / name, os.pathsep.join(map(os.fspath, jars)))
 
 
 def sharing_options(java: Java, conf: Mapping[str, str]) -> list[str]:

@@ -110,10 +110,7 @@ def refused_result(error: PySparkException, column: str | None = None) -> LakeAs
     if ended := _ended(error):
         return ended
     what = "the transform's result" if column is None else f"column {column!r} of the transform's result"
-    return TransformError(
-        f"{what} cannot be written: {first_sentence(error)}:",
-        CAST_TO_ANOTHER,
-    )
+    return TransformError(f"{what} cannot be written: {first_sentence(error)}:", CAST_TO_ANOTHER)
 
 
 def failed_function(reference: str, error: BaseException) -> LakeAssetsError:
@@ -122,10 +119,7 @@ def failed_function(reference: str, error: BaseException) -> LakeAssetsError:
         return ended
     text = first_sentence(error) if isinstance(error, Exception) else str(error)
     where = _position_in(str(error)) if isinstance(error, PySparkException) else _frame_of(error)
-    return TransformError(
-        f"the transform {reference} raised {type(error).__name__}: {text}{where}:",
-        _FUNCTION,
-    )
+    return TransformError(f"the transform {reference} raised {type(error).__name__}: {text}{where}:", _FUNCTION)
 
 
 def first_sentence(error: Exception) -> str:

@@ -26,14 +26,7 @@ from lake_assets.base.machine import cache_folder, has_name, usable_cores
 from lake_assets.spark.class_sharing import sharing_options
 from lake_assets.spark.java import CORRECT_JAVA_HOME, Java, find_java
 from lake_assets.spark.python_side import clear_ended, has_session, silence_loggers, start_jvm, stop_session
-from lake_assets.spark.remote import (
-    check_client,
-    end_lost_sessions,
-    is_local,
-    kept_session,
-    limit_retries,
-    remote_url,
-)
+from lake_assets.spark.remote import check_client, end_lost_sessions, is_local, kept_session, limit_retries, remote_url
 from lake_assets.spark.spark_errors import last_problem, refused_session
 
 logger = logging.getLogger(__name__)
@@ -65,10 +58,7 @@ JVM_OPTIONS = "spark.driver.defaultJavaOptions"  # comes before the user's spark
 
 
 def spark_config(
-    *,
-    app_name: str = "lake-assets",
-    settings: Mapping[str, str] | None = None,
-    transforms: bool = True,
+    *, app_name: str = "lake-assets", settings: Mapping[str, str] | None = None, transforms: bool = True
 ) -> dict[str, str]:
     """Return the Spark settings that this package needs, without those of the machine's `spark-defaults.conf`.
 

@@ -86,11 +86,8 @@ class Backend(ABC, Generic[Config]):
         """Yield the objects below a folder whose keys sort after a text, in the keys' order.
 
         A prefix without a slash at its end is the beginning of names: the listing begins and ends with these. Azure,
-        which begins no listing within a folder, lists those before too.
-
-        Raises:
-            KeyOrderError: the store lists in tree order, and the order of whole keys was expected.
-            StorageError: the store lists in neither order, as directory buckets of S3 do.
+        which begins no listing within a folder, lists those before too. Raises KeyOrderError if the store lists in tree
+        order, and that of whole keys was expected; StorageError if it lists in neither, as directory buckets of S3.
         """
 
     @abstractmethod

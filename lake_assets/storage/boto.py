@@ -48,11 +48,11 @@ def s3_client(storage: S3Storage | R2Storage, session: Any, seconds: float = 0) 
     )
     client = boto_client("s3", storage, config, session, endpoint_url=access.endpoint, region_name=access.region)
     if storage.checksums == "when_required":
-        client.meta.events.register("before-call.s3.PutObjectTagging", _sum)
+        client.meta.events.register("before-call.s3.PutObjectTagging", _add_md5)
     if access.is_paid:
-        client.meta.events.register("before-call.s3", _pay)
+        client.meta.events.register("before-call.s3", _add_payer)
     # It stays in the config's region, as the others do: it would ask for the bucket's own, for ever if nobody names it.
-    client.meta.events.register_last("before-parameter-build.s3", _stay)
+    client.meta.events.register_last("before-parameter-build.s3", _stay_in_region)
     return client
 
 
@@ -64,7 +64,7 @@ def region_of(storage: S3Storage) -> str | None:
     from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415 - boto3 takes its time
 
     try:
-        answer = _stranger(storage).head_bucket(Bucket=storage.bucket)
+        answer = _anonymous_client(storage).head_bucket(Bucket=storage.bucket)
     except ClientError as error:
         answer = error.response  # of 301 and 403, which name it too
     except BotoCoreError:
@@ -74,23 +74,23 @@ def region_of(storage: S3Storage) -> str | None:
 
 
 @lru_cache(maxsize=8)
-def _stranger(storage: S3Storage) -> Any:  # noqa: ANN401 - as above
+def _anonymous_client(storage: S3Storage) -> Any:  # noqa: ANN401 - as above
     """Make the client of a bucket without keys; that takes longer than its request."""
     from boto3.session import Session  # noqa: PLC0415 - boto3 takes its time
 
-    stranger: Any = patience.quick(storage.model_copy(update={"anonymous": True}), _REGION_SECONDS)
-    return s3_client(stranger, Session())
+    storage_without_keys: Any = patience.quick(storage.model_copy(update={"anonymous": True}), _REGION_SECONDS)
+    return s3_client(storage_without_keys, Session())
 
 
-def _sum(params: dict[str, Any], **_: object) -> None:
+def _add_md5(params: dict[str, Any], **_: object) -> None:
     """Add the checksum that all servers know; that of boto3 is a newer one."""
     digest = hashlib.md5(params["body"], usedforsecurity=False).digest()
     params["headers"]["Content-MD5"] = base64.b64encode(digest).decode()
 
 
-def _pay(params: dict[str, Any], **_: object) -> None:
+def _add_payer(params: dict[str, Any], **_: object) -> None:
     params["headers"]["x-amz-request-payer"] = "requester"
 
 
-def _stay(context: dict[str, Any], **_: object) -> None:
+def _stay_in_region(context: dict[str, Any], **_: object) -> None:
     context["s3_redirect"]["redirected"] = True

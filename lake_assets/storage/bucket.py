@@ -57,7 +57,7 @@ class Bucket(Backend[Remote]):
     ) -> Result:
         return patience.requests_retried(self.storage.requests, transient, work)
 
-    def _asked(self, work: Callable[[], Result]) -> Result:
+    def _request(self, work: Callable[[], Result]) -> Result:
         return self.retried(lambda error: isinstance(error, ObstoreError) and request_may_pass(error), work)
 
     def pages(self, prefix: str, after: str, *, tree: bool) -> Iterator[Sequence["ObjectMeta"]]:
@@ -73,10 +73,8 @@ class Bucket(Backend[Remote]):
                 )
             last = keys[-1]
             listed = zip(page, keys, strict=True)
-            if wanted := [
-                meta for meta, key in listed if key > begin and (not name or meta["path"].startswith(prefix))
-            ]:
-                yield wanted
+            if below := [meta for meta, key in listed if key > begin and (not name or meta["path"].startswith(prefix))]:
+                yield below
             if name and last > listing_position(prefix, tree=tree) and not page[-1]["path"].startswith(prefix):
                 return
 
@@ -95,7 +93,7 @@ class Bucket(Backend[Remote]):
             keys = [meta["path"] for meta in page]
             around = zip(page, [last, *keys], [*keys[1:], ""], strict=False)
             last = keys[-1]
-            wanted = []
+            objects = []
             for meta, before, following in around:
                 key, number = meta["path"], number + 1
                 times = times + 1 if key == before else 1
@@ -105,9 +103,9 @@ class Bucket(Backend[Remote]):
                     raise self.endless(key)
                 if number & (number - 1) == 0:  # at each power of two, so that any circle is noticed
                     noted = key
-                wanted.append(meta)
-            if wanted:
-                yield wanted
+                objects.append(meta)
+            if objects:
+                yield objects
 
     def _is_marker(self, key: str, before: str, following: str) -> bool:
         """Return whether an object without bytes has a slash at the end of its name; it may take a request."""
@@ -116,7 +114,7 @@ class Bucket(Backend[Remote]):
         if key >= before:
             return False
         try:
-            self._asked(lambda: obstore.head(self.client, key))
+            self._request(lambda: obstore.head(self.client, key))
         except (NotFoundError, FileNotFoundError):
             return True
         return False
@@ -144,14 +142,14 @@ class Bucket(Backend[Remote]):
                 after = page[-1]["path"]
             return page
 
-        while (page := self._asked(following)) is not None:
+        while (page := self._request(following)) is not None:
             yield page
 
     def folders(self, prefix: str) -> Sequence[str]:
         return [name for name in self._folder_names(prefix) if not is_odd(name)]
 
     def _folder_names(self, prefix: str) -> Sequence[str]:
-        listed = self._asked(lambda: obstore.list_with_delimiter(self.client, prefix=prefix or None))
+        listed = self._request(lambda: obstore.list_with_delimiter(self.client, prefix=prefix or None))
         return listed["common_prefixes"]
 
     def create(self, key: str, body: bytes) -> bool:

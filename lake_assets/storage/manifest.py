@@ -135,6 +135,5 @@ class Manifest:
 
 def _empty(landed: LandedObject) -> SourceError:
     return SourceError(
-        f"the object {landed.shown} is empty (0 bytes), so it has no header:",
-        "remove it, or land it again.",
+        f"the object {landed.shown} is empty (0 bytes), so it has no header:", "remove it, or land it again."
     )

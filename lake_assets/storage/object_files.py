@@ -1,5 +1,7 @@
 """Objects as files, where Arrow's client of a storage does not make them."""
 
+# ruff: noqa: D102 - the methods are those of Python's files
+
 import io
 import tempfile
 from collections.abc import Callable
@@ -22,24 +24,19 @@ class RangeFile(io.RawIOBase):
         self._last = (0, b"")  # where the last small answer begins, and its bytes
 
     def readable(self) -> bool:
-        """Return True."""
         return True
 
     def seekable(self) -> bool:
-        """Return True."""
         return True
 
     def tell(self) -> int:
-        """Return the position of the next read."""
         return self._position
 
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
-        """Set the position of the next read."""
         self._position = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
         return self._position
 
     def read(self, size: int | None = -1, /) -> bytes:
-        """Return that many bytes, or those up to the end of the object."""
         end = self._size if size is None or size < 0 else min(self._position + size, self._size)
         if end <= self._position:
             return b""
@@ -71,15 +68,12 @@ class BufferedUpload(io.RawIOBase):
         self._stream: Any = None
 
     def writable(self) -> bool:
-        """Return that it is."""
         return True
 
     def tell(self) -> int:
-        """Return the bytes written so far."""
         return self._position
 
     def write(self, data: Any, /) -> int:  # noqa: ANN401 - any buffer, which typeshed has no stable name for
-        """Add bytes."""
         if self._buffer is not None and self._position + len(data) > self._limit:
             self._stream = self._new_stream()
             self._stream.write(self._buffer.getvalue())
@@ -92,7 +86,6 @@ class BufferedUpload(io.RawIOBase):
         return len(data)
 
     def close(self) -> None:
-        """Upload the object, or complete its upload."""
         if self.closed:
             return
         super().close()

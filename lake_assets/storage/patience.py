@@ -39,10 +39,7 @@ def requests_retried(
 ) -> Result:
     """Return the result of `work`, with a storage's retries and pauses; no pause is shorter than `first_wait`."""
     return retry(
-        work,
-        transient=transient,
-        limit=retries(requests),
-        pause=pause_from(requests.first_wait, requests.wait_limit),
+        work, transient=transient, limit=retries(requests), pause=pause_from(requests.first_wait, requests.wait_limit)
     )
 
 
@@ -52,7 +49,7 @@ def retries(requests: Requests) -> Limit:
 
 
 def of_obstore(requests: Requests) -> "RetryConfig":
-    """The pauses are random, but none is shorter than the first one.
+    """Return obstore's retries, with random pauses, none of which is shorter than the first one.
 
     The time that bounds them all leaves room for one request without an answer.
     """
@@ -67,7 +64,7 @@ def of_obstore(requests: Requests) -> "RetryConfig":
 
 
 def of_arrows_s3(requests: Requests) -> int:
-    """Return the retries, which Arrow calls attempts, without a pause before the first of them.
+    """Return the retries of Arrow's client, which it calls attempts, without a pause before the first of them.
 
     By default the pauses are 0.05, 0.1, 0.2 … 3.2 seconds, 6.4 in all. The standard strategy has random pauses, which
     may all be short: the driver, which Spark does not retry, then gave up too early.
@@ -77,12 +74,12 @@ def of_arrows_s3(requests: Requests) -> int:
 
 
 def of_arrows_google(requests: Requests) -> dt.timedelta:
-    """Return the time for all attempts of a request together, the first one too."""
+    """Return the time of Arrow's client for all attempts of a request together, the first one too."""
     return dt.timedelta(seconds=max(requests.retry_seconds, requests.timeout))
 
 
 def of_boto(requests: Requests, *, attempts: int = 1, seconds: float = 0) -> "Config":
-    """Return boto3's, with the storage's `timeout` for an answer, or `seconds` if that is longer.
+    """Return the config of boto3, with the storage's `timeout` for an answer, or `seconds` if that is longer.
 
     boto3 retries too, but its pauses are random from zero on, so that it may give up at once.
     """

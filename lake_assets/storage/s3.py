@@ -193,8 +193,8 @@ class S3Bucket(Bucket[S3Storage | R2Storage]):
     def _listing(self, prefix: str, **request: str) -> Mapping[str, Any]:
         below = self._whole_key(f"{prefix.rstrip('/')}/" if prefix else "")
         ask = partial(_client(self.storage).list_objects_v2, Bucket=self.storage.bucket, Prefix=below, **request)
-        with _as_os_errors():
-            answer: Mapping[str, Any] = self._by_boto(ask)
+        with _boto_errors_as_os_errors():
+            answer: Mapping[str, Any] = self._boto_request(ask)
         if "IsTruncated" not in answer:
             raise StorageError(
                 f"{location(self.storage)} does not list objects as S3 does, but answers with a page:",
@@ -202,14 +202,16 @@ class S3Bucket(Bucket[S3Storage | R2Storage]):
             )
         return answer
 
-    def _by_boto(self, work: Callable[[], Result]) -> Result:
+    def _boto_request(self, work: Callable[[], Result]) -> Result:
         """Call `work`, which sends requests of boto3's client, with the storage's retries and pauses."""
         return self.retried(_is_transient, work)
 
     def delete_if_match(self, key: str, etag: str) -> bool | None:
         try:
-            with _as_os_errors():
-                self._by_boto(partial(_client(self.storage).delete_object, **self._place(key), IfMatch=f'"{etag}"'))
+            with _boto_errors_as_os_errors():
+                self._boto_request(
+                    partial(_client(self.storage).delete_object, **self._place(key), IfMatch=f'"{etag}"')
+                )
         except OSError as error:
             if (status := _status(error)) in DELETION:
                 return DELETION[status]
@@ -217,7 +219,7 @@ class S3Bucket(Bucket[S3Storage | R2Storage]):
         return True
 
     def checksum(self, key: str, etag: str) -> str:
-        with suppress(OSError), _as_os_errors():  # then the content is unknown, as in other stores
+        with suppress(OSError), _boto_errors_as_os_errors():  # then the content is unknown, as in other stores
             head = _client(self.storage).head_object(**self._place(key), IfMatch=f'"{etag}"', ChecksumMode="ENABLED")
             if head.get("ChecksumType", "FULL_OBJECT") == "FULL_OBJECT":
                 known = (f"{kind}:{head[f'Checksum{kind}']}" for kind in _CHECKSUMS if f"Checksum{kind}" in head)
@@ -226,16 +228,16 @@ class S3Bucket(Bucket[S3Storage | R2Storage]):
 
     def tag(self, key: str, name: str, value: str) -> None:
         where, client = self._place(key), _client(self.storage)
-        with _as_os_errors():
-            known = self._by_boto(partial(client.get_object_tagging, **where))["TagSet"]
+        with _boto_errors_as_os_errors():
+            known = self._boto_request(partial(client.get_object_tagging, **where))["TagSet"]
             tags = {tag["Key"]: tag["Value"] for tag in known}
             if tags.get(name) != value:
                 whole = [{"Key": tag_name, "Value": text} for tag_name, text in (tags | {name: value}).items()]
-                self._by_boto(partial(client.put_object_tagging, **where, Tagging={"TagSet": whole}))
+                self._boto_request(partial(client.put_object_tagging, **where, Tagging={"TagSet": whole}))
 
     def abort_uploads(self, prefix: str) -> None:
-        with suppress(OSError), _as_os_errors():
-            self._by_boto(partial(self._abort, self._whole_key(prefix)))
+        with suppress(OSError), _boto_errors_as_os_errors():
+            self._boto_request(partial(self._abort, self._whole_key(prefix)))
 
     def _abort(self, beginning: str) -> None:
         client, bucket = _client(self.storage), self.storage.bucket
@@ -267,7 +269,7 @@ class S3Bucket(Bucket[S3Storage | R2Storage]):
                 # R2 has no tags, and refuses a request that names them.
                 tags = {"TaggingDirective": "REPLACE"} if self.storage.has_tags else {}
                 copy = partial(s3.copy_object, **request, MetadataDirective="REPLACE", ContentType=_CONTENT, **tags)
-                self._by_boto(copy)
+                self._boto_request(copy)
         except (ClientError, BotoCoreError) as error:
             if _status(error) in _GONE:
                 raise changed_object(f"{source.root}/{original.key}") from error
@@ -280,20 +282,20 @@ class S3Bucket(Bucket[S3Storage | R2Storage]):
     def _copy_parts(self, s3: Any, request: Mapping[str, Any], size: int, key: str) -> None:  # noqa: ANN401 - boto3 makes its clients' classes when it runs
         """Copy an object in parts, each under the condition."""
         place = self._place(key)
-        upload = self._by_boto(partial(s3.create_multipart_upload, **place, ContentType=_CONTENT))["UploadId"]
+        upload = self._boto_request(partial(s3.create_multipart_upload, **place, ContentType=_CONTENT))["UploadId"]
 
         def copy_part(number: int) -> dict[str, object]:
             start = (number - 1) * PART
             span = f"bytes={start}-{min(start + PART, size) - 1}"
             where = {"UploadId": upload, "PartNumber": number, "CopySourceRange": span}
-            part = self._by_boto(partial(s3.upload_part_copy, **request, **where))
+            part = self._boto_request(partial(s3.upload_part_copy, **request, **where))
             return {"PartNumber": number, "ETag": part["CopyPartResult"]["ETag"]}
 
         try:
             with ThreadPoolExecutor(_PARTS) as pool:
                 parts = list(pool.map(copy_part, range(1, -(-size // PART) + 1)))
             complete = partial(s3.complete_multipart_upload, **place, UploadId=upload, MultipartUpload={"Parts": parts})
-            self._by_boto(complete)
+            self._boto_request(complete)
         except BaseException:
             self.abort_uploads(key)
             raise
@@ -324,7 +326,7 @@ def _status(error: BaseException) -> int:
 
 
 @contextmanager
-def _as_os_errors() -> Iterator[None]:
+def _boto_errors_as_os_errors() -> Iterator[None]:
     """Raise boto3's errors as the system's; their causes have the answers."""
     from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415 - boto3 takes its time
 

@@ -31,14 +31,7 @@ from lake_assets.storage.backends import backend_of
 from lake_assets.storage.manifest import TIME, LandedObject, etag_of, landed_object
 from lake_assets.storage.object_files import ARROWS_PART, BufferedUpload, RangeFile, copied
 from lake_assets.storage.server_answers import Meaning, is_absent, meaning_of, request_may_pass
-from lake_assets.storage.storage_errors import (
-    Operation,
-    changed_object,
-    location,
-    no_answer,
-    odd_name,
-    storage_error,
-)
+from lake_assets.storage.storage_errors import Operation, changed_object, location, no_answer, odd_name, storage_error
 
 if TYPE_CHECKING:
     from obstore import Attributes, GetOptions, ObjectMeta
@@ -69,7 +62,7 @@ class Store:
 
     def probe(self) -> LandedObject | None:
         """Return an object below the root, hidden or not, by one request; None if there is none."""
-        page = self._asked("list", lambda client: next(iter(obstore.list(client, chunk_size=1)), ()))
+        page = self._request("list", lambda client: next(iter(obstore.list(client, chunk_size=1)), ()))
         return landed_object(self.root, page[0]) if page else None
 
     @property
@@ -90,8 +83,8 @@ class Store:
         name of one object.
         """
         if not self.is_listable:
-            found = self.find(f"{prefix}{files.lstrip('/')}")
-            return () if found is None else (found,)
+            landed = self.find(f"{prefix}{files.lstrip('/')}")
+            return () if landed is None else (landed,)
         with self._errors("list", folder=prefix):
             metas = list(self._metas(prefix, listed))
         root = prefix.rstrip("/").count("/") + 1 if prefix else 0
@@ -156,14 +149,14 @@ class Store:
 
     def get(self, key: str, etag: str) -> obstore.Bytes:
         """Return the bytes of a whole object, by one request; SourceChangedError if it is gone, or has another ETag."""
-        return self._asked("read", lambda client: self._answer(client, key, etag).bytes(), key)
+        return self._request("read", lambda client: self._answer(client, key, etag).bytes(), key)
 
     def get_range(self, key: str, etag: str, start: int, end: int) -> obstore.Bytes:
         """Return the bytes of an object from `start` up to `end`, by one request; not of a web server.
 
         Raises SourceChangedError as `get`.
         """
-        return self._asked("read", lambda client: self._answer(client, key, etag, (start, end)).bytes(), key)
+        return self._request("read", lambda client: self._answer(client, key, etag, (start, end)).bytes(), key)
 
     def _answer(self, client: Client, key: str, etag: str, span: tuple[int, int] | None = None) -> "obstore.GetResult":
         """Get an object under its ETag, which is compared afterwards where it is a time, or weak as a web server's."""
@@ -192,7 +185,7 @@ class Store:
 
         An error of an open file may hold a signed URL of Azure, so callers read and write inside `masking`.
         """
-        with masking(self.storage), _as_os_errors():
+        with masking(self.storage), _arrow_errors_as_os_errors():
             return self._arrow.open_input_file(self._arrows_path(key)) if self._arrow else self._by_ranges(key)
 
     def _by_ranges(self, key: str) -> pa.NativeFile:
@@ -206,11 +199,11 @@ class Store:
             return size, copied(obstore.get(client, key))
 
         def fetched(start: int, end: int) -> bytes:
-            return self._asked(
+            return self._request(
                 "read", lambda client: obstore.get_range(client, key, start=start, end=end), key
             ).to_bytes()
 
-        size, copy = self._asked("read", looked, key)
+        size, copy = self._request("read", looked, key)
         return pa.PythonFile(copy or RangeFile(size, fetched), "r")
 
     def misled(self, key: str) -> StorageError | None:
@@ -241,7 +234,7 @@ class Store:
 
     def stream(self, key: str) -> Any:  # noqa: ANN401 - a file of Arrow's, or of obstore's
         """Create an object as `create` does, by the client of the store; the object's folder exists."""
-        with masking(self.storage), _as_os_errors():
+        with masking(self.storage), _arrow_errors_as_os_errors():
             if self._arrow is None:
                 return obstore.open_writer(self.backend.as_obstore(), key)
             return self._arrow.open_output_stream(self._arrows_path(key), compression=None)
@@ -261,7 +254,7 @@ class Store:
                 digest.update(piece)
             return digest.hexdigest()
 
-        digest = self._asked("read", digested, key)
+        digest = self._request("read", digested, key)
         if self.storage.is_local and ((landed := self.find(key)) is None or landed.etag != etag):
             raise self.changed(key)
         return digest
@@ -317,7 +310,7 @@ class Store:
         requests = self.storage.requests
         part = multipart_above or (requests and requests.multipart_threshold) or _PART
         if requests is None or len(body) <= part:
-            is_new = self._asked("write", created, key)
+            is_new = self._request("write", created, key)
         elif is_new := self.find(key) is None:
             self.put_own(key, body, multipart_above=part)
         if not is_new and (size := self._size(key)) != len(body):
@@ -338,7 +331,7 @@ class Store:
             kind = None
             with self._errors("write", key):
                 Path(self.root).mkdir(parents=True, exist_ok=True)
-        self._asked("write", lambda client: obstore.put(client, key, body, use_multipart=False, attributes=kind), key)
+        self._request("write", lambda client: obstore.put(client, key, body, use_multipart=False, attributes=kind), key)
 
     def put_own(self, key: str, body: bytes, *, multipart_above: int) -> None:
         """Write an object under a key that no other writer has, by one request or in parts.
@@ -346,7 +339,7 @@ class Store:
         `multipart_above` is in bytes, also the size of a part.
         """
         in_parts = len(body) > multipart_above
-        self._asked(
+        self._request(
             "write",
             lambda client: obstore.put(client, key, body, use_multipart=in_parts, chunk_size=multipart_above),
             key,
@@ -362,7 +355,7 @@ class Store:
                 return None
             return landed_object(self.root, {**meta, "e_tag": self.backend.etag(meta)})
 
-        return self._asked("read", looked, key)
+        return self._request("read", looked, key)
 
     def is_marker(self, landed: LandedObject) -> bool:
         """Return whether a listed object is the marker of a folder, such as `region=NW/`; an empty one is asked for."""
@@ -389,7 +382,7 @@ class Store:
     def _delete_together(self, keys: tuple[str, ...]) -> bool:
         """Return whether all of them were removed: none was gone already, and none was refused."""
         try:
-            self._asked("delete", lambda client: obstore.delete(client, keys))
+            self._request("delete", lambda client: obstore.delete(client, keys))
         except StorageUnreachableError:
             raise
         except StorageError:
@@ -401,7 +394,7 @@ class Store:
             with suppress(NotFoundError, FileNotFoundError):
                 obstore.delete(client, key)
 
-        self._asked("delete", delete, key)
+        self._request("delete", delete, key)
 
     def delete_unchanged(self, key: str, etag: str, size: int) -> bool:
         """Remove an object if it has not changed; False if another object has the key, which stays.
@@ -438,7 +431,7 @@ class Store:
         """Abort the uploads to keys with this prefix; see `Backend.abort_uploads`."""
         self.backend.abort_uploads(prefix)
 
-    def _asked(
+    def _request(
         self, operation: Operation, work: Callable[[Client], Result], key: str | None = None, folder: str = ""
     ) -> Result:
         """Return the result of requests, which are sent again after errors that may pass.
@@ -482,7 +475,7 @@ class Store:
 
 
 @contextmanager
-def _as_os_errors() -> Iterator[None]:
+def _arrow_errors_as_os_errors() -> Iterator[None]:
     """Raise what Arrow calls an unknown error, such as Azure's of a chain without credentials, as those of requests."""
     try:
         yield

@@ -166,7 +166,7 @@ def test_statistics_exclude_row_groups_of_other_days_and_never_of_the_own(
         chooses = stream(type=kind, **{"in": "rows"})
         schema = batch([FEBRUARY]).schema
         fitter = fitter_of(chooses, f"date={value}", schema, schema)
-        return not fitter.made[0].may_be_in(span_of(found))
+        return not fitter.selecting_derived[0].may_be_in(span_of(found))
 
     own = TIME_TYPES[kind].text(FEBRUARY) if kind != "hour" else "2025-02-18-23"
     assert [rules_out(value) for value in ruled_out] == [True] * len(ruled_out)

@@ -101,9 +101,9 @@ def _clock(column: str, time: dt.datetime, zone: dt.tzinfo) -> dt.datetime:
 
 
 def go_text(column: str, value: object) -> str:
-    """Return the value as Go's `%v` prints it for OLake; times in UTC.
+    """Return the value as Go's `%v` prints it for OLake; times in UTC, and floating point numbers too.
 
-    Errors are as of `value_text`; floating point numbers are accepted.
+    Other types are refused as by `path_text`.
     """
     if isinstance(value, float):
         return _go_float(value)

@@ -74,8 +74,8 @@ def check_time_type(template: Template, column: PartitionColumn, field: str) -> 
         )
     kind = TIME_TYPES.get(column.type)
     if not (kind.text(_SAMPLE) == text if kind else _is_value(column, text)):
-        other = time_type(template, column.name)
-        hint = f"write {other}" if other else "write string, or other parts in the layout"
+        right = time_type(template, column.name)
+        hint = f"write {right}" if right else "write string, or other parts in the layout"
         example = f", not {kind.text(_SAMPLE)}" if kind else ""
         raise ValueError(
             f"{field} is {column.type}, and the paths of the layout {template.text!r} hold values such as "

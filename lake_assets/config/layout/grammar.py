@@ -260,8 +260,8 @@ def _with_separators(text: str, parts: list[Part], *, is_file: bool = False) -> 
             separator = _separator(text, part, parts[index + 1 : index + 3]) if part.granularity is None else ""
             if part.is_wildcard:
                 continue
-            others = [other for other in parts[index + 1 :] if isinstance(other, Placeholder)]
-            if is_file and all(other.granularity and not other.null[-1:].isdigit() for other in others):
+            behind = [following for following in parts[index + 1 :] if isinstance(following, Placeholder)]
+            if is_file and all(value.granularity and not value.null[-1:].isdigit() for value in behind):
                 separator = ""
             null = escape_characters(part.null, also=separator)
             result[index] = replace(part, null=null, separator=separator, bare=bare)
@@ -270,8 +270,10 @@ def _with_separators(text: str, parts: list[Part], *, is_file: bool = False) -> 
 
 def _separator(text: str, part: Placeholder, following: Sequence[Part]) -> str:
     match following:
-        case [Placeholder() as other, *_]:
-            raise _error(text, other.start, "nothing separates these two values:", "put a text between, such as -")
+        case [Placeholder() as placeholder, *_]:
+            raise _error(
+                text, placeholder.start, "nothing separates these two values:", "put a text between, such as -"
+            )
         case [Static() as between, Placeholder()]:
             # Not a character that an encoded character consists of.
             if separator := next((character for character in between.text if character not in _HEXADECIMAL), ""):

@@ -117,7 +117,7 @@ def _overlapping(job: Job, work: Callable[[Bin], Iterator[TaskReport]], bins: It
             for item in bins:
                 is_small = sum(share.size for share in item.shares) <= WHOLE
                 if is_small:
-                    ahead.append(pool.submit(lambda one: list(work(one)), item))
+                    ahead.append(pool.submit(lambda small: list(work(small)), item))
                 while len(ahead) > _AHEAD or (ahead and not is_small):
                     yield from ahead[0].result()
                     ahead.popleft()

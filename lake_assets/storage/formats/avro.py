@@ -136,8 +136,8 @@ class AvroFile:
             return self._begin
         for at in range(begin - _MARKER, end - _MARKER, _WINDOW):
             size = min(_WINDOW + _MARKER - 1, end - 1 - at)
-            if (found := bytes(self._read(at, size)).find(self._marker)) >= 0:
-                return at + found + _MARKER
+            if (offset := bytes(self._read(at, size)).find(self._marker)) >= 0:
+                return at + offset + _MARKER
         return end
 
     def _decompressed(self, data: bytes) -> bytes:

@@ -184,10 +184,10 @@ def columns(schema: Any, origin: str, known: pa.Schema) -> tuple[pa.Schema, dict
         )
     types = _Types(schema)
     kind = pa.struct(list(known))
-    found = [(name, *types.of_column(field, of)) for name, field, of in _fields(schema["fields"], kind)]
-    stored = [{"name": column_name(number), "type": kind} for number, (_, _, kind) in enumerate(found)]
+    typed = [(name, *types.of_column(field, of)) for name, field, of in _fields(schema["fields"], kind)]
+    stored = [{"name": column_name(number), "type": kind} for number, (_, _, kind) in enumerate(typed)]
     texts = AvroTexts(types.columns, types.definition) if any(is_text for _, is_text in types.columns) else None
-    names = pa.schema([(name, kind) for name, kind, _ in found])
+    names = pa.schema([(name, kind) for name, kind, _ in typed])
     return names, {"type": "record", "name": "row", "fields": stored}, texts
 
 
@@ -255,11 +255,11 @@ class _Types:
         return self._of_definition(schema, space, known)
 
     def _of_union(self, branches: Sequence[Any], space: str, known: pa.DataType | None) -> tuple[pa.DataType, Any]:
-        found = [self._of(branch, space, known) for branch in branches]
-        kinds = [kind for kind, _ in found if not pa.types.is_null(kind)]
+        types = [self._of(branch, space, known) for branch in branches]
+        kinds = [kind for kind, _ in types if not pa.types.is_null(kind)]
         if len(kinds) > 1:
             self._unheld = f"union of {' and '.join(map(str, kinds))}"
-        return (kinds or [pa.null()])[0], [stored for _, stored in found]
+        return (kinds or [pa.null()])[0], [stored for _, stored in types]
 
     def _of_definition(self, schema: dict[str, Any], space: str, known: pa.DataType | None) -> tuple[pa.DataType, Any]:
         kind = schema["type"]
@@ -270,8 +270,8 @@ class _Types:
             item, stored = self._of(schema["values"], space, getattr(known, "item_type", None))
             return pa.map_(pa.string(), item), {"type": "map", "values": stored}
         if kind not in {"record", "enum", "fixed"}:
-            found, stored = self._of(kind, space, known)
-            return self._logical(schema, kind, found), stored
+            inner, stored = self._of(kind, space, known)
+            return self._logical(schema, kind, inner), stored
         name = full_name(schema, space)
         self._named[name] = Schema(schema, space)
         space = name.rpartition(".")[0]
@@ -286,7 +286,7 @@ class _Types:
         if not parts:
             self._unheld = "record without fields"
         fields = [{"name": part, "type": stored} for part, _, stored in parts]
-        return pa.struct([(part, found) for part, found, _ in parts]), {**named, "fields": fields}
+        return pa.struct([(part, part_type) for part, part_type, _ in parts]), {**named, "fields": fields}
 
     def _logical(self, schema: dict[str, Any], kind: object, stored: pa.DataType) -> pa.DataType:
         name = schema.get("logicalType")

@@ -35,8 +35,8 @@ def positions_of(text: memoryview, character: int) -> Positions:
     """Return the positions of a character in a text."""
     characters = np.frombuffer(text, np.uint8)
     pieces = range(0, len(text), _AT_ONCE)
-    found = [np.flatnonzero(characters[first : first + _AT_ONCE] == character) + first for first in pieces]
-    return np.concatenate(found or [np.zeros(0, np.int64)])
+    parts = [np.flatnonzero(characters[first : first + _AT_ONCE] == character) + first for first in pieces]
+    return np.concatenate(parts or [np.zeros(0, np.int64)])
 
 
 def line_breaks(text: memoryview) -> Positions:
@@ -73,8 +73,8 @@ class Quotes:
         breaks, quotes = line_breaks(text), self._quotes(text)
         if not len(quotes):
             return breaks
-        found = self._ends_if(text, breaks, quotes, inside=False)
-        return found.positions if found.is_sound else self._ends_one_by_one(bytes(text))
+        ends = self._ends_if(text, breaks, quotes, inside=False)
+        return ends.positions if ends.is_sound else self._ends_one_by_one(bytes(text))
 
     def _ends_if(self, text: memoryview, breaks: Positions, quotes: Positions, *, inside: bool) -> Ends:
         """Return the ends of records if the text begins within quotes, or not."""

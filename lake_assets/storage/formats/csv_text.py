@@ -1,5 +1,7 @@
 """Comma-separated values, and their dialects."""
 
+# ruff: noqa: D102 - `LandedRows`, `Parser` and `TextSource` say what the methods do
+
 import csv
 import io
 import re
@@ -185,11 +187,10 @@ class CsvText(TextSource):
 
     @cached_property
     def quotes(self) -> Quotes | None:
-        """See `Text`."""
         return quotes_of(self._dialect)
 
     def records(self, block: TextBlock) -> Iterator[Block | Lines]:
-        """See `Text`; the header has the names unless they are known."""
+        """Yield the next records; the header has the names unless they are known."""
         text, ends = block
         if self._names is None:
             self._dialect = with_separator(bytes(text[:PEEKED]), self._dialect)
@@ -201,10 +202,10 @@ class CsvText(TextSource):
             if not header.names:
                 return
             self._names, self._nameless = _named(header.names)
-        found = Block(text, ends, self._line, self)
+        unfiltered = Block(text, ends, self._line, self)
         self._line += len(line_breaks(text))
         comment = self._dialect.comment
-        records = found if comment is None else self._without_comments(found, comment.encode())
+        records = unfiltered if comment is None else self._without_comments(unfiltered, comment.encode())
         if not len(records) or not bytes(text).strip():
             return
         if self._schema is None:
@@ -223,7 +224,6 @@ class CsvText(TextSource):
         return Lines([line for line in lines if not line[1].startswith(comment)], self)
 
     def read(self, text: memoryview, ends: Positions) -> pa.Table:  # noqa: ARG002 - a row ends where its record does
-        """See `Parser`."""
         schema = self._schema or pa.schema([])
         try:
             rows = self._types.read(self._parse(text, self._types.parsed(schema)), schema)
@@ -273,8 +273,8 @@ class CsvText(TextSource):
         columns = []
         for name, column in zip(texts.column_names, texts.columns, strict=True):
             field, values = schema.field(name), column.combine_chunks()
-            found, unfit = converted_values(len(values), partial(self._of_texts, field, values), field.type)
-            columns.append(found)
+            converted, unfit = converted_values(len(values), partial(self._of_texts, field, values), field.type)
+            columns.append(converted)
             for row in unfit:
                 kept[row][name] = values[row].as_py()
         fields = [schema.field(name) for name in texts.column_names]
@@ -290,8 +290,7 @@ class CsvText(TextSource):
         rows = self._types.read(pa.table([part], schema=pa.schema([field.with_type(part.type)])), schema)
         return fit(rows, schema).column(0).combine_chunks()
 
-    def explain(self, record: bytes, error: Exception) -> str:  # noqa: ARG002 - as of `Text`
-        """See `Parser`."""
+    def explain(self, record: bytes, error: Exception) -> str:  # noqa: ARG002 - as of `TextSource`
         reason = reason_of(error)
         if match := _MISREAD.match(reason):
             name = f"column {(self._names or ())[int(match[1])]!r}"

@@ -1,5 +1,7 @@
 """JSON, objects one behind the other."""
 
+# ruff: noqa: D102 - `LandedRows`, `Parser` and `TextSource` say what the methods do
+
 import json
 import math
 import re
@@ -57,11 +59,7 @@ class JsonText(TextSource):
     blank = b" \t\r\n"
 
     def __init__(
-        self,
-        source: str,
-        schema: pa.Schema | FixSchema,
-        rules: Rules | None = None,
-        unknown: Verdict = Verdict.REFUSE,
+        self, source: str, schema: pa.Schema | FixSchema, rules: Rules | None = None, unknown: Verdict = Verdict.REFUSE
     ) -> None:
         super().__init__(source, schema, rules)
         self._unknown = unknown  # what becomes of a field that the schema lacks: of `_BEHAVIOURS`
@@ -71,20 +69,17 @@ class JsonText(TextSource):
 
     @property
     def find_ends(self) -> FindEnds:
-        """See `Text`."""
         return object_breaks
 
-    def ends_from_anywhere(self, text: memoryview, *, is_long: bool) -> Positions | None:  # noqa: ARG002 - as of `Text`
-        """See `Text`; blanks before the first line break do not tell what is before them."""
+    def ends_from_anywhere(self, text: memoryview, *, is_long: bool) -> Positions | None:  # noqa: ARG002 - as of `TextSource`
+        # Blanks before the first line break do not tell what is before them.
         first = bytes(text).find(b"\n")
         return object_breaks(text, is_last=False) if bytes(text[:first]).strip() or first < 0 else None
 
     def split(self, record: bytes) -> Sequence[tuple[int, bytes]]:
-        """See `Parser`."""
         return parts_of(record) if _MANY.search(record) else [(0, record)]
 
     def records(self, block: TextBlock) -> Iterator[Block]:
-        """See `Text`."""
         text, ends = block
         records = Block(text, ends, self._line, self)
         self._line += len(line_breaks(text))
@@ -108,7 +103,6 @@ class JsonText(TextSource):
         return frozenset(field.name for field in self._schema or () if has_map(field.type))
 
     def read(self, text: memoryview, ends: Positions) -> pa.Table:
-        """See `Parser`."""
         # Otherwise a line of two and a record on two lines could make up for each other in the count of rows.
         if not np.array_equal(ends, object_breaks(text, is_last=True)):
             raise pa.ArrowInvalid(NOT_ONE_RECORD)
@@ -146,10 +140,10 @@ class JsonText(TextSource):
     @cached_property
     def _spelled(self) -> dict[str, set[str]]:
         """The names of fields at all depths, by those in lower case."""
-        found = defaultdict[str, set[str]](set)
+        spellings = defaultdict[str, set[str]](set)
         for name in _names_in(pa.struct(list(self._schema or ()))):
-            found[name.lower()].add(name)
-        return found
+            spellings[name.lower()].add(name)
+        return spellings
 
     def _parsed(self, text: memoryview, ends: Positions) -> pa.Table:
         """Return the rows by Arrow's reader, and whole numbers such as 10.0 for columns of these, none rounded."""
@@ -192,7 +186,7 @@ class JsonText(TextSource):
         for record in self._objects(text, ends):
             known, others = matched_fields(record, self._schema.names, keeps=keeps)
             others = {
-                name: one for name, one in others.items() if one is not None and name.lower() not in self._omitted
+                name: value for name, value in others.items() if value is not None and name.lower() not in self._omitted
             }
             for name in others:
                 if self._unknown is Verdict.REFUSE or name.lower() in self._reserved:
@@ -229,30 +223,28 @@ class JsonText(TextSource):
                 kept[row][field.name] = rest
         if self._rescue is None:
             return pa.table(columns, schema=self._schema)
-        texts = pa.array([as_json(one) if one else None for one in kept], pa.string())
+        texts = pa.array([as_json(fields) if fields else None for fields in kept], pa.string())
         return pa.table([*columns, texts], schema=self._schema.append(pa.field(self._rescue, pa.string())))
 
     def explain(self, record: bytes, error: Exception) -> str:
-        """See `Parser`."""
         try:
-            found = json.loads(record)
+            fields = json.loads(record)
         except (ValueError, RecursionError) as problem:
             return f"no JSON: {problem}"
-        if not isinstance(found, dict):
-            return _no_object(found)
+        if not isinstance(fields, dict):
+            return _no_object(fields)
         reason, whole = reason_of(error), pa.struct(list(self._schema or ()))
         if self._unknown is Verdict.REFUSE and reason.startswith((_UNKNOWN, "unexpected field")):
-            _, rest = split_by_type(
-                {name: one for name, one in found.items() if name.lower() not in self._omitted}, whole
-            )
+            landed = {name: value for name, value in fields.items() if name.lower() not in self._omitted}
+            _, rest = split_by_type(landed, whole)
             return f"{_UNKNOWN} {path_of(rest, whole)!r}" if isinstance(rest, dict) else reason
         try:
-            found, _ = matched_fields(_object_of(record), whole.names, keeps=False)  # with its numbers as they are
+            fields, _ = matched_fields(_object_of(record), whole.names, keeps=False)  # with its numbers as they are
         except pa.ArrowInvalid as problem:
             return str(problem)
         for field in whole:
             try:
-                value = _with_texts(found.get(field.name), field.type)
+                value = _with_texts(fields.get(field.name), field.type)
                 if value is None or _may_be(value, field.type):
                     _of_values(field, [value], 0, 1)
                     continue
@@ -309,14 +301,14 @@ def is_of_unknown(rejected: Rejected) -> bool:
 def _folded(value: object, names: dict[str, Any]) -> object:
     """Return a value whose fields have the names of those that were before, which are the same in any case."""
     if isinstance(value, list):
-        return [_folded(one, names) for one in value]
+        return [_folded(element, names) for element in value]
     if not isinstance(value, dict):
         return value
     fields: dict[str, object] = {}
-    for name, one in value.items():
-        mine, within = names.setdefault(name.lower(), (name, {}))
-        if fields.get(mine) is None:
-            fields[mine] = _folded(one, within)
+    for name, field in value.items():
+        first_name, within = names.setdefault(name.lower(), (name, {}))
+        if fields.get(first_name) is None:
+            fields[first_name] = _folded(field, within)
     return fields
 
 
@@ -363,10 +355,9 @@ def _count(value: object, path: _Path, kinds: _Kinds) -> None:
     """Count the kinds of a value and its parts, by their paths."""
     if value is not None:
         kinds[path][_kind(value)] += 1
-    parts = (
-        value.items() if isinstance(value, dict) else ((None, one) for one in value) if isinstance(value, list) else ()
-    )
-    for name, part in parts:
+    fields = value.items() if isinstance(value, dict) else ()
+    elements = value if isinstance(value, list) else ()
+    for name, part in (*fields, *((None, element) for element in elements)):
         _count(part, (*path, name), kinds)
 
 
@@ -453,16 +444,16 @@ def _nested(kind: pa.DataType, values: Sequence[object]) -> pa.Array:
     is_null = pa.array([value is None for value in values])
     known: list[Any] = [form() if value is None else value for value in values]
     if pa.types.is_struct(kind):
-        parts = [_of_values(part, [one.get(part.name) for one in known], 0, len(known)) for part in kind]
+        parts = [_of_values(part, [fields.get(part.name) for fields in known], 0, len(known)) for part in kind]
         return pa.StructArray.from_arrays(parts, fields=list(kind), mask=is_null)
     offsets = pa.array(np.cumsum([0, *map(len, known)]), pa.int32())
-    items = [item for one in known for item in (one.values() if isinstance(one, dict) else one)]
+    items = [item for value in known for item in (value.values() if isinstance(value, dict) else value)]
     part = kind.item_type if pa.types.is_map(kind) else kind.value_type
-    found = _of_values(pa.field("item", part), items, 0, len(items)) if items else pa.nulls(0, part)
+    converted = _of_values(pa.field("item", part), items, 0, len(items)) if items else pa.nulls(0, part)
     if pa.types.is_list(kind):
-        return pa.ListArray.from_arrays(offsets, found, mask=is_null).cast(kind)
-    keys = pa.array([key for one in known for key in one], pa.string()).cast(kind.key_type)
-    return pa.MapArray.from_arrays(offsets, keys, found, mask=is_null).cast(kind)
+        return pa.ListArray.from_arrays(offsets, converted, mask=is_null).cast(kind)
+    keys = pa.array([key for value in known for key in value], pa.string()).cast(kind.key_type)
+    return pa.MapArray.from_arrays(offsets, keys, converted, mask=is_null).cast(kind)
 
 
 def _no_object(value: object) -> str:
@@ -473,18 +464,18 @@ def _object_of(line: bytes) -> dict[str, object]:
     """Return a record of JSON. One that has a field twice is refused."""
 
     def unique(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
-        if len(found := dict(pairs)) < len(pairs):
+        if len(fields := dict(pairs)) < len(pairs):
             names = [name for name, _ in pairs]
             raise ValueError(f"the field {next(name for name in names if names.count(name) > 1)!r} is there twice")
-        return found
+        return fields
 
     try:
-        found = json.loads(line, object_pairs_hook=unique, parse_float=exact_float)
+        record = json.loads(line, object_pairs_hook=unique, parse_float=exact_float)
     except (ValueError, RecursionError) as error:
         raise pa.ArrowInvalid(str(error)) from error
-    if not isinstance(found, dict):
-        raise pa.ArrowInvalid(_no_object(found))
-    return found
+    if not isinstance(record, dict):
+        raise pa.ArrowInvalid(_no_object(record))
+    return record
 
 
 def _parse_json(text: bytes | memoryview, options: pj.ParseOptions) -> pa.Table:
@@ -540,9 +531,9 @@ class LandedJson(LandedText):
         for field in inferred:
             if field.name.lower() in self._rules.omitted or (others is not None and field.name.lower() not in others):
                 continue
-            mine = known.get(field.name.lower(), field)
-            kind = wider_type(mine.type, field.type) if pa.types.is_nested(mine.type) and not self._keeps else None
-            known[field.name.lower()] = pa.field(field.name, kind or mine.type)
+            own = known.get(field.name.lower(), field).type
+            kind = wider_type(own, field.type) if pa.types.is_nested(own) and not self._keeps else None
+            known[field.name.lower()] = pa.field(field.name, kind or own)
         return pa.schema(known.values())
 
     def _may_be_new(self, rejected: Rejected) -> bool:

@@ -65,12 +65,12 @@ class Landed:
         """Return the format of one object."""
         if not isinstance(self.form, AutoFormat):
             return self.form
-        if (found := format_by_name(key)) is None:
+        if (form := format_by_name(key)) is None:
             raise SourceError(
                 f"the name of {self.origin(key)} does not show its format:",
                 "give it as the stream's format, or let the stream's files leave it out.",
             )
-        return found
+        return form
 
     def open(self, file: pa.NativeFile, form: OneFormat, origin: str, table: pa.Schema) -> LandedRows:
         """Open an object of another format than Parquet, which the caller opens with what it knows of others.
@@ -123,9 +123,10 @@ class Landed:
         An object without rows or columns is left out, unless all are such: what it says of them decides nothing.
         """
         with ThreadPoolExecutor(FOOTERS) as pool:
-            counted = list(zip(keys, pool.map(partial(self._counted, known=known), keys), strict=True))
-        filled = [one for one in counted if one[1][0] != 0 and len(one[1][1])]
-        return [(self.origin(key), schema) for key, (_, schema) in filled or counted]
+            facts = pool.map(partial(self._counted, known=known), keys)
+            counted = [(key, rows, schema) for key, (rows, schema) in zip(keys, facts, strict=True)]
+        filled = [(key, rows, schema) for key, rows, schema in counted if rows != 0 and len(schema)]
+        return [(self.origin(key), schema) for key, _, schema in filled or counted]
 
     def sampled(self, keys: Sequence[str]) -> pa.Schema:
         """Return the columns that a table of these objects gets, by the first of them.
@@ -210,8 +211,8 @@ def _general(kind: pa.DataType, other: pa.DataType) -> pa.DataType:
     kinds = (kind, other)
     if (widest := wider_type(kind, other)) is not None:
         return widest
-    if all(t.is_integer(one) or t.is_floating(one) for one in kinds):
+    if all(t.is_integer(number) or t.is_floating(number) for number in kinds):
         return pa.float64()
-    if all(t.is_date(one) or (t.is_timestamp(one) and one.tz is None) for one in kinds):
+    if all(t.is_date(time) or (t.is_timestamp(time) and time.tz is None) for time in kinds):
         return pa.timestamp("us")
     return pa.string()

@@ -59,7 +59,7 @@ class ExpectedObject:
 
 
 class LandedRows(Protocol):
-    """An open object. Each format has a reader of this form; nothing but `Reader` knows which one it is."""
+    """An open object. Each format has a reader of this form; nothing but `Landed.open` knows which one it is."""
 
     schema: pa.Schema  # its own columns, without those that are added
     count: int | None  # the number of its rows; None if only the rows tell it

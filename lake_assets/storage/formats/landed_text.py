@@ -52,12 +52,7 @@ class LandedText(ABC):
         return self._is_stored and self._file.size() <= BLOCK
 
     def read(
-        self,
-        share: Share,
-        columns: Sequence[str],
-        fitter: Fitter,
-        *,
-        numbered: bool,
+        self, share: Share, columns: Sequence[str], fitter: Fitter, *, numbered: bool
     ) -> Iterator[LandedBatch | BadRows]:
         """See `LandedRows`."""
         schema = pa.schema([self.schema.field(name) for name in columns or self.schema.names[:1]])
@@ -72,20 +67,20 @@ class LandedText(ABC):
             return records, fitted.append_column(rescue, rows.column(rescue)) if is_kept else fitted
 
         for records in self._records(parser, share):
-            for found in validate(records, admitted):
-                if not isinstance(found, Rejected):
-                    kept, rows = found
+            for result in validate(records, admitted):
+                if not isinstance(result, Rejected):
+                    kept, rows = result
                     letters = partial(_letters, kept, lines, first)
                     for batch in rows.combine_chunks().to_batches():
                         yield LandedBatch(batch, first, letters)
                         first += batch.num_rows
                     continue
                 first += 1
-                self._refuse_new_columns(found)
-                number = lines() + (found.line or 1)
+                self._refuse_new_columns(result)
+                number = lines() + (result.line or 1)
                 if not fitter.splits:
-                    raise SchemaError(f"line {number:,} of {self._origin} does not fit: {found.reason}:", _FIX)
-                yield _bad([(number, found.record)], [f"line {number:,}: {found.reason}"])
+                    raise SchemaError(f"line {number:,} of {self._origin} does not fit: {result.reason}:", _FIX)
+                yield _bad([(number, result.record)], [f"line {number:,}: {result.reason}"])
 
     @abstractmethod
     def _parser(self, schema: pa.Schema) -> TextSource:
@@ -119,8 +114,8 @@ class LandedText(ABC):
             return 0  # the first share has all of them
         parser = self._parser(self.schema)
         before = (replace(share, part=number) for number in range(share.part))
-        records = (found for part in before for found in self._records(parser, part))
-        return sum(len(found.lines() if isinstance(found, Block) else found) for found in records)
+        parts = (records for part in before for records in self._records(parser, part))
+        return sum(len(records.lines() if isinstance(records, Block) else records) for records in parts)
 
     def lines_before(self, share: Share) -> int:
         """Return the number of lines before the first record of a share; the object is read for it up to there."""
@@ -174,7 +169,7 @@ class LandedText(ABC):
     def _check_end(self, parser: TextSource, share: Share, position: int) -> None:
         """Refuse a text of which the next share would not begin where this one ends, so that rows could be lost."""
         end = self._end_of(share)
-        if share.part + 1 < share.parts and end > self._begin and self._told(parser, end) not in {None, position}:
+        if share.part + 1 < share.parts and end > self._begin and self._start_near(parser, end) not in {None, position}:
             raise SourceError(
                 f"the quotes of {self._origin} do not tell where the records near byte {end:,} begin:",
                 "correct them, or land it compressed, so that it is read from its begin.",
@@ -186,8 +181,8 @@ class LandedText(ABC):
         at = share.part * size // share.parts
         if at <= begin:
             return begin
-        if (found := self._told(parser, at)) is not None:
-            return found
+        if (start := self._start_near(parser, at)) is not None:
+            return start
         self._file.seek(position := begin)
         for text, ends in whole_records(partial(fill_from, self._file), self._origin, parser.find_ends):
             starts = position + ends + 1
@@ -201,8 +196,8 @@ class LandedText(ABC):
         """The position of the first record."""
         return self._mark + self._skipped
 
-    def _told(self, parser: TextSource, at: int) -> int | None:
-        """Return the position of the first record from a position on; None if only all that is before it tells."""
+    def _start_near(self, parser: TextSource, at: int) -> int | None:
+        """Return where the first record from a position on begins; None if only the whole text before it tells."""
         size, window = self._file.size(), _WINDOW
         if (begin := at - 2) < self._begin:
             return None
@@ -223,8 +218,8 @@ class LandedText(ABC):
 def _letters(records: Records, lines: Callable[[], int], first: int, bad: BadRows) -> BadRows:
     """Return rows that do not fit as they were landed; `first` is the number of the first record."""
     assert isinstance(records, Block | Lines)  # noqa: S101 - those of a text
-    found = [records.at(row - first).lines[0] for row in bad.rows.column(NUMBER).to_pylist()]
-    return _bad([(lines() + line, record.decode("utf-8", "backslashreplace")) for line, record in found], bad.reasons)
+    landed = [records.at(row - first).lines[0] for row in bad.rows.column(NUMBER).to_pylist()]
+    return _bad([(lines() + line, record.decode("utf-8", "backslashreplace")) for line, record in landed], bad.reasons)
 
 
 def _bad(records: Iterable[tuple[int, str]], reasons: list[str]) -> BadRows:

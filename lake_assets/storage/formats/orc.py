@@ -69,12 +69,7 @@ class LandedOrc:
         return int(self._orc.nrows) <= BATCH_ROWS and self._size <= DECODED
 
     def read(
-        self,
-        share: Share,
-        columns: Sequence[str],
-        fitter: Fitter,
-        *,
-        numbered: bool,
+        self, share: Share, columns: Sequence[str], fitter: Fitter, *, numbered: bool
     ) -> Iterator[LandedBatch | BadRows]:
         """See `LandedRows`."""
         count = self._orc.nstripes

@@ -81,19 +81,10 @@ class Columns:
 
 
 class ParquetRows:
-    """An open Parquet file.
-
-    Raises:
-        ArrowInvalid, OSError: the file is not a Parquet file, or cannot be read.
-    """
+    """An open Parquet file; ArrowInvalid or OSError if it is none, or cannot be read."""
 
     def __init__(
-        self,
-        file: "pa.NativeFile | str",
-        origin: str,
-        *,
-        pre_buffer: bool = False,
-        like: "Columns | None" = None,
+        self, file: "pa.NativeFile | str", origin: str, *, pre_buffer: bool = False, like: "Columns | None" = None
     ) -> None:
         self._file = file
         self._origin = origin
@@ -329,16 +320,15 @@ FOOTERS = 16  # read in parallel: most of the time is network latency
 
 
 def read_schema(store: Store, key: str, *, as_it_is: bool = False) -> pa.Schema:
-    """Return the Arrow schema of one object, from its footer.
-
-    With `as_it_is`, the object becomes a lake file, so DuckLake must be able to read it.
-    """
-    _, schema = read_footer(store, key, as_it_is=as_it_is)
-    return schema
+    """Return the Arrow schema of one object, as `read_footer`."""
+    return read_footer(store, key, as_it_is=as_it_is)[1]
 
 
 def read_footer(store: Store, key: str, *, as_it_is: bool = False) -> tuple[int, pa.Schema]:
-    """Return the number of rows of one object, and the Arrow schema of its columns, from its footer."""
+    """Return the number of rows of one object, and the Arrow schema of its columns, from its footer.
+
+    With `as_it_is`, the object becomes a lake file, so DuckLake must be able to read it.
+    """
     with opened(store, key) as file:
         rows = ParquetRows(file, f"the object {visible_name(store.uri(key))}")
         if as_it_is:
@@ -406,11 +396,7 @@ _SPARK = b"org.apache.spark.sql.parquet.row.metadata"
 
 
 def column_descriptions(store: Store, key: str) -> dict[str, str]:
-    """Return the descriptions of an object's columns, by their names in small letters; only the footer is read.
-
-    Raises:
-        SourceError, SourceChangedError, StorageError: as `Reader.read`.
-    """
+    """Return the descriptions of an object's columns, by their names in small letters; only the footer is read."""
     with opened(store, key) as file:
         parquet = ParquetRows(file, key).parquet
         described = _of_spark((parquet.metadata.metadata or {}).get(_SPARK))
@@ -418,8 +404,7 @@ def column_descriptions(store: Store, key: str) -> dict[str, str]:
 
 
 def _of_arrow(schema: pa.Schema) -> dict[str, str]:
-    found = {field.name.lower(): _text(field.metadata or {}) for field in schema}
-    return {name: text for name, text in found.items() if text}
+    return {field.name.lower(): text for field in schema if (text := _text(field.metadata or {}))}
 
 
 def _text(metadata: dict[bytes, bytes]) -> str:
@@ -480,16 +465,18 @@ def _first_row(parquet: pq.ParquetFile, group: int) -> int:
 
 def _may_have_rows(rows: ParquetRows, group: int, fitter: Fitter) -> bool:
     """Return whether a row group may have rows of the partition, by its statistics."""
-    if not (fitter.chosen or fitter.made):
+    if not (fitter.selecting_values or fitter.selecting_derived):
         return True
     parquet, old = rows.parquet, rows.columns.old
     names = [parquet.schema.column(index).path for index in range(len(parquet.schema))]
-    chosen: list[tuple[int, Callable[[ValueSpan], bool]]]
-    chosen = [
-        (names.index(name), partial(ValueSpan.may_hold, value=value.as_py())) for name, value in fitter.chosen.items()
+    conditions: list[tuple[int, Callable[[ValueSpan], bool]]]
+    conditions = [
+        (names.index(name), partial(ValueSpan.may_hold, value=value.as_py()))
+        for name, value in fitter.selecting_values.items()
     ]
-    chosen += [(names.index(made.name), made.may_be_in) for made in fitter.made if made.name in names]
+    conditions += [(names.index(made.name), made.may_be_in) for made in fitter.selecting_derived if made.name in names]
     facts = parquet.metadata.row_group(group)
     return all(
-        may_be_in(span_of(facts.column(index).statistics, is_old=names[index] in old)) for index, may_be_in in chosen
+        may_be_in(span_of(facts.column(index).statistics, is_old=names[index] in old))
+        for index, may_be_in in conditions
     )

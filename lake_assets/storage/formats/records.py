@@ -1,5 +1,7 @@
 """Validation of records; if all of them fit, it costs one parse."""
 
+# ruff: noqa: D102 - `Records` and `Parser` say what the methods do
+
 import json
 import re
 from abc import ABC, abstractmethod
@@ -81,7 +83,6 @@ class Block:
 
     @property
     def source(self) -> str:
-        """See `Records`."""
         return self.parser.source
 
     def __len__(self) -> int:
@@ -92,7 +93,6 @@ class Block:
         return [self.lines()]
 
     def at(self, row: int) -> "Lines":
-        """See `Records`."""
         start = int(self.ends[row - 1]) + 1 if row else 0
         line = self.first + len(line_breaks(self.text[:start]))
         return Lines([(line, self._record(start, int(self.ends[row])))], self.parser)
@@ -109,11 +109,9 @@ class Block:
         return bytes(self.text[start:end]).strip(self.parser.blank)
 
     def parse(self) -> pa.Table:
-        """See `Records`."""
         return parsed(self.parser, self.text, self.ends)
 
     def rejected(self, error: Exception) -> Rejected:
-        """See `Records`."""
         return self.lines().rejected(error)
 
 
@@ -127,7 +125,6 @@ class Lines:
 
     @property
     def source(self) -> str:
-        """See `Records`."""
         return self.parser.source
 
     def __len__(self) -> int:
@@ -139,11 +136,9 @@ class Lines:
         return [Lines(half, self.parser) for half in (self.lines[:middle], self.lines[middle:])] if middle else []
 
     def at(self, row: int) -> "Lines":
-        """See `Records`."""
         return Lines([self.lines[row]], self.parser)
 
     def parse(self) -> pa.Table:
-        """See `Records`."""
         text = memoryview(b"".join(line + b"\n" for _, line in self.lines))
         return parsed(self.parser, text, np.cumsum([len(line) + 1 for _, line in self.lines]) - 1)
 
@@ -186,11 +181,9 @@ class ArrowRows:
         return [ArrowRows(half, self.source) for half in halves] if middle else []
 
     def at(self, row: int) -> Records:
-        """See `Records`."""
         return ArrowRows(self.rows.slice(row, 1), self.source)
 
     def parse(self) -> pa.Table:
-        """See `Records`."""
         return self.rows
 
     def rejected(self, error: Exception) -> Rejected:
@@ -270,7 +263,6 @@ class TextSource(ABC):
         return self.quotes.ends_from_anywhere(text, is_long=is_long) if self.quotes else line_breaks(text[1:]) + 1
 
     def split(self, record: bytes) -> Sequence[tuple[int, bytes]]:
-        """See `Parser`."""
         return [(0, record)]
 
     def _fixed(self, records: "Block | Lines") -> pa.Schema:
@@ -286,10 +278,9 @@ class TextSource(ABC):
 
     @abstractmethod
     def read(self, text: memoryview, ends: Positions) -> pa.Table:
-        """See `Parser`."""
+        """Return the rows of some records, as a `Parser`."""
 
     def explain(self, record: bytes, error: Exception) -> str:  # noqa: ARG002 - for the forms that override it
-        """See `Parser`."""
         return reason_of(error)
 
     def infer(self, records: Block | Lines) -> pa.Schema:

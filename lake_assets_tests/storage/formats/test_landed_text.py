@@ -156,7 +156,7 @@ def test_an_escaped_quote_ends_no_value() -> None:
 
 def test_shares_that_would_not_meet_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     body = b"n,text\n" + b'1,"a\nb"\n' * 30
-    monkeypatch.setattr(landed_text.LandedText, "_told", lambda text, parser, at: at + 1)  # noqa: ARG005
+    monkeypatch.setattr(landed_text.LandedText, "_start_near", lambda text, parser, at: at + 1)  # noqa: ARG005
 
     with pytest.raises(
         SourceError, match=r"the quotes of the object do not tell where the records near byte \d+ begin"
