@@ -251,7 +251,7 @@ _TIME = dt.datetime(2026, 2, 11, 13, 45, tzinfo=dt.UTC)
 
 
 def clash(template: Template, partitions: Mapping[str, PartitionField], schema: pa.Schema) -> tuple[str, str] | None:
-    """Return the problem of records with these columns and how to fix it; None if their types show no problem."""
+    """Return why columns of records contradict the partition columns, and how to fix it; None if they do not."""
     fields = {field.name.lower(): field for field in schema}
     for name, partition in partitions.items():
         field = fields.get(name.lower())
@@ -262,8 +262,8 @@ def clash(template: Template, partitions: Mapping[str, PartitionField], schema: 
             new_name = f"arrival_{name}"
             problem = f"the records have a column {field.name!r}, and the layout's {name} is the time of the run:"
         elif source == name and _in_parts(template, name) and not _may_be_equal(field.type, partition.type):
-            new_name = _free_name(partition.type, source, fields.keys() | partitions.keys())
             part = partition.type if partition.type in TIME_TYPES else "part"
+            new_name = f"{source}_{part}" if part in fields.keys() | partitions.keys() else part
             paths = f"the paths of the layout {template.text!r} hold only its {part}:"
             problem = f"the records' column {field.name!r} is {field.type}, and {paths}"
         else:
@@ -332,8 +332,3 @@ def _in_parts(template: Template, name: str) -> bool:
 def _may_be_equal(column: pa.DataType, kind: PartitionType) -> bool:
     """Return whether values of a column may be equal to the partition's."""
     return kind in {"date", "string"} if types.is_date(column) else not types.is_timestamp(column)
-
-
-def _free_name(kind: PartitionType, source: str, taken: set[str]) -> str:
-    name = kind if kind in TIME_TYPES else "part"
-    return name if name not in taken else f"{source}_{name}"

@@ -7,7 +7,7 @@ servers with its protocol (also R2), `gs://`, and `az://`.
 import re
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal, Self
 from urllib.parse import SplitResult, urlsplit
@@ -123,21 +123,6 @@ class KeyedStorage(RequestedStorage, Keys):
 
 
 @dataclass(frozen=True, slots=True)
-class S3Access:
-    """A server of S3's protocol and the keys for it; without keys, the credential chain or unsigned requests."""
-
-    endpoint: str | None  # URL of a server; None for AWS
-    region: str
-    is_anonymous: bool
-    is_virtual: bool  # the bucket is in the host's name, and not in the path
-    is_paid: bool  # the requester pays
-    key_id: str | None
-    secret: str | None = field(repr=False)
-    token: str | None = field(repr=False)
-    role: "Role | None" = None
-
-
-@dataclass(frozen=True, slots=True)
 class Role:
     """A role that is assumed by the keys, or by the credential chain."""
 
@@ -159,13 +144,13 @@ class S3ProtocolStorage(KeyedStorage, TemporaryKeys):
 
     @property
     @abstractmethod
-    def access(self) -> S3Access:
-        """Server and keys; it has secrets."""
+    def server_url(self) -> str | None:
+        """The server's URL; None for AWS."""
 
     @property
     def server(self) -> str:
         """The server's URL, or `AWS`."""
-        return self.access.endpoint or "AWS"
+        return self.server_url or "AWS"
 
     @property
     def root(self) -> str:
@@ -249,16 +234,24 @@ class S3Storage(S3ProtocolStorage):
         return self
 
     @property
-    def access(self) -> S3Access:
-        """Server and keys; it has secrets."""
+    def server_url(self) -> str | None:
+        """The server's URL; None for AWS."""
+        return self.endpoint
+
+    @property
+    def is_virtual(self) -> bool:
+        """Whether the bucket is in the host's name, and not in the path."""
         is_of_aws = self.endpoint is None and "." not in self.bucket  # whose certificate is of names without dots
-        is_virtual = is_of_aws if self.addressing is None else self.addressing == "virtual"
-        role = None
-        if self.role_arn is not None:
-            is_at_aws = _OF_AWS.search(urlsplit(self.endpoint or _AWS).hostname or "")
-            sts = self.sts_endpoint or (None if is_at_aws else self.endpoint)
-            role = Role(self.role_arn, self.external_id, self.session_name, sts)
-        return S3Access(self.endpoint, self.region, self.anonymous, is_virtual, self.requester_pays, *self.keys, role)
+        return is_of_aws if self.addressing is None else self.addressing == "virtual"
+
+    @property
+    def role(self) -> Role | None:
+        """The role that each client assumes."""
+        if self.role_arn is None:
+            return None
+        is_at_aws = _OF_AWS.search(urlsplit(self.endpoint or _AWS).hostname or "")
+        sts = self.sts_endpoint or (None if is_at_aws else self.endpoint)
+        return Role(self.role_arn, self.external_id, self.session_name, sts)
 
     @property
     def has_role(self) -> bool:
@@ -277,6 +270,12 @@ class R2Storage(S3ProtocolStorage):
     Its URIs begin with `s3://`. DuckDB supports `r2://` too, but pyarrow, obstore, Spark and most other readers do not.
     """
 
+    region: ClassVar[str] = "auto"
+    anonymous: ClassVar[bool] = False
+    requester_pays: ClassVar[bool] = False
+    is_virtual: ClassVar[bool] = False
+    role: ClassVar[None] = None
+
     type: Literal["r2"] = "r2"
     account_id: str = Field(pattern=r"^[0-9A-Za-z]+$", description="The account, as in the endpoint's host name.")
     endpoint: Endpoint = Field(None, description="URL in place of the account's own, such as that of a jurisdiction.")
@@ -286,9 +285,9 @@ class R2Storage(S3ProtocolStorage):
         return str(data.get("endpoint") or f"https://{data.get('account_id')}.r2.cloudflarestorage.com")
 
     @property
-    def access(self) -> S3Access:
-        """Server and keys, with secrets; the server is the account's endpoint, unless the config has another one."""
-        return S3Access(self._server(vars(self)), "auto", False, False, False, *self.keys)
+    def server_url(self) -> str:
+        """The account's endpoint, unless the config has another one."""
+        return self._server(vars(self))
 
 
 class GcsStorage(KeyedStorage):

@@ -174,7 +174,6 @@ def misfits_by_halves(values: pa.Array, fits: Callable[[pa.Array], bool]) -> Ite
 
 
 def _outside(values: pa.Array, data_type: pa.DataType) -> pa.Array:
-    """Return whether integers are outside of a type's range."""
     (least, most), (first, last) = _range(values.type), _range(data_type)
     lower, upper = (pa.scalar(bound, values.type) for bound in (max(least, first), min(most, last)))
     return pc.or_(pc.less(values, lower), pc.greater(values, upper))

@@ -42,7 +42,7 @@ class OldCalendar:
 
     @classmethod
     def of(cls, metadata: Mapping[bytes, bytes] | None) -> Self:
-        """Return that of a file, by its metadata."""
+        """Return what of a file is by the old calendar, as its metadata tell."""
         keys = metadata or {}
         version = keys.get(_VERSION, b"2" if _OF_SPARK in keys else b"9")
         return cls(

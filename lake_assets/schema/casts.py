@@ -215,7 +215,7 @@ def _offsets(lists: pa.Array) -> pa.Int32Array:
 
 
 def _is_cast_by_arrow(source: pa.DataType, target: pa.DataType) -> bool:
-    """Return whether structs of two types have the same fields in the same order, and Arrow casts whole lists."""
+    """Return whether Arrow's own cast is right: structs have the same fields in order, and no part needs ours."""
     if t.is_list_view(source) or t.is_large_list_view(source):
         return False  # Arrow leaves the last offset out
     if t.is_struct(source) and t.is_map(target):

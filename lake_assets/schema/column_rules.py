@@ -1,6 +1,6 @@
 """The one decision what becomes of landed columns that are not as the table has them, and of rows that do not fit.
 
-`Rules` are those of a stream. Who reads, writes, evolves or foretells asks them.
+`Rules` are those of a stream. Readers, writers, schema evolution and the dry run all ask them.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -106,7 +106,7 @@ class Rules:
 
     @classmethod
     def of(cls, config: "StreamConfig") -> Self:
-        """Return those of a stream, without what its table decides."""
+        """Return the rules of a stream, without what its table decides."""
         columns = config.declared
         lower = {name.lower(): column for name, column in columns.items()}
         return cls(
@@ -132,19 +132,19 @@ class Rules:
 
     @property
     def of_first(self) -> Self:
-        """Those of the rows that fill a new table, whose columns are those of the first objects."""
+        """The rules of rows that fill a new table, whose columns are those of the first objects."""
         return replace(self, rows="first")
 
     @property
     def of_landed(self) -> Self:
-        """Those of the rows of landed objects; the columns of those that a transform reads are not the table's."""
+        """The rules of the rows of landed objects; those that a transform reads do not have the table's columns."""
         if self.is_landed:
             return self
         return replace(self, not_null=frozenset(), absent={}, rows="first", is_input=True)
 
     @property
     def of_table(self) -> Self:
-        """Those of the rows that the table gets; those of a transform have no texts, and are of one partition."""
+        """The rules of the rows that the table gets; those of a transform have no texts, and are of one partition."""
         if self.is_landed:
             return self
         return replace(self, formats={}, rescue=None, splits=False, derived=(), selects=False, rows="result")
@@ -379,7 +379,7 @@ class Rules:
 
 STRICT, GROWING, SOME_COLUMNS = Rules(), Rules("evolve"), Rules("ignore_extra")
 REGISTERED = Rules(rows="registered")
-"""Those of files that become files of the table as they are."""
+"""The rules of files that become files of the table as they are."""
 
 
 def not_yet(origin: str, schema: pa.Schema) -> SchemaDriftError:

@@ -109,7 +109,7 @@ _BLANKS, _BLANK = re.compile(r"(?:\\\s)+"), r"\\s+"  # as those of strptime
 
 @cache
 def _time_pattern(form: str) -> tuple[str, str]:
-    """Return the pattern of a format of times, with what Arrow does not read in groups; and the others' format."""
+    """Return the pattern of a format of times, with groups for what Arrow does not read, and the format of the rest."""
     pattern, texts = "", ""
     parts = time_format(form, pa.timestamp("us", "UTC"))
     for number, part in enumerate(parts):

@@ -71,14 +71,14 @@ def is_text(data_type: pa.DataType) -> bool:
 
 
 def unheld(values: pa.Array | pa.ChunkedArray) -> Held | None:
-    """Return what DuckDB can read, if one of the values is another one or has such a part; else None."""
+    """Return what DuckDB holds, if one of the values, or a part of one, is something else; else None."""
     if not isinstance(values, pa.ChunkedArray | pa.ExtensionArray) and not t.is_nested(values.type):
         return not_held(values)  # a batch of few rows would feel the search for parts
     return next(filter(None, map(not_held, leaves(values))), None) or (_KEYS if _has_key_twice(values) else None)
 
 
 def not_held(leaf: pa.Array) -> Held | None:
-    """Return what DuckDB can read, if one of the values of a leaf is another one; else None."""
+    """Return what DuckDB holds, if one of the values of a leaf is something else; else None."""
     if is_text(leaf.type):
         return None if _is_utf8(leaf.dictionary if t.is_dictionary(leaf.type) else leaf) else _TEXT
     held = _held(leaf.type)

@@ -148,7 +148,6 @@ def _foreign_name(data_type: pa.DataType) -> str | None:
 
 
 def _spark_type(field: pa.Field) -> pa.DataType:
-    """Return the Arrow type in which Spark reads a column."""
     data_type = _nearest_type(field.type)
     refused = SchemaError(
         f"column {field.name!r} has the type {shown_type(field.type)}, which Spark cannot read in a transform:",

@@ -11,7 +11,7 @@ import re
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
@@ -30,7 +30,6 @@ Out = TypeVar("Out")
 
 _PACKAGE = Path(__file__).parents[1]
 _WIDE = 10_000  # rows; more than the cores of any session
-_WORKERS = pa.schema([(name, pa.string()) for name in ("host", "version", "error", "tries")])
 _REFUSAL = re.compile(r"lake-assets (?:\S+ runs here, but|lacks a package) ")
 _INSTALL = "install lake-assets there, with the extras of this machine, so that the packages of both are the same."
 _cores: WeakKeyDictionary[object, int] = WeakKeyDictionary()
@@ -136,7 +135,7 @@ def _workers(spark: SparkSession) -> Sequence[Worker]:
     def of_items(_: Iterable[int]) -> Iterator[tuple[str, str | None, str | None, str]]:
         yield look()
 
-    names = _WORKERS.names
+    names = [field.name for field in fields(Worker)]
     if isinstance(spark, SparkSession):
         rows: Any = spark.sparkContext.range(_WIDE).mapPartitions(of_items).collect()
     else:

@@ -1,7 +1,7 @@
-"""What each kind of storage is to the others: one class for folders, and one for each vendor's buckets.
+"""A storage by its clients; there is one class for folders, and one for each vendor's buckets.
 
-Each gives its clients server, region and keys of the config, so that all reach the same bucket. From the environment
-they take credentials alone, where the config has none.
+Each class gives its clients server, region and keys of the config, so that all reach the same bucket. From the
+environment they take credentials alone, where the config has none.
 """
 
 # ruff: noqa: ARG002 - some methods are for storages that can do more

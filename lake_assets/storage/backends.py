@@ -149,5 +149,5 @@ _BACKENDS: Mapping[str, type[Backend[Any]]] = MappingProxyType(
 
 
 def backend_of(storage: AnyStorage) -> Backend[Any]:
-    """Return what a storage of the config is to the others."""
+    """Return the backend of a storage of the config."""
     return _BACKENDS[storage.type](storage)

@@ -35,21 +35,20 @@ def s3_client(storage: S3Storage | R2Storage, session: Any, seconds: float = 0) 
     from botocore import UNSIGNED  # noqa: PLC0415 - boto3 takes its time
     from botocore.config import Config  # noqa: PLC0415
 
-    access = storage.access
     config = patience.of_boto(storage.requests, seconds=seconds).merge(
         Config(
-            s3={"addressing_style": "virtual" if access.is_virtual else "path"},
+            s3={"addressing_style": "virtual" if storage.is_virtual else "path"},
             request_checksum_calculation=storage.checksums,
             response_checksum_validation=storage.checksums,
             max_pool_connections=_CONNECTIONS,
             ignore_configured_endpoint_urls=True,  # those of the environment
-            **({"signature_version": UNSIGNED} if access.is_anonymous else {}),
+            **({"signature_version": UNSIGNED} if storage.anonymous else {}),
         )
     )
-    client = boto_client("s3", storage, config, session, endpoint_url=access.endpoint, region_name=access.region)
+    client = boto_client("s3", storage, config, session, endpoint_url=storage.server_url, region_name=storage.region)
     if storage.checksums == "when_required":
         client.meta.events.register("before-call.s3.PutObjectTagging", _add_md5)
-    if access.is_paid:
+    if storage.requester_pays:
         client.meta.events.register("before-call.s3", _add_payer)
     # It stays in the config's region, as the others do: it would ask for the bucket's own, for ever if nobody names it.
     client.meta.events.register_last("before-parameter-build.s3", _stay_in_region)

@@ -60,45 +60,48 @@ class S3Bucket(Bucket[S3Storage | R2Storage]):
     extension: ClassVar[str | None] = "httpfs"
 
     def as_obstore(self) -> S3Store:
-        storage, access = self.storage, self.storage.access
+        storage = self.storage
         options: dict[str, Any] = {"prefix": storage.prefix or None, **obstore_options(storage)}
-        if access.is_anonymous:
+        if storage.anonymous:
             options["skip_signature"] = True
-        elif access.role or access.key_id is None:
+        elif storage.role or storage.key_id is None:
             options["credential_provider"] = _aws_chain(storage)
         else:
-            options |= {"access_key_id": access.key_id, "secret_access_key": access.secret}
-            options |= {} if access.token is None else {"session_token": access.token}
-        if access.is_paid:
+            keys = zip(("access_key_id", "secret_access_key", "session_token"), storage.keys, strict=True)
+            options |= {name: key for name, key in keys if key is not None}
+        if storage.requester_pays:
             options["request_payer"] = True
         # Without an endpoint, obstore takes that of the environment. This is its own of AWS.
-        scheme, _, host = (access.endpoint or f"https://s3.{access.region}.amazonaws.com").partition("://")
+        scheme, _, host = (storage.server_url or f"https://s3.{storage.region}.amazonaws.com").partition("://")
         return S3Store(
             storage.bucket,
-            region=access.region,
-            endpoint=f"{scheme}://{storage.bucket}.{host}" if access.is_virtual else f"{scheme}://{host}",
-            virtual_hosted_style_request=access.is_virtual,
+            region=storage.region,
+            endpoint=f"{scheme}://{storage.bucket}.{host}" if storage.is_virtual else f"{scheme}://{host}",
+            virtual_hosted_style_request=storage.is_virtual,
             **options,
         )
 
     def as_arrow(self) -> fs.FileSystem | None:
-        storage, access = self.storage, self.storage.access
-        if access.is_paid or access.role:  # it does not say that the requester pays, and does not renew a role's keys
+        storage = self.storage
+        if (
+            storage.requester_pays or storage.role
+        ):  # it does not say that the requester pays, and does not renew a role's keys
             return None
-        endpoint = urlsplit(access.endpoint) if access.endpoint else None
+        endpoint = urlsplit(storage.server_url) if storage.server_url else None
+        key_id, secret, token = storage.keys
         options = {} if storage.certificates is None else {"tls_ca_file_path": storage.certificates}
         options |= {} if not storage.proxy else {"proxy_options": storage.proxy.get_secret_value()}
         attempts = patience.of_arrows_s3(storage.requests)
         with _checksum_rule(storage.checksums):
             return fs.S3FileSystem(
-                access_key=access.key_id,
-                secret_key=access.secret,
-                session_token=access.token,
-                anonymous=access.is_anonymous,
-                region=access.region,
+                access_key=key_id,
+                secret_key=secret,
+                session_token=token,
+                anonymous=storage.anonymous,
+                region=storage.region,
                 endpoint_override=endpoint.netloc if endpoint else None,
                 scheme=endpoint.scheme if endpoint else "https",
-                force_virtual_addressing=access.is_virtual,
+                force_virtual_addressing=storage.is_virtual,
                 # A small file is one request, and not a multipart upload of three.
                 allow_delayed_open=True,
                 connect_timeout=storage.requests.connect_timeout,
@@ -111,29 +114,27 @@ class S3Bucket(Bucket[S3Storage | R2Storage]):
         """Make boto3's client with the keys of the storage; see `s3_client`."""
         from boto3.session import Session  # noqa: PLC0415 - boto3 takes its time
 
-        access = self.storage.access
-        session = assumed(self.storage) if access.role else Session(*self.storage.keys)
+        session = assumed(self.storage) if self.storage.role else Session(*self.storage.keys)
         return s3_client(self.storage, session, seconds)
 
     def as_duckdb_secret(self) -> dict[str, str]:
         # Type s3 for R2 too, because its URIs are S3's: DuckDB prefers any secret of type s3 to one of type r2, also a
         # secret that the user has stored for other buckets.
-        storage, access = self.storage, self.storage.access
+        storage = self.storage
         options = {"TYPE": "s3", **sql_literals(SCOPE=f"s3://{storage.bucket}")}
-        keys = assumed(storage).get_credentials().get_frozen_credentials() if access.role else storage.keys
-        options |= {} if access.is_anonymous else duckdb_keys(*keys[:3])
-        options |= sql_literals(REGION=access.region)
-        if access.endpoint is not None:
-            endpoint = urlsplit(access.endpoint)
+        keys = assumed(storage).get_credentials().get_frozen_credentials() if storage.role else storage.keys
+        options |= {} if storage.anonymous else duckdb_keys(*keys[:3])
+        options |= sql_literals(REGION=storage.region)
+        if storage.server_url is not None:
+            endpoint = urlsplit(storage.server_url)
             options |= {**sql_literals(ENDPOINT=endpoint.netloc), "USE_SSL": str(endpoint.scheme == "https").lower()}
-        if access.endpoint is not None or not access.is_virtual:
-            options |= sql_literals(URL_STYLE="vhost" if access.is_virtual else "path")
-        return options | ({"REQUESTER_PAYS": "true"} if access.is_paid else {})
+        if storage.server_url is not None or not storage.is_virtual:
+            options |= sql_literals(URL_STYLE="vhost" if storage.is_virtual else "path")
+        return options | ({"REQUESTER_PAYS": "true"} if storage.requester_pays else {})
 
     @property
     def is_chained(self) -> bool:
-        access = self.storage.access
-        return access.key_id is None and not access.role and not access.is_anonymous
+        return self.storage.key_id is None and not self.storage.role and not self.storage.anonymous
 
     def _exact_pages(self, prefix: str, after: str | None) -> Iterator[Sequence["ObjectMeta"]]:
         """Yield obstore's pages; boto3 lists a page with a name that obstore refuses, in ten times the time."""
@@ -359,14 +360,14 @@ def assumed(storage: S3Storage | R2Storage) -> Any:  # noqa: ANN401 - boto3 has 
     from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415
     from botocore.session import Session  # noqa: PLC0415
 
-    access, config = storage.access, patience.of_boto(storage.requests, attempts=storage.requests.retries + 1)
-    role, own = access.role, boto3.session.Session(*storage.keys)
+    config = patience.of_boto(storage.requests, attempts=storage.requests.retries + 1)
+    role, own = storage.role, boto3.session.Session(*storage.keys)
     assert role is not None  # noqa: S101 - see `has_role`
     request = {"RoleArn": role.arn, "RoleSessionName": role.session_name}
     request |= {"ExternalId": role.external_id} if role.external_id else {}
 
     def renewed() -> dict[str, str]:
-        sts = boto_client("sts", storage, config, own, region_name=access.region, endpoint_url=role.sts)
+        sts = boto_client("sts", storage, config, own, region_name=storage.region, endpoint_url=role.sts)
         keys = sts.assume_role(**request)["Credentials"]
         of_boto = {"access_key": "AccessKeyId", "secret_key": "SecretAccessKey", "token": "SessionToken"}
         return {name: keys[key] for name, key in of_boto.items()} | {"expiry_time": keys["Expiration"].isoformat()}

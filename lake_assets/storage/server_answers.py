@@ -1,4 +1,4 @@
-"""What the clients and servers of storages and queues say, a table a vendor: all texts, codes and numbers that steer.
+"""What the clients and servers of storages and queues say: all texts, codes and numbers that decide what is done.
 
 Codes are provoked at each verb of each client by `storage/test_answers.py`, on a server that answers in the form of the
 vendor's manual, and the texts of clients by `storage/test_vendor_errors.py`.

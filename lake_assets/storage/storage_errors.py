@@ -24,7 +24,7 @@ from lake_assets.base.errors import (
 from lake_assets.base.machine import user_name
 from lake_assets.base.texts import visible_name
 from lake_assets.config.secrets import mask_error
-from lake_assets.config.storages import AnyStorage
+from lake_assets.config.storages import AnyStorage, S3Storage
 from lake_assets.storage.boto import region_of
 from lake_assets.storage.server_answers import Meaning, answer_of, file_and_number, find, meaning_of
 
@@ -314,7 +314,7 @@ def access_fix(storage: AnyStorage, operation: Operation | None = None) -> str:
 
 
 def _may_pay(storage: AnyStorage) -> bool:
-    return storage.read_only is None and getattr(storage, "requester_pays", True) is False
+    return isinstance(storage, S3Storage) and not (storage.anonymous or storage.requester_pays)
 
 
 def reach_fix(storage: AnyStorage) -> str:

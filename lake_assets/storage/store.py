@@ -362,7 +362,6 @@ class Store:
         return not landed.size and not self.storage.is_local and self.find(landed.key) is None
 
     def _size(self, key: str) -> int | None:
-        """Return the bytes of an object; None if there is none."""
         landed = self.find(key)
         return None if landed is None else landed.size
 
@@ -476,7 +475,7 @@ class Store:
 
 @contextmanager
 def _arrow_errors_as_os_errors() -> Iterator[None]:
-    """Raise what Arrow calls an unknown error, such as Azure's of a chain without credentials, as those of requests."""
+    """Raise an error that Arrow does not know, such as Azure's of a chain without credentials, as an OSError."""
     try:
         yield
     except pa.ArrowException as error:

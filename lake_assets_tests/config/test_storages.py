@@ -129,10 +129,10 @@ def test_a_malformed_endpoint_of_the_environment_is_named() -> None:
 def test_r2_has_the_endpoint_of_its_account() -> None:
     storage = R2Storage(account_id="abc123", bucket="lake")
 
-    assert storage.access.endpoint == "https://abc123.r2.cloudflarestorage.com"
-    assert storage.access.region == "auto"
+    assert storage.server_url == "https://abc123.r2.cloudflarestorage.com"
+    assert storage.region == "auto"
     eu = storage.model_copy(update={"endpoint": "https://abc123.eu.r2.cloudflarestorage.com"})
-    assert eu.access.endpoint == "https://abc123.eu.r2.cloudflarestorage.com"
+    assert eu.server_url == "https://abc123.eu.r2.cloudflarestorage.com"
 
 
 WINDOWS, GOVERNMENT = ".blob.core.windows.net", ".blob.core.usgovcloudapi.net"

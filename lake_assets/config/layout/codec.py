@@ -182,7 +182,7 @@ class HiveCodec:
         return parts[placeholder.granularity]
 
     def _granularities(self, placeholder: Placeholder) -> list[Granularity]:
-        """Return those whose digits make the column's value; none if one of its placeholders holds the whole value."""
+        """Return the parts of a time that make the column's value; none if a placeholder has the whole value."""
         column = [p.granularity for p in self.parts if isinstance(p, Placeholder) and p.name == placeholder.name]
         return [] if None in column else [granularity for granularity in column if granularity is not None]
 

@@ -85,10 +85,8 @@ class Template:
     def with_files(self, files: str) -> "Template":
         """Return the layout with the names of the files in its folders, such as `sales_{date}_*.parquet`.
 
-        Its paths are those of files, right in the folders.
-
-        Raises:
-            LayoutError: the name is malformed, or a value may make folders.
+        Its paths are those of files, right in the folders. A LayoutError if the name is malformed, or a value may make
+        folders.
         """
         if self.nested:
             raise LayoutError(
@@ -101,13 +99,10 @@ class Template:
         return replace(self, text=text, parts=grammar.with_iso_years(parts), file_parts=len(name))
 
     def named(self, names: Mapping[str, str]) -> "Template":
-        """Return the same layout with other names of partition columns.
+        """Return the same layout with other names of partition columns, by the current ones.
 
-        Args:
-            names: the new names by the current ones; `now()` is every `now()` whose folder gives it no name.
-
-        Raises:
-            LayoutError: the layout has no such column, or two of its columns would have one name.
+        `now()` is every `now()` whose folder gives it no name. A LayoutError if there is no such column, or two would
+        have one name.
         """
         known = dict.fromkeys(p.name or NOW for p in self.placeholders if not p.is_wildcard)
         for name, new in names.items():
@@ -136,12 +131,8 @@ class Template:
     def with_empty(self, *, values: Iterable[str], nulls: Iterable[str]) -> "Template":
         """Return the same layout, but paths may have empty values of some columns, as in `region=/`.
 
-        Args:
-            values: columns whose empty text is a value; paths are written with it.
-            nulls: columns whose empty text is read as such, and written as NULL.
-
-        Raises:
-            LayoutError: a folder would have no name.
+        An empty text is a value of the columns `values`; that of the columns `nulls` is read as such, and written as
+        NULL. A LayoutError if a folder would have no name.
         """
         values, either = set(values), {*values, *nulls}
         for placeholder in self.placeholders:
@@ -210,11 +201,7 @@ class Template:
         return None
 
     def read_rows(self, name: str, column: pa.ChunkedArray | pa.Array) -> pa.DictionaryArray:
-        """Return one partition column's value in the path of each row, as `match` returns it.
-
-        Raises:
-            LayoutError: paths cannot hold values of this type, or a time is outside the years 1 to 9999.
-        """
+        """Return one partition column's value in the path of each row, as `match` returns it."""
         placeholders = [p for p in self.placeholders if p.name == name and not p.is_now]
         return read_rows(self._codec, placeholders, column)
 

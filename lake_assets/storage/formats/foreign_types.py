@@ -63,8 +63,6 @@ def without_wide_integers(footer: bytes) -> tuple[bytes, dict[str, str]]:
 
 
 class _Foreign:
-    """The foreign types of one file."""
-
     def __init__(self, parquet: pq.ParquetFile, footer: Callable[[], bytes]) -> None:
         self._parquet = parquet
         self._footer = footer

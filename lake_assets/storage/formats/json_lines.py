@@ -122,7 +122,7 @@ class JsonText(TextSource):
         return self._by_records(text, ends, rows)
 
     def _known(self, rows: pa.Table) -> pa.Table | None:
-        """Return the rows as they are to be, if the columns that Arrow's reader gives prove that it has read all."""
+        """Return the rows of Arrow's reader in the schema's form; None if they may lack what a record has."""
         names = self._texts.names
         rows = rows.select([name for name in rows.column_names if name in names or name.lower() not in self._omitted])
         if self._maps or not rows.schema.equals(self._texts):
@@ -299,7 +299,7 @@ def is_of_unknown(rejected: Rejected) -> bool:
 
 
 def _folded(value: object, names: dict[str, Any]) -> object:
-    """Return a value whose fields have the names of those that were before, which are the same in any case."""
+    """Return a value whose fields have the names of those before them that differ in case only."""
     if isinstance(value, list):
         return [_folded(element, names) for element in value]
     if not isinstance(value, dict):
@@ -384,7 +384,7 @@ def _of_kinds(value: object, path: _Path, usual: Mapping[_Path, type | None]) ->
 
 
 def _with_texts(value: object, kind: pa.DataType) -> object:
-    """Return a value of JSON with the JSON of each part, in place of it, that is no text where the type has texts."""
+    """Return a value of JSON, with the JSON of each part that is no text where the type has a text."""
     if value is None or (pa.types.is_null(kind) and value == {}):
         return None
     if pa.types.is_string(kind):

@@ -193,7 +193,6 @@ class LandedText(ABC):
 
     @property
     def _begin(self) -> int:
-        """The position of the first record."""
         return self._mark + self._skipped
 
     def _start_near(self, parser: TextSource, at: int) -> int | None:

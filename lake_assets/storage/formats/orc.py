@@ -121,7 +121,7 @@ def _in_micros(kind: pa.DataType) -> pa.DataType:
 
 
 def _with_parts(kind: pa.DataType, of: Callable[[pa.Field], pa.DataType]) -> pa.DataType:
-    """Return a type with others as its parts."""
+    """Return a type with `of` each part in place of the part."""
     if t.is_struct(kind):
         return pa.struct([pa.field(field.name, of(field)) for field in kind])
     if t.is_map(kind):

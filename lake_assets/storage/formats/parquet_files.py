@@ -292,7 +292,6 @@ def _begins(statistics: pq.Statistics | None, least: int) -> bool:
 
 
 def _with_columns(batch: pa.RecordBatch, columns: Mapping[str, pa.Array]) -> pa.RecordBatch:
-    """Return the batch with some columns replaced."""
     for name, column in columns.items():
         batch = batch.set_column(batch.schema.get_field_index(name), name, column)
     return batch
