@@ -16,7 +16,7 @@ SslMode = Literal["disable", "allow", "prefer", "require", "verify-ca", "verify-
 METADATA_SCHEMA = "metadata_schema"
 DUCKLAKE_VERSION = "ducklake_version"
 
-DUCKLAKE_VERSIONS = ("1.0", "1.1")  # versions of the specification; the second needs DuckDB 2
+_DUCKLAKE_VERSIONS = ("1.0", "1.1")  # versions of the specification; the second needs DuckDB 2
 
 OptionValue = bool | int | str | dict[str, bool | int | str]
 
@@ -175,7 +175,7 @@ _KNOWN: Mapping[str, _Form] = {
     "automatic_migration": _BOOLEAN,
     "busy_timeout": (_is_count, "a number of milliseconds"),
     "data_inlining_row_limit": (_is_count, "a number of rows"),
-    DUCKLAKE_VERSION: (lambda value: value in DUCKLAKE_VERSIONS, "'1.0' or '1.1', in quotes"),
+    DUCKLAKE_VERSION: (lambda value: value in _DUCKLAKE_VERSIONS, "'1.0' or '1.1', in quotes"),
     "encrypted": _BOOLEAN,
     "metadata_parameters": (_is_map, "a mapping of the catalog database's own options"),
     METADATA_SCHEMA: (_is_name, "the name of a schema of the catalog's database: letters, digits and underscores"),

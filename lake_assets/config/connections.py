@@ -14,7 +14,7 @@ from pydantic import AfterValidator, ByteSize, Field, SecretStr, ValidationInfo,
 
 from lake_assets.config.fields import FolderPath, Model, environment_of, size_between
 
-SUFFIX = "core.windows.net"
+_SUFFIX = "core.windows.net"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class AzureAccess:
     @property
     def url(self) -> str:
         """The Blob service's URL."""
-        return self.endpoint or f"https://{self.account}.blob.{SUFFIX}"
+        return self.endpoint or f"https://{self.account}.blob.{_SUFFIX}"
 
     @property
     def authority(self) -> str:
@@ -87,7 +87,7 @@ def parse_connection_string(text: str) -> AzureAccess:
         check_sas(sas.removeprefix("?"), "SharedAccessSignature of connection_string")
     if not endpoint:
         protocol = parts.get("defaultendpointsprotocol", "https")
-        endpoint = f"{protocol}://{account}.blob.{parts.get('endpointsuffix', SUFFIX)}"
+        endpoint = f"{protocol}://{account}.blob.{parts.get('endpointsuffix', _SUFFIX)}"
     return AzureAccess(account, endpoint, key or None, sas.removeprefix("?") if sas else None)
 
 

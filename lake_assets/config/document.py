@@ -13,9 +13,9 @@ from yaml.resolver import Resolver
 
 from lake_assets.base.texts import is_unicode
 
-MAX_DEPTH = 50
+_MAX_DEPTH = 50
 MAX_VALUES = 50_000
-HALF_A_PAIR = "half a surrogate pair (\\uD800 to \\uDFFF) is in the text: write the character itself"
+_HALF_A_PAIR = "half a surrogate pair (\\uD800 to \\uDFFF) is in the text: write the character itself"
 
 # libyaml reads ten times as fast; a PyYAML that was built without it has only its own parser.
 _AnyLoader = yaml.SafeLoader | yaml.CSafeLoader
@@ -23,13 +23,13 @@ _Loader: type[_AnyLoader] = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.
 _UNPRINTABLE = re.compile("[^\x09\x0a\x0d\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _RESOLVER: Any = Resolver()  # its methods have no types
 
-TAG = "tag:yaml.org,2002:"
-_COLLECTIONS = (None, "!", f"{TAG}map", f"{TAG}seq")
+_TAG = "tag:yaml.org,2002:"
+_COLLECTIONS = (None, "!", f"{_TAG}map", f"{_TAG}seq")
 
 # By a part of the parser's message, or of its context: our message.
 _MESSAGES: Mapping[str, str] = MappingProxyType(
     {
-        "Unicode character escape": HALF_A_PAIR,
+        "Unicode character escape": _HALF_A_PAIR,
         "escape character": "a backslash in double quotes does not begin an escape: write \\\\, or use single quotes",
         "quoted scalar": "the quote that opens in line {line} is not closed: close it",
         "flow sequence": "the list that opens in line {line} has no comma or end here: write it as [a, b]",
@@ -74,7 +74,7 @@ def compose(text: str) -> yaml.Node | None:
     """Return the root node of the text's only document, with aliases resolved to their nodes; None if it is empty.
 
     Raises ConfigSyntaxError if the text is not YAML, or has a second document, an unknown or recursive alias, an
-    unknown tag, or more than `MAX_DEPTH` levels.
+    unknown tag, or more than `_MAX_DEPTH` levels.
     """
     if unprintable := _UNPRINTABLE.search(text):
         message = f"the character U+{ord(unprintable[0]):04X} cannot be in a config: remove it"
@@ -95,7 +95,7 @@ def line_and_column(text: str, offset: int) -> tuple[int, int]:
 
 
 @lru_cache(4096)  # keys and words are repeated in every stream of a config
-def implicit_tag(value: str, implicit: tuple[bool, bool] = (True, False)) -> str:
+def _implicit_tag(value: str, implicit: tuple[bool, bool] = (True, False)) -> str:
     """Return the tag that YAML gives a text without a tag.
 
     `implicit`: whether it is written without quotes, and whether with them.
@@ -129,9 +129,9 @@ class _Composer:
             return self._aliased(event)
         self._left -= 1
         if self._left < 0:
-            raise too_many_values(event)
-        if depth > MAX_DEPTH:
-            raise _error(event, f"more than {MAX_DEPTH} levels: write it less deeply nested")
+            raise _too_many_values(event)
+        if depth > _MAX_DEPTH:
+            raise _error(event, f"more than {_MAX_DEPTH} levels: write it less deeply nested")
         if event.anchor:
             self._anchors[event.anchor] = None
         node = self._scalar(event) if isinstance(event, yaml.ScalarEvent) else self._collection(event, depth)
@@ -151,40 +151,40 @@ class _Composer:
     def _scalar(self, event: Any) -> yaml.ScalarNode:  # noqa: ANN401 - as above
         tag = event.tag
         if tag is None or tag == "!":
-            tag = implicit_tag(event.value, event.implicit)
+            tag = _implicit_tag(event.value, event.implicit)
         return yaml.ScalarNode(tag, event.value, event.start_mark, None, style=event.style)
 
     def _collection(self, event: Any, depth: int) -> yaml.Node:  # noqa: ANN401 - as above
         if event.tag not in _COLLECTIONS:
-            raise _error(event, f"the tag {shown_tag(event.tag)} means nothing here: remove it")
+            raise _error(event, f"the tag {_shown_tag(event.tag)} means nothing here: remove it")
         start = event.start_mark
         if isinstance(event, yaml.SequenceStartEvent):
             items: list[yaml.Node] = []
             while not self._loader.check_event(yaml.SequenceEndEvent):
                 items.append(self._node(depth + 1))
             self._loader.get_event()
-            return yaml.SequenceNode(f"{TAG}seq", items, start)
+            return yaml.SequenceNode(f"{_TAG}seq", items, start)
         pairs = []
         while not self._loader.check_event(yaml.MappingEndEvent):
             key = self._node(depth + 1)
             pairs.append((key, self._node(depth + 1)))
         self._loader.get_event()
-        return yaml.MappingNode(f"{TAG}map", pairs, start)
+        return yaml.MappingNode(f"{_TAG}map", pairs, start)
 
 
 def _error(event: Any, text: str) -> ConfigSyntaxError:  # noqa: ANN401 - as above
     return ConfigSyntaxError(Problem.at(event.start_mark, text))
 
 
-def too_many_values(event: Any) -> ConfigSyntaxError:  # noqa: ANN401 - as above
+def _too_many_values(event: Any) -> ConfigSyntaxError:  # noqa: ANN401 - as above
     """Return the error for a text with more than `MAX_VALUES` keys and values, at an event or node."""
     limit = f"more than {MAX_VALUES:,} keys and values, each alias counted with all that it repeats"
     return _error(event, f"{limit}: write a smaller config")
 
 
-def shown_tag(tag: str) -> str:
+def _shown_tag(tag: str) -> str:
     """Return a tag as it is written: `!!set`."""
-    return f"!!{tag.removeprefix(TAG)}" if tag.startswith(TAG) else tag
+    return f"!!{tag.removeprefix(_TAG)}" if tag.startswith(_TAG) else tag
 
 
 def _problem(error: yaml.MarkedYAMLError, text: str) -> Problem:
@@ -206,8 +206,8 @@ def _problem(error: yaml.MarkedYAMLError, text: str) -> Problem:
 
 Location = tuple[str | int, ...]
 
-_TEXT, _INT, _FLOAT, _NULL, _MERGE = (f"{TAG}{name}" for name in ("str", "int", "float", "null", "merge"))
-_SCALARS = {_TEXT, _INT, _FLOAT, _NULL, f"{TAG}bool", f"{TAG}timestamp"}
+_TEXT, _INT, _FLOAT, _NULL, _MERGE = (f"{_TAG}{name}" for name in ("str", "int", "float", "null", "merge"))
+_SCALARS = {_TEXT, _INT, _FLOAT, _NULL, f"{_TAG}bool", f"{_TAG}timestamp"}
 
 # Octal, hexadecimal, binary and sexagesimal numbers are mistakes: YAML reads 010 as 8, and 1:30 as 90.
 _UNINTENDED_NUMBER = re.compile(r"[-+]?0[0-9_xb]|.*:", re.DOTALL)
@@ -224,11 +224,11 @@ class _AsWritten:
         return self.written
 
 
-class WrittenInt(_AsWritten, int):
+class _WrittenInt(_AsWritten, int):
     """A whole number that is shown as it is written, such as 2026_01."""
 
 
-class WrittenFloat(_AsWritten, float):
+class _WrittenFloat(_AsWritten, float):
     """A number that is shown as it is written, such as 1.10."""
 
 
@@ -285,7 +285,7 @@ class _Reader:
     def _count(self, node: yaml.Node) -> None:
         self._left -= 1
         if self._left < 0:
-            raise too_many_values(node)
+            raise _too_many_values(node)
 
     def _add_problem(self, node: yaml.Node, text: str) -> Any:  # noqa: ANN401 - None, in place of any value
         where = f"{dotted(self._location)}: " if self._location else ""
@@ -344,13 +344,13 @@ class _Reader:
     def _scalar(self, node: yaml.ScalarNode) -> Any:  # noqa: ANN401 - any type that YAML resolves
         tag, text = node.tag, node.value
         if tag not in _SCALARS:
-            if tag == implicit_tag(text):  # `=` and `<<` have tags of their own
+            if tag == _implicit_tag(text):  # `=` and `<<` have tags of their own
                 return text
-            return self._add_problem(node, f"the tag {shown_tag(tag)} means nothing here: remove it")
+            return self._add_problem(node, f"the tag {_shown_tag(tag)} means nothing here: remove it")
         if tag == _TEXT:
             return self._text(node, text)
-        if tag not in {implicit_tag(text), _NULL} and (tag, implicit_tag(text)) != (_FLOAT, _INT):
-            return self._add_problem(node, f"{shortened(text)} does not fit the tag {shown_tag(tag)}: remove the tag")
+        if tag not in {_implicit_tag(text), _NULL} and (tag, _implicit_tag(text)) != (_FLOAT, _INT):
+            return self._add_problem(node, f"{shortened(text)} does not fit the tag {_shown_tag(tag)}: remove the tag")
         return self._number(node) if tag in {_INT, _FLOAT} else self._constructed(node)
 
     def _number(self, node: yaml.ScalarNode) -> Any:  # noqa: ANN401 - a number, or None
@@ -364,7 +364,7 @@ class _Reader:
             )
         if number is None or str(number) == text:
             return number
-        written = WrittenInt(number) if isinstance(number, int) else WrittenFloat(number)
+        written = _WrittenInt(number) if isinstance(number, int) else _WrittenFloat(number)
         written.written = text
         return written
 
@@ -380,7 +380,7 @@ class _Reader:
     def _text(self, node: yaml.Node, text: str) -> Any:  # noqa: ANN401 - the text, or None
         if "\0" in text:
             return self._add_problem(node, "a NUL character (\\0) is in the text: remove it")
-        return text if is_unicode(text) else self._add_problem(node, HALF_A_PAIR)
+        return text if is_unicode(text) else self._add_problem(node, _HALF_A_PAIR)
 
     def _substituted(self, node: yaml.ScalarNode) -> Any:  # noqa: ANN401 - a text, or None
         """Return the text with its variables replaced; always a text, so that a password of digits is not a number.

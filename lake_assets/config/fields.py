@@ -168,8 +168,7 @@ def _split(value: object) -> object:
     return tuple(value.split("/")) if isinstance(value, str) else value
 
 
-def check_key_prefix(parts: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the parts, if Dagster accepts them in an asset key."""
+def _check_key_prefix(parts: tuple[str, ...]) -> tuple[str, ...]:
     for part in parts:
         if not re.fullmatch(_PART, part):
             raise ValueError(
@@ -182,7 +181,7 @@ def check_key_prefix(parts: tuple[str, ...]) -> tuple[str, ...]:
 KeyPrefix = Annotated[
     tuple[str, ...],
     BeforeValidator(_split, json_schema_input_type=_WRITTEN_PREFIX),
-    AfterValidator(check_key_prefix),
+    AfterValidator(_check_key_prefix),
 ]
 """The first parts of asset keys, as `retail/raw` or as a list."""
 

@@ -23,7 +23,7 @@ _SECRET_IN_VALUE = re.compile(rf"(?:{_SECRET.pattern})[\w.-]*=|://[^/\s:@]+:[^/\
 _MAX_LENGTH = 10_000
 
 
-def refuse_secrets(settings: Mapping[str, str]) -> None:
+def _refuse_secrets(settings: Mapping[str, str]) -> None:
     """Refuse settings with a secret, and very long ones."""
     for name, value in settings.items():
         if len(value) > _MAX_LENGTH:
@@ -104,9 +104,9 @@ class Spark(Model):
         for name in self._others:
             if "." not in name:
                 raise ValueError(f"unknown key {name}: write master, remote, or a setting of Spark by its whole name")
-        refuse_secrets(self._others)
+        _refuse_secrets(self._others)
         if self.master is not None:
-            refuse_secrets({MASTER: self.master})
+            _refuse_secrets({MASTER: self.master})
         if self.master is not None and self.remote is not None:
             raise ValueError(
                 "a session has a master or a remote: remove master if a Spark Connect server runs the jobs, which has "

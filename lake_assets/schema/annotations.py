@@ -70,25 +70,25 @@ def opaque_type(storage: pa.DataType, name: str) -> pa.DataType:
     return pa.opaque(storage, name, "annotation")
 
 
-def has_part(data_type: pa.DataType, is_kind: Callable[[pa.DataType], bool]) -> bool:
+def _has_part(data_type: pa.DataType, is_kind: Callable[[pa.DataType], bool]) -> bool:
     """Return whether a type, or a part of it, is of a kind."""
     parts = (data_type.field(index).type for index in range(data_type.num_fields))
-    return is_kind(data_type) or any(has_part(part, is_kind) for part in parts)
+    return is_kind(data_type) or any(_has_part(part, is_kind) for part in parts)
 
 
 def has_map(data_type: pa.DataType) -> bool:
     """Return whether a type is a map, or has one in it."""
-    return has_part(data_type, t.is_map)
+    return _has_part(data_type, t.is_map)
 
 
 def is_opaque(data_type: pa.DataType) -> bool:
     """Return whether a type, or a part of it, is `opaque_type`, so that its values are not cast."""
-    return has_part(data_type, lambda kind: isinstance(kind, pa.OpaqueType))
+    return _has_part(data_type, lambda kind: isinstance(kind, pa.OpaqueType))
 
 
 def is_foreign(data_type: pa.DataType) -> bool:
     """Return whether no column of a lake has a type, or a part of it."""
-    return has_part(data_type, _is_unheld)
+    return _has_part(data_type, _is_unheld)
 
 
 def _is_unheld(kind: pa.DataType) -> bool:

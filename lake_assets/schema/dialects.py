@@ -57,7 +57,7 @@ def _escapes(quote: bytes, delimiter: bytes, escape: bytes) -> tuple[re.Pattern[
 
 def read_texts(texts: Texts, form: str, kind: pa.DataType) -> Texts:
     """Return the values of texts in a format of a column, which is that of a time or of a number."""
-    return read_times(texts, form, kind) if t.is_temporal(kind) else read_numbers(texts, number_format(form), kind)
+    return read_times(texts, form, kind) if t.is_temporal(kind) else _read_numbers(texts, number_format(form), kind)
 
 
 def read_times(texts: Texts, form: str, kind: pa.DataType) -> Texts:
@@ -121,7 +121,7 @@ def _time_pattern(form: str) -> tuple[str, str]:
     return rf"^\s*{pattern}\s*$", texts
 
 
-def read_numbers(texts: Texts, form: NumberFormat, kind: pa.DataType) -> Texts:
+def _read_numbers(texts: Texts, form: NumberFormat, kind: pa.DataType) -> Texts:
     """Return numbers that are written in a format.
 
     Thousands that are not between groups of three digits are not in the format.
@@ -217,7 +217,7 @@ class DialectTypes:
     def _read(self, name: str, column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
         try:
             if self._has_thousands(kind):
-                return read_numbers(column, NumberFormat(self._decimal, self._thousands), kind)
+                return _read_numbers(column, NumberFormat(self._decimal, self._thousands), kind)
             form = next((form for is_kind, form in self._formats if is_kind(kind)), None)
             return column if form is None else read_times(column, form, kind)
         except pa.ArrowInvalid as error:

@@ -37,13 +37,8 @@ _HELD = {
     pa.timestamp("ms"): Held(-9_223_372_022_400_000, _MILLISECONDS, -(2**63) + 1, last=9_223_372_036_854_775),
     pa.date32(): Held(-(2**31) + 2, _DAYS, -(2**31) + 1),
     **{
-        data_type: Held(0, _OF_DAY, last=86_400 * per_second - 1)
-        for data_type, per_second in (
-            (pa.time32("s"), 1),
-            (pa.time32("ms"), 10**3),
-            (pa.time64("us"), 10**6),
-            (pa.time64("ns"), 10**9),
-        )
+        kind: Held(0, _OF_DAY, last=86_400 * 1000**power - 1)
+        for power, kind in enumerate((pa.time32("s"), pa.time32("ms"), pa.time64("us"), pa.time64("ns")))
     },
 }
 

@@ -75,13 +75,8 @@ class ClassArchive:
 
     def options(self) -> list[str]:
         """Return the JVM's options to use the archive; a damaged or unsuitable archive is silently ignored."""
-        return [
-            "-cp",
-            self.class_path,
-            f"-XX:SharedArchiveFile={self.path}",
-            "-XX:+VerifySharedSpaces",
-            "-Xlog:cds*=off",
-        ]
+        file = f"-XX:SharedArchiveFile={self.path}"
+        return ["-cp", self.class_path, file, "-XX:+VerifySharedSpaces", "-Xlog:cds*=off"]
 
 
 def class_archive(java: Java) -> ClassArchive:
@@ -128,10 +123,10 @@ def _plain(conf: Mapping[str, str]) -> bool:
 def _make_at_exit() -> None:
     # After this process's own work, which it would slow down on few cores. `atexit` does not run in the children of
     # multiprocessing, such as the steps of Dagster's multiprocess executor; `Finalize` does.
-    Finalize(None, _make, exitpriority=0)
+    Finalize(None, _start_making, exitpriority=0)
 
 
-def _make() -> None:
+def _start_making() -> None:
     command = [sys.executable, "-m", "lake_assets.spark.class_archive"]
     null = subprocess.DEVNULL
     try:

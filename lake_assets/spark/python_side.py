@@ -1,4 +1,4 @@
-"""pyspark's state and loggers in this process, after the JVM has ended and when errors are raised."""
+"""The JVM of this process's session: its start, its standard error, its end, and pyspark's state after that."""
 
 import atexit
 import importlib
@@ -17,17 +17,15 @@ from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
-from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 from pyspark.sql.context import SQLContext
 
-from lake_assets.spark.spark_texts import SparkSays, find
-
-ENDED_SECONDS = 1.0  # for the rest of the pipe of a JVM that has ended; a worker of it may have the pipe's end too
+_ENDED_SECONDS = 1.0  # for the rest of the pipe of a JVM that has ended; a worker of it may have the pipe's end too
 
 _INCUBATOR = b"WARNING: Using incubator modules"
 _LAST_LINES = 20  # of a JVM that ended while it started, in the error
 _LAST_BYTES = 4096
+_ALIVE_SECONDS = 0.01  # for the rest of the pipe of a JVM that lives
 
 
 class JvmErrors:
@@ -41,7 +39,7 @@ class JvmErrors:
         self._copying = Thread(target=self._copy_all, args=(reader,), name="standard error of the JVM", daemon=True)
         self._copying.start()
 
-    def wait(self, seconds: float = ENDED_SECONDS) -> None:
+    def wait(self, seconds: float = _ENDED_SECONDS) -> None:
         """Wait until everything is copied, at most this long."""
         self._copying.join(seconds)
 
@@ -67,25 +65,6 @@ class JvmErrors:
                 text = text[os.write(2, text) :]
 
 
-# They log each error of a query as JSON with all stack traces before it is raised.
-_QUERY_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
-_OFF = logging.CRITICAL + 1
-_ALIVE_SECONDS = 0.01
-
-
-def silence_loggers() -> None:
-    """Switch off the logging of errors that pyspark and py4j raise."""
-    for name in _QUERY_LOGGERS:
-        PySparkLogger.getLogger(name).setLevel(_OFF)
-    root = logging.getLogger()
-    if _is_kept not in root.filters:
-        root.addFilter(_is_kept)
-
-
-def _is_kept(record: logging.LogRecord) -> bool:
-    return find(record.msg, SparkSays.CALL_LOST) is None
-
-
 def start_jvm(conf: Mapping[str, str]) -> None:
     """Start the JVM of this process's classic sessions, unless it has one.
 
@@ -100,7 +79,7 @@ def start_jvm(conf: Mapping[str, str]) -> None:
 
 def _gateway(conf: Mapping[str, str]) -> JavaGateway:
     errors = JvmErrors()
-    atexit.register(lambda: errors.wait(ENDED_SECONDS if has_ended() else _ALIVE_SECONDS))
+    atexit.register(lambda: errors.wait(_ENDED_SECONDS if has_ended() else _ALIVE_SECONDS))
     # pyspark imports it at its first call of the JVM, for which this process waits now.
     Thread(target=_import, args=("pandas",), daemon=True).start()
     others = psutil.Process().children()

@@ -1,5 +1,6 @@
 """Errors of Spark during a job, as errors of this package: one sentence with the position, and how to fix it."""
 
+import logging
 import os
 import re
 from collections.abc import Iterator
@@ -8,6 +9,7 @@ from pathlib import Path
 
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
+from pyspark.logger import PySparkLogger
 
 from lake_assets.base import errors
 from lake_assets.base.errors import (
@@ -19,6 +21,7 @@ from lake_assets.base.errors import (
     TaskLostError,
     TransformError,
 )
+from lake_assets.base.events import OFF
 from lake_assets.config.sections import Transform
 from lake_assets.config.spark import REMOTE, without_parameters
 from lake_assets.spark.python_side import has_ended
@@ -47,9 +50,25 @@ _FRAME = re.compile(r'^ +File "(?P<file>.+?)", line (?P<line>\d+)(?:, in (?P<nam
 _RAISED = re.compile(r"^(?P<type>[A-Za-z_][\w.]*)(?:: (?P<text>.*))?$", re.MULTILINE)
 _OTHERS_CODE = re.compile(r"[/\\](?:site-packages|pyspark(?:\.zip)?)[/\\]|^<frozen |^pyarrow/|" + re.escape(_PACKAGE))
 
+# They log each error of a query as JSON with all stack traces before it is raised.
+_QUERY_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+
 # The parts of Spark's text that are not shown.
 _CONDITION = re.compile(r"^\[[A-Z][A-Z0-9_.]*\] ")
 _BEHIND = re.compile(r"\s*SQLSTATE: \w+.*|;\s*line \d+ pos \d+.*|\s*If necessary set .*|\n== .*", re.DOTALL)
+
+
+def silence_loggers() -> None:
+    """Switch off the logging of errors that pyspark and py4j raise."""
+    for name in _QUERY_LOGGERS:
+        PySparkLogger.getLogger(name).setLevel(OFF)
+    root = logging.getLogger()
+    if _is_kept not in root.filters:
+        root.addFilter(_is_kept)
+
+
+def _is_kept(record: logging.LogRecord) -> bool:
+    return find(record.msg, SparkSays.CALL_LOST) is None
 
 
 @contextmanager

@@ -25,17 +25,17 @@ from lake_assets.base.errors import SparkUnavailableError
 from lake_assets.base.machine import cache_folder, has_name, usable_cores
 from lake_assets.spark.class_sharing import sharing_options
 from lake_assets.spark.java import CORRECT_JAVA_HOME, Java, find_java
-from lake_assets.spark.python_side import clear_ended, has_session, silence_loggers, start_jvm, stop_session
+from lake_assets.spark.python_side import clear_ended, has_session, start_jvm, stop_session
 from lake_assets.spark.remote import check_client, end_lost_sessions, is_local, kept_session, limit_retries, remote_url
-from lake_assets.spark.spark_errors import last_problem, refused_session
+from lake_assets.spark.spark_errors import last_problem, refused_session, silence_loggers
 
 logger = logging.getLogger(__name__)
 
 LOG_LEVEL = "spark.log.level"
-TASK_TRIES = "2"  # of a local session; each try of a task that always fails takes time; a cluster's default is 4
+_TASK_TRIES = "2"  # of a local session; each try of a task that always fails takes time; a cluster's default is 4
 
 _LOCAL = re.compile(r"local(?:\[(\d+|\*)\])?")
-SQL_SETTINGS = {
+_SQL_SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     # DuckLake registers no INT96 column.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
@@ -70,10 +70,10 @@ def spark_config(
     halves the processor time of its start.
     """
     if remote_url(settings or {}):
-        return SQL_SETTINGS | dict(settings or {})  # a client sets nothing else of a server
+        return _SQL_SETTINGS | dict(settings or {})  # a client sets nothing else of a server
     given = _given()[1]  # Spark reads the others itself
     master = {"spark.master": given.get("spark.master", "local[*]")}
-    config = SQL_SETTINGS | {
+    config = _SQL_SETTINGS | {
         "spark.app.name": app_name,
         "spark.python.worker.reuse": "true",
         "spark.ui.enabled": "false",
@@ -89,7 +89,7 @@ def spark_config(
         # Each failed try of a task logs stack traces, and the error that is raised explains them.
         config.setdefault(LOG_LEVEL, given.get(LOG_LEVEL, "OFF"))
     if config["spark.master"].startswith("local"):
-        config["spark.master"] = _with_tries(config["spark.master"], config.get("spark.task.maxFailures", TASK_TRIES))
+        config["spark.master"] = _with_tries(config["spark.master"], config.get("spark.task.maxFailures", _TASK_TRIES))
         local = {
             # Avoids questions of a firewall.
             "spark.driver.host": "127.0.0.1",
@@ -257,7 +257,7 @@ def submitted_session(settings: Mapping[str, str]) -> AbstractContextManager[Ses
 
     Master, resources and the workers' Python are those of the submission. This package adds what its jobs need.
     """
-    return _session(lambda: SparkSession.builder.config(map={**SQL_SETTINGS, **settings}).getOrCreate())
+    return _session(lambda: SparkSession.builder.config(map={**_SQL_SETTINGS, **settings}).getOrCreate())
 
 
 @contextmanager

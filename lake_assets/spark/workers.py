@@ -168,13 +168,13 @@ def _send(spark: SparkSession) -> None:
     if isinstance(spark, SparkSession):
         # The driver serves the file as long as the session lives.
         folder = tempfile.mkdtemp(dir=spark.sparkContext._temp_dir)  # noqa: SLF001
-        spark.sparkContext.addPyFile(os.fspath(zipped(Path(folder))))
+        spark.sparkContext.addPyFile(os.fspath(_zipped(Path(folder))))
         return
     with tempfile.TemporaryDirectory() as name:
-        spark.addArtifacts(os.fspath(zipped(Path(name))), pyfile=True)
+        spark.addArtifacts(os.fspath(_zipped(Path(name))), pyfile=True)
 
 
-def zipped(folder: Path) -> Path:
+def _zipped(folder: Path) -> Path:
     """Return a zip of this package in a folder, with the byte code that Python has cached for it."""
     file = folder / f"lake_assets-{VERSION}.zip"
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:

@@ -84,7 +84,7 @@ class ListedObject(Protocol):
         """Bytes, of the whole object."""
 
 
-FINGERPRINT_VERSION = "2"
+_FINGERPRINT_VERSION = "2"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ class Manifest:
         digest = hashlib.sha256()
         names = ((o.uri, o.etag, o.size) if is_old else (o.key, o.version, o.size) for o in self.objects)
         texts = (f"{name}\n{version}\n{size}" for name, version, size in names)
-        for part in ("1" if is_old else FINGERPRINT_VERSION, job, *texts):
+        for part in ("1" if is_old else _FINGERPRINT_VERSION, job, *texts):
             digest.update(part.encode(errors="surrogateescape"))
             digest.update(b"\0")
         return digest.hexdigest()

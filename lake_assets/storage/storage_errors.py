@@ -24,7 +24,7 @@ from lake_assets.base.errors import (
 from lake_assets.base.machine import user_name
 from lake_assets.base.texts import visible_name
 from lake_assets.config.secrets import mask_error
-from lake_assets.config.storages import AnyStorage, S3Storage
+from lake_assets.config.storages import AnyStorage
 from lake_assets.storage.boto import region_of
 from lake_assets.storage.server_answers import Meaning, answer_of, file_and_number, find, meaning_of
 
@@ -43,6 +43,7 @@ class _Words:
     bucket: str = "bucket"  # the field and the word
     has_checksums: bool = False
     region: Callable[[Any], str | None] = lambda _: None  # of a bucket, by a request
+    may_pay: Callable[[Any], bool] = lambda _: False  # for requests, and the config does not permit it
 
 
 _WORDS: Mapping[str, _Words] = MappingProxyType(
@@ -51,6 +52,7 @@ _WORDS: Mapping[str, _Words] = MappingProxyType(
             {"list": "s3:ListBucket", "read": "s3:GetObject", "write": "s3:PutObject", "delete": "s3:DeleteObject"},
             has_checksums=True,
             region=region_of,
+            may_pay=lambda storage: not (storage.anonymous or storage.requester_pays),
         ),
         "r2": _Words(
             {
@@ -238,7 +240,7 @@ def no_answer(error: Exception, storage: AnyStorage, consequence: str | None = N
     problem = f"{location(storage)} cannot be reached{more}: {reason(error)}:"
     if getattr(error, "errno", None) in (errno.EMFILE, errno.ENFILE):
         return StorageUnreachableError(problem, "raise the limit of open files (ulimit -n), and run it again.")
-    return StorageUnreachableError(problem, reach_fix(storage))
+    return StorageUnreachableError(problem, _reach_fix(storage))
 
 
 def changed_object(uri: str, what: str = "changed") -> SourceError:
@@ -309,15 +311,11 @@ def access_fix(storage: AnyStorage, operation: Operation | None = None) -> str:
     if operation is None:
         return correct
     where = "the bucket" if operation == "list" else "it, or on the whole bucket"
-    payer = " Where the requester pays, set `requester_pays: true`." if _may_pay(storage) else ""
+    payer = " Where the requester pays, set `requester_pays: true`." if words.may_pay(storage) else ""
     return f"grant {words.rights[operation]} on {where}; if it is granted already, {correct}{payer}"
 
 
-def _may_pay(storage: AnyStorage) -> bool:
-    return isinstance(storage, S3Storage) and not (storage.anonymous or storage.requester_pays)
-
-
-def reach_fix(storage: AnyStorage) -> str:
+def _reach_fix(storage: AnyStorage) -> str:
     """Return how to fix a storage that does not answer."""
     if storage.is_local:
         return "repair the disk or network share, and run it again."

@@ -155,15 +155,6 @@ def _codes(encoded: pa.DictionaryArray) -> Codes:
 
 def _fits_paths(kind: pa.DataType) -> bool:
     """Return whether paths can hold the type; for floating point numbers, only with `compat: olake`."""
-    checks = (
-        types.is_string,
-        types.is_large_string,
-        types.is_string_view,
-        types.is_integer,
-        types.is_boolean,
-        types.is_decimal,
-        types.is_date,
-        types.is_floating,
-        types.is_null,
-    )
-    return any(check(kind) for check in checks)
+    texts = (types.is_string, types.is_large_string, types.is_string_view)
+    others = (types.is_integer, types.is_boolean, types.is_decimal, types.is_date, types.is_floating, types.is_null)
+    return any(is_kind(kind) for is_kind in (*texts, *others))

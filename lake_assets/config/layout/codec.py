@@ -33,7 +33,7 @@ from lake_assets.config.layout.times import (
 )
 
 
-def path_text(column: str, value: object, zone: dt.tzinfo) -> str | None:
+def _path_text(column: str, value: object, zone: dt.tzinfo) -> str | None:
     """Return the value as Spark casts it to a string for a path, not encoded; None for NULL.
 
     Booleans are `true` and `false`, decimals have no exponent, dates are `YYYY-MM-DD`, timestamps are local times in
@@ -103,15 +103,15 @@ def _clock(column: str, time: dt.datetime, zone: dt.tzinfo) -> dt.datetime:
 def go_text(column: str, value: object) -> str:
     """Return the value as Go's `%v` prints it for OLake; times in UTC, and floating point numbers too.
 
-    Other types are refused as by `path_text`.
+    Other types are refused as by `_path_text`.
     """
     if isinstance(value, float):
         return _go_float(value)
     if isinstance(value, dt.date):  # for OLake a date is the time of its midnight
         if not isinstance(value, dt.datetime):
             value = dt.datetime(value.year, value.month, value.day)  # noqa: DTZ001 - a local time
-        return f"{path_text(column, value, dt.UTC)} +0000 UTC"
-    return path_text(column, value, dt.UTC) or ""
+        return f"{_path_text(column, value, dt.UTC)} +0000 UTC"
+    return _path_text(column, value, dt.UTC) or ""
 
 
 def _go_float(value: float) -> str:
@@ -142,7 +142,7 @@ class HiveCodec:
     def write(self, placeholder: Placeholder, value: object, spelling: str = SPELLINGS[0]) -> str:
         """Write a row's value as a placeholder's text: one folder unless `nested`; empty only if it may be empty."""
         if placeholder.granularity is None:
-            return self._encoded(placeholder, path_text(placeholder.column, value, self.zone), spelling)
+            return self._encoded(placeholder, _path_text(placeholder.column, value, self.zone), spelling)
         time = value_time(placeholder.column, value, self.zone)
         return placeholder.null if time is None else part(time, placeholder.granularity, iso_year=placeholder.iso_year)
 

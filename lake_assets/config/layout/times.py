@@ -27,7 +27,7 @@ DIGITS: Mapping[Granularity, str] = MappingProxyType(
     }
 )
 
-STRFTIME: Mapping[Granularity, str] = MappingProxyType({"YY": "%Y", "MM": "%m", "WW": "%V", "DD": "%d", "HH": "%H"})
+_STRFTIME: Mapping[Granularity, str] = MappingProxyType({"YY": "%Y", "MM": "%m", "WW": "%V", "DD": "%d", "HH": "%H"})
 
 EXAMPLE: Mapping[Granularity, str] = MappingProxyType({"YY": "2026", "MM": "02", "WW": "07", "DD": "11", "HH": "09"})
 
@@ -111,7 +111,7 @@ def part(time: dt.datetime, granularity: Granularity, *, iso_year: bool) -> str:
     """
     if granularity == "YY":  # not every platform's strftime pads the year 33 to four digits
         return f"{time.isocalendar().year if iso_year else time.year:04}"
-    return time.strftime(STRFTIME[granularity])
+    return time.strftime(_STRFTIME[granularity])
 
 
 def has_iso_year(granularities: Collection[Granularity]) -> bool:

@@ -56,7 +56,7 @@ def named_fingerprint(path: str) -> str | None:
 
 
 MIN_SHARE = 8 * 2**20  # bytes of a task; below this a second task costs more than it saves
-MOST_THREADS = 4  # of a task; Python's own work for each object allows no more, and the cores may be other machines'
+_MOST_THREADS = 4  # of a task; Python's own work for each object allows no more, and the cores may be other machines'
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,4 +213,4 @@ def spark_tasks(bins: int, size: int, cores: int) -> int:
 
 def task_threads(tasks: int, cores: int) -> int:
     """Return how many threads of a task decode small objects: those of the cores that the job leaves idle."""
-    return max(min(cores // tasks, MOST_THREADS), 1)
+    return max(min(cores // tasks, _MOST_THREADS), 1)

@@ -36,7 +36,7 @@ def write_files(batches: Iterable[pa.RecordBatch], job: Job, folder: str) -> Ite
     Without rows no file is written. On an error all files are removed, because they will never be registered.
     """
     store = Store(job.storage)
-    groups = _Groups(row_groups(sorted_runs(batches, job.landed.rules.order)))
+    groups = _Groups(row_groups(_sorted_runs(batches, job.landed.rules.order)))
     written: list[str] = []
     try:
         with masking(job.landed.storage, job.storage):
@@ -48,7 +48,7 @@ def write_files(batches: Iterable[pa.RecordBatch], job: Job, folder: str) -> Ite
         raise
 
 
-def sorted_runs(batches: Iterable[pa.RecordBatch], order: Sequence[SortKey]) -> Iterator[pa.RecordBatch]:
+def _sorted_runs(batches: Iterable[pa.RecordBatch], order: Sequence[SortKey]) -> Iterator[pa.RecordBatch]:
     """Yield the rows in runs of 256 MB, each of them sorted; as they are if there is no order.
 
     A key that the rows lack is of their partition, and the same for all. A nested column ends the order before it.

@@ -38,14 +38,14 @@ _MOST = 256 * 2**20  # bytes of a block, decompressed
 _TOGETHER = 8 * 2**20  # bytes of blocks that are decoded together
 
 
-class AvroRecords(NamedTuple):
+class _AvroRecords(NamedTuple):
     """Some records: their number, and their bytes in Avro's binary encoding."""
 
     number: int
     data: bytes
 
 
-class AvroFile:
+class _AvroFile:
     """An open container file.
 
     `known` is as of `avro_types.columns`. A damaged header is an ArrowInvalid, and a column that cannot be one of a
@@ -79,7 +79,7 @@ class AvroFile:
         """Whether there may be a record."""
         return self._begin < self._size
 
-    def records(self, begin: int, end: int) -> Iterator[AvroRecords]:
+    def records(self, begin: int, end: int) -> Iterator[_AvroRecords]:
         """Yield the records of the blocks that begin in some of the file's bytes, those of some blocks at a time."""
         count, parts, size = 0, [], 0
         for rows, position, stored in self._blocks(self._first_block(begin, end), end):
@@ -87,16 +87,16 @@ class AvroFile:
             parts.append(data := self._texts.encoded(rows, data) if self._texts else data)
             count, size = count + rows, size + len(data)
             if size >= _TOGETHER:
-                yield AvroRecords(count, b"".join(parts))
+                yield _AvroRecords(count, b"".join(parts))
                 count, parts, size = 0, [], 0
         if count:
-            yield AvroRecords(count, b"".join(parts))
+            yield _AvroRecords(count, b"".join(parts))
 
     def count_before(self, position: int) -> int:
         """Return the number of records of the blocks that begin before a position; the file is read up to there."""
         return sum(rows for rows, _, _ in self._blocks(self._begin, position))
 
-    def stored(self, records: AvroRecords) -> bytes:
+    def stored(self, records: _AvroRecords) -> bytes:
         """Return records as a file without compression and logical types."""
         marker = bytes(_MARKER)
         metadata = {b"avro.schema": json.dumps(self._stored).encode(), b"avro.codec": b"null"}
@@ -204,7 +204,7 @@ class LandedAvro:
     def __init__(self, file: pa.NativeFile, origin: str, expected: ExpectedObject) -> None:
         self._size = int(file.size())
         self._origin = origin
-        self._avro = AvroFile(file, origin, expected.columns)
+        self._avro = _AvroFile(file, origin, expected.columns)
         self._calendar = OldCalendar.of({key.encode(): value for key, value in self._avro.metadata.items()})
         self.schema: pa.Schema = self._avro.schema
         self.count: int | None = None if self._avro.has_blocks else 0
@@ -231,7 +231,7 @@ class LandedAvro:
                 yield LandedBatch(batch, first, letters)
                 first += batch.num_rows
 
-    def _decoded(self, records: AvroRecords, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    def _decoded(self, records: _AvroRecords, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         import duckdb  # noqa: PLC0415 - few jobs need it
 
         schema = pa.schema([self.schema.field(name) for name in columns])

@@ -73,7 +73,7 @@ class AvroTexts(NamedTuple):
                 number, at = number_at(data, at)
                 return kind["symbols"][number], at
             case "record":
-                space, fields = full_name(kind, space).rpartition(".")[0], {}
+                space, fields = _full_name(kind, space).rpartition(".")[0], {}
                 for field in kind["fields"]:
                     fields[field["name"]], at = self.value_at(Schema(field["type"], space), data, at)
                 return fields, at
@@ -101,7 +101,7 @@ class AvroTexts(NamedTuple):
         return dict(items) if form == "map" else items, at
 
 
-def full_name(schema: dict[str, Any], space: str) -> str:
+def _full_name(schema: dict[str, Any], space: str) -> str:
     """Return the full name of a type in a namespace."""
     name: str = schema["name"]
     given = schema.get("namespace", space)
@@ -122,7 +122,7 @@ def number_at(data: memoryview, at: int) -> tuple[int, int]:
             raise pa.ArrowInvalid("it has a number of more than 64 bits")
 
 
-def bytes_at(data: memoryview, at: int) -> tuple[bytes, int]:
+def _bytes_at(data: memoryview, at: int) -> tuple[bytes, int]:
     """Return the bytes of a text at a position, and the position behind them."""
     size, at = number_at(data, at)
     if size < 0:
@@ -142,7 +142,7 @@ def encoded_number(value: int) -> bytes:
 
 
 def _text_at(data: memoryview, at: int) -> tuple[str, int]:
-    value, at = bytes_at(data, at)
+    value, at = _bytes_at(data, at)
     return value.decode(), at
 
 
@@ -153,7 +153,7 @@ _READERS: Mapping[str, Callable[[memoryview, int], tuple[Any, int]]] = {
     "long": number_at,
     "float": lambda data, at: (*struct.unpack_from("<f", data, at), at + 4),
     "double": lambda data, at: (*struct.unpack_from("<d", data, at), at + 8),
-    "bytes": bytes_at,
+    "bytes": _bytes_at,
     "string": _text_at,
 }
 
@@ -216,7 +216,7 @@ class _Types:
     """The types of the columns of one record."""
 
     def __init__(self, record: dict[str, Any]) -> None:
-        self._row = full_name(record, "")
+        self._row = _full_name(record, "")
         self._space = self._row.rpartition(".")[0]
         self._named = {self._row: Schema(record, "")}  # definitions, by full names
         self._within: tuple[str, ...] = ()  # full names of the records around a type
@@ -248,7 +248,7 @@ class _Types:
             if schema in _SIMPLE:
                 return _SIMPLE[schema], schema
             definition = self.definition(schema, space)
-            if full_name(*definition) in self._within or self._count > self._most:
+            if _full_name(*definition) in self._within or self._count > self._most:
                 self._is_text = True
                 return pa.null(), "null"
             return self._of_definition(*definition, known)
@@ -272,7 +272,7 @@ class _Types:
         if kind not in {"record", "enum", "fixed"}:
             inner, stored = self._of(kind, space, known)
             return self._logical(schema, kind, inner), stored
-        name = full_name(schema, space)
+        name = _full_name(schema, space)
         self._named[name] = Schema(schema, space)
         space = name.rpartition(".")[0]
         named = {"type": kind, "name": f"t{self._count}"}

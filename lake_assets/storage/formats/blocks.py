@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from lake_assets.base.errors import SourceError
 
-BREAK = ord("\n")
+_BREAK = ord("\n")
 _RETURN = ord("\r")
 _AT_ONCE = 2**18  # bytes that are searched at a time; the intermediate array fits the processor's cache
 
@@ -31,7 +31,7 @@ class Ends(NamedTuple):
     is_sound: bool  # each quote is where one may be, so the text certainly begins as assumed
 
 
-def positions_of(text: memoryview, character: int) -> Positions:
+def _positions_of(text: memoryview, character: int) -> Positions:
     """Return the positions of a character in a text."""
     characters = np.frombuffer(text, np.uint8)
     pieces = range(0, len(text), _AT_ONCE)
@@ -41,7 +41,7 @@ def positions_of(text: memoryview, character: int) -> Positions:
 
 def line_breaks(text: memoryview) -> Positions:
     """Return the positions of the line breaks in a text."""
-    return positions_of(text, BREAK)
+    return _positions_of(text, _BREAK)
 
 
 def object_breaks(text: memoryview, is_last: bool) -> Positions:
@@ -97,7 +97,7 @@ class Quotes:
         return outside.positions if outside.is_sound and not inside.is_sound else None
 
     def _quotes(self, text: memoryview) -> Positions:
-        quotes = positions_of(text, ord(self.quote))
+        quotes = _positions_of(text, ord(self.quote))
         if self.escape is None or self.escape == self.quote or not len(quotes):
             return quotes
         characters = np.frombuffer(text, np.uint8)
@@ -116,8 +116,8 @@ class Quotes:
         quote, delimiter = ord(self.quote), ord(self.delimiter)
         before = characters[opening[opening > 0] - 1]
         after = characters[closing[closing + 1 < len(characters)] + 1]
-        begins = np.isin(before, [quote, delimiter, BREAK])
-        return bool(begins.all() and np.isin(after, [quote, delimiter, BREAK, _RETURN]).all())
+        begins = np.isin(before, [quote, delimiter, _BREAK])
+        return bool(begins.all() and np.isin(after, [quote, delimiter, _BREAK, _RETURN]).all())
 
     def _ends_one_by_one(self, text: bytes) -> Positions:
         """Return the ends of records of a text with quotes within values, which count only where a value begins."""
@@ -139,7 +139,7 @@ class Quotes:
         return re.compile(rb"%b(?:%b%b)*+\n" % (value, delimiter, value), re.DOTALL)
 
 
-class Readable(Protocol):
+class _Readable(Protocol):
     """A file that is read into buffers."""
 
     def readinto(self, space: memoryview, /) -> int | None:
@@ -160,13 +160,13 @@ class TextBlock(NamedTuple):
     ends: Positions  # the positions of these line breaks
 
 
-def fill_from(file: Readable, space: memoryview) -> int:
+def fill_from(file: _Readable, space: memoryview) -> int:
     """Read the next bytes of a file; a line break is added to the last line, so that it is parsed with the others."""
     size = 0
     while size < len(space) and (count := file.readinto(space[size:])):
         size += count
-    if 0 < size < len(space) and space[size - 1] != BREAK:
-        space[size] = BREAK
+    if 0 < size < len(space) and space[size - 1] != _BREAK:
+        space[size] = _BREAK
         size += 1
     return size
 
@@ -184,8 +184,8 @@ def whole_records(fill: Fill, path: str, find_ends: FindEnds | None = None) -> I
         size = len(rest) + fill(block[len(rest) : -1])
         is_last = size < len(block) - 1
         ended = size == len(rest)
-        if ended and rest and block[size - 1] != BREAK:
-            block[size] = BREAK
+        if ended and rest and block[size - 1] != _BREAK:
+            block[size] = _BREAK
             size += 1
         ends = find_ends(block[:size], is_last) if find_ends else line_breaks(block[:size])
         cut = int(ends[-1]) + 1 if len(ends) else 0

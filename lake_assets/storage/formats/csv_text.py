@@ -39,14 +39,14 @@ HEADER_OF_LOGS = re.compile(
 _FIELDS = re.compile(rb".fields[:\t]([^\n]*)", re.IGNORECASE)
 
 
-class Header(NamedTuple):
+class _Header(NamedTuple):
     """The begin of a text."""
 
     text: bytes  # of the header, and of the blank lines and comments before it
     names: list[str]  # of the columns; the last ones may have none, and then no values
 
 
-def with_separator(begin: bytes, dialect: CsvFormat) -> CsvFormat:
+def _with_separator(begin: bytes, dialect: CsvFormat) -> CsvFormat:
     """Return the dialect of a text; its first line may be one to skip that tells the delimiter: `sep=;`, of Excel.
 
     If only the text's name is known, the delimiter is the one that the header has most often.
@@ -60,7 +60,7 @@ def with_separator(begin: bytes, dialect: CsvFormat) -> CsvFormat:
     return dialect.model_copy(update=changed) if changed else dialect
 
 
-def refuse_other_fields(comment: bytes, names: Sequence[str], origin: str) -> None:
+def _refuse_other_fields(comment: bytes, names: Sequence[str], origin: str) -> None:
     """Refuse a comment within a log that gives the rows behind it other columns."""
     if (fields := _FIELDS.match(comment)) and (given := fields[1].decode("utf-8", "replace").split()) != [*names]:
         raise SourceError(
@@ -69,7 +69,7 @@ def refuse_other_fields(comment: bytes, names: Sequence[str], origin: str) -> No
         )
 
 
-def quotes_of(dialect: CsvFormat) -> Quotes | None:
+def _quotes_of(dialect: CsvFormat) -> Quotes | None:
     """Return how values are quoted; None if they are not."""
     if dialect.quote is None:
         return None
@@ -77,9 +77,9 @@ def quotes_of(dialect: CsvFormat) -> Quotes | None:
     return Quotes(dialect.quote.encode(), dialect.delimiter.encode(), escape)
 
 
-def read_header(peek: Callable[[int], bytes], dialect: CsvFormat, origin: str) -> Header:
+def read_header(peek: Callable[[int], bytes], dialect: CsvFormat, origin: str) -> _Header:
     """Return the header of a text, of which `peek` returns so many first bytes; fewer if it has no more."""
-    size, quotes = PEEKED, quotes_of(dialect)
+    size, quotes = PEEKED, _quotes_of(dialect)
     comment = rb"(?!)" if dialect.comment is None else re.escape(dialect.comment.encode())
     before = re.compile(rb"(?:\r?\n|%b[^\n]*\n)*+" % comment)
     while True:
@@ -88,14 +88,14 @@ def read_header(peek: Callable[[int], bytes], dialect: CsvFormat, origin: str) -
         text = head + b"\n" if is_all and not head.endswith(b"\n") else head
         first = before.match(text).end()  # type: ignore[union-attr]
         if (fields := HEADER_OF_LOGS.search(text[:first])) and (is_all or first < len(text)):
-            return Header(head[:first], fields[1].decode("utf-8", "replace").split())
+            return _Header(head[:first], fields[1].decode("utf-8", "replace").split())
         rest = memoryview(text)[first:]
         ends = (quotes.ends if quotes else line_breaks)(rest)
         if len(ends):
             record = bytes(rest[: int(ends[0])])
-            return Header(head[: first + len(record) + 1], _names(record, dialect, origin))
+            return _Header(head[: first + len(record) + 1], _names(record, dialect, origin))
         if is_all and first == len(text):
-            return Header(head, [])
+            return _Header(head, [])
         if is_all or size > LONGEST:
             raise SourceError(
                 f"the header of {origin} does not end:",
@@ -187,13 +187,13 @@ class CsvText(TextSource):
 
     @cached_property
     def quotes(self) -> Quotes | None:
-        return quotes_of(self._dialect)
+        return _quotes_of(self._dialect)
 
     def records(self, block: TextBlock) -> Iterator[Block | Lines]:
         """Yield the next records; the header has the names unless they are known."""
         text, ends = block
         if self._names is None:
-            self._dialect = with_separator(bytes(text[:PEEKED]), self._dialect)
+            self._dialect = _with_separator(bytes(text[:PEEKED]), self._dialect)
             begin = int(ends[self._dialect.skip_lines - 1]) + 1 if self._dialect.skip_lines else 0
             header = read_header(lambda size: bytes(text[begin : begin + size]), self._dialect, self.source)
             begin += len(header.text)
@@ -220,7 +220,7 @@ class CsvText(TextSource):
         if self._dialect.names is None:
             for _, text in lines:
                 if text.startswith(comment):
-                    refuse_other_fields(text, self._names or (), self.source)
+                    _refuse_other_fields(text, self._names or (), self.source)
         return Lines([line for line in lines if not line[1].startswith(comment)], self)
 
     def read(self, text: memoryview, ends: Positions) -> pa.Table:  # noqa: ARG002 - a row ends where its record does
@@ -433,7 +433,7 @@ class LandedCsv(LandedText):
         """Read the names, and find the first record; returns whether the object has no byte, and so no row."""
         text = self._opened()
         begin = text.peek()
-        self._dialect = form = with_separator(begin, self._dialect)
+        self._dialect = form = _with_separator(begin, self._dialect)
         self._skipped, self._lines = text.skip_lines(form.skip_lines), form.skip_lines
         if form.header and text.peek():
             header = read_header(text.peek, form, self._origin)

@@ -164,11 +164,11 @@ def _fields(struct: Struct) -> bytes:
     for number, (kind, value) in sorted(struct.items()):
         step, last = number - last, number
         parts.append(bytes([step << 4 | kind]) if step < 16 else bytes([kind]) + _varint_of(number << 1))
-        parts.append(b"" if kind in _BOOLEANS else thrift_value(value, kind))
+        parts.append(b"" if kind in _BOOLEANS else _thrift_value(value, kind))
     return b"".join(parts)
 
 
-def thrift_value(value: Any, kind: int) -> bytes:  # noqa: ANN401 - as of `Struct`
+def _thrift_value(value: Any, kind: int) -> bytes:  # noqa: ANN401 - as of `Struct`
     """Return a value of a type as Thrift writes it."""
     if kind == _BYTE:
         return bytes([value])
@@ -177,7 +177,7 @@ def thrift_value(value: Any, kind: int) -> bytes:  # noqa: ANN401 - as of `Struc
     if kind == _LIST:
         kind, values = value
         head = bytes([len(values) << 4 | kind]) if len(values) < 15 else bytes([0xF0 | kind]) + _varint_of(len(values))
-        return head + b"".join(thrift_value(part, kind) for part in values)
+        return head + b"".join(_thrift_value(part, kind) for part in values)
     return _varint_of(len(value)) + value if kind == _TEXT else _varint_of(value << 1)
 
 

@@ -293,11 +293,6 @@ class JsonText(TextSource):
         return [json.dumps(_of_kinds(record, (), usual)).encode() for record in sample]
 
 
-def is_of_unknown(rejected: Rejected) -> bool:
-    """Return whether a record of JSON was rejected for a field that the schema lacks."""
-    return rejected.reason.startswith((_UNKNOWN, "unexpected field"))
-
-
 def _folded(value: object, names: dict[str, Any]) -> object:
     """Return a value whose fields have the names of those before them that differ in case only."""
     if isinstance(value, list):
@@ -537,7 +532,8 @@ class LandedJson(LandedText):
         return pa.schema(known.values())
 
     def _may_be_new(self, rejected: Rejected) -> bool:
-        return super()._may_be_new(rejected) or (self._rules.grows and is_of_unknown(rejected))
+        has_unknown = rejected.reason.startswith((_UNKNOWN, "unexpected field"))
+        return super()._may_be_new(rejected) or (self._rules.grows and has_unknown)
 
     def _parser(self, schema: pa.Schema) -> JsonText:  # noqa: ARG002 - a field that is not read must be known too
         rules = self._rules if self._is_known else replace(self._rules, rescue=None)

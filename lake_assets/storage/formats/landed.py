@@ -143,7 +143,7 @@ class Landed:
         if not others:
             return first
         try:
-            columns = united_columns(schemas) if self.has_types else generalized(schemas)
+            columns = united_columns(schemas) if self.has_types else _generalized(schemas)
         except SchemaError:
             return first  # the others are refused by their names, or put into quarantine
         if self.rules.grows or isinstance(self.form, JsonFormat):
@@ -161,7 +161,7 @@ class Landed:
         schemas = [(origin, _without(schema, by_path)) for origin, schema in self.schemas(keys)]
         if not self.rules.grows:
             return shared_columns(schemas)
-        return united_columns(schemas) if self.has_types else generalized(schemas)
+        return united_columns(schemas) if self.has_types else _generalized(schemas)
 
     def later(self, keys: Sequence[str]) -> Iterator[pa.Schema]:
         """Yield the columns of the objects behind the first one, which are read in parallel, some at a time."""
@@ -194,7 +194,7 @@ def _without(schema: pa.Schema, names: Collection[str]) -> pa.Schema:
     return pa.schema([field for field in schema if field.name.lower() not in lower])
 
 
-def generalized(schemas: Sequence[tuple[str, pa.Schema]]) -> pa.Schema:
+def _generalized(schemas: Sequence[tuple[str, pa.Schema]]) -> pa.Schema:
     """Return the columns of all texts, each with the first type that holds the values of all of them.
 
     Whole numbers and others are doubles, dates and timestamps are timestamps, and what differs else are strings. Each
