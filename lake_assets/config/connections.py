@@ -150,7 +150,7 @@ def _proxy_url(proxy: SecretStr | None) -> SecretStr | None:
 
 
 class Reached(Model):
-    """A server of this machine's network, or one that is reached through a proxy."""
+    """How a server is reached: the certificates that are trusted, and a proxy."""
 
     certificates: FolderPath | None = Field(
         None,
@@ -217,7 +217,7 @@ class RequestedStorage(Reached, StorageModel):
     """A storage that is accessed by requests over a network."""
 
     requests: Requests = Field(Requests(), description="Retries, pauses, time-outs, and uploads in parts.")
-    _client_without: ClassVar[str] = ""  # that takes neither, and has its own variables
+    _client_without: ClassVar[str] = ""  # a client that takes neither, and has its own variables
 
     @model_validator(mode="after")
     def _reached_by_each_client(self) -> Self:

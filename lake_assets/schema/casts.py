@@ -36,7 +36,7 @@ def is_number(data_type: pa.DataType) -> bool:
 
 
 def is_checked(source: pa.DataType, target: pa.DataType) -> bool:
-    """Return whether `exact_cast` decides about numbers of a type, or texts, as another type, and not Arrow's cast."""
+    """Return whether `exact_cast` makes a type of numbers or texts, because Arrow's cast may change them."""
     if t.is_string(source) or t.is_large_string(source):
         return is_number(target)
     if t.is_decimal(source) and t.is_decimal(target):
@@ -49,7 +49,7 @@ def is_checked(source: pa.DataType, target: pa.DataType) -> bool:
 
 
 def exact_cast(values: pa.Array, target: pa.DataType) -> pa.Array:
-    """Return numbers, or texts of numbers, as another type; `is_checked` holds of the types."""
+    """Return numbers, or texts of numbers, as another type, for which `is_checked` holds."""
     if t.is_integer(target):
         return _whole(values).cast(target)
     if t.is_decimal(target) and t.is_integer(values.type):
@@ -107,7 +107,10 @@ def has_large(column: pa.ChunkedArray | pa.Array) -> bool:
 
 
 def may_wrap(text: bytes | memoryview, types: Iterable[pa.DataType], before: str) -> bool:
-    """Return whether a text may have a number that Arrow's readers make another decimal; one is behind `before`."""
+    """Return whether a text may have a number that Arrow's readers turn into another decimal.
+
+    A number follows one of the characters `before`.
+    """
     scales = [scale for kind in types for scale in _scales(kind)]
     return bool(scales) and _large_number(max(scales), before).search(text) is not None
 
@@ -173,9 +176,9 @@ def cast(array: pa.Array, data_type: pa.DataType) -> pa.Array:
         return array
     if t.is_null(data_type):
         return pa.nulls(len(array))
-    if _is_decimal(array.type, data_type):
+    if _is_decimal_of_bytes(array.type, data_type):
         return _decimals(array, data_type)
-    if _is_uuid(array.type, data_type):
+    if _is_uuid_of_text(array.type, data_type):
         return _uuids(array)
     if is_checked(array.type, data_type):
         return exact_cast(array, data_type)
@@ -233,15 +236,15 @@ def _is_cast_by_arrow(source: pa.DataType, target: pa.DataType) -> bool:
         return _is_cast_by_arrow(source.value_type, target.value_type)
     if t.is_dictionary(source):
         return _is_cast_by_arrow(source.value_type, target)
-    is_own = _is_decimal(source, target) or _is_uuid(source, target) or is_checked(source, target)
+    is_own = _is_decimal_of_bytes(source, target) or _is_uuid_of_text(source, target) or is_checked(source, target)
     return not (t.is_null(target) or is_own)
 
 
-def _is_decimal(source: pa.DataType, target: pa.DataType) -> bool:
+def _is_decimal_of_bytes(source: pa.DataType, target: pa.DataType) -> bool:
     return bool(t.is_decimal(target) and t.is_binary(source))
 
 
-def _is_uuid(source: pa.DataType, target: pa.DataType) -> bool:
+def _is_uuid_of_text(source: pa.DataType, target: pa.DataType) -> bool:
     return bool(target.equals(pa.uuid()) and t.is_string(source))
 
 

@@ -242,9 +242,9 @@ class Rules:
         """Return the columns with which a table can hold the rows of landed schemas; those of the table come first.
 
         The table's are without partition columns, which never change. A column, or a part of one, without a type yet
-        gets the first one, by any rules; by those of a table that does not grow nothing else changes. Each landed
-        schema has its origin. Raises SchemaError if a column cannot be widened to a type, or a new one has a name or
-        type that the lake cannot hold.
+        gets the first type, by any rules; if the table does not grow, nothing else changes. Each landed schema has its
+        origin. Raises SchemaError if a column cannot be widened to a type, or a new one has a name or type that the
+        lake cannot hold.
         """
         by_path = {column.name.lower() for column in partition_columns}
         table = with_types_of(table, (schema for _, schema in landed))

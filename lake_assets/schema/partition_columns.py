@@ -160,12 +160,12 @@ class AddedColumns:
         return {name: _TYPES[fact] for name, fact in self.of_file.items()} | rescue
 
     def lacking(self, table: pa.Schema) -> pa.Schema:
-        """Return those of the columns that are not of the path that a table lacks."""
+        """Return the columns that a table lacks, without those of the path."""
         known = {name.lower() for name in table.names}
         return pa.schema([(name, kind) for name, kind in self._types.items() if name.lower() not in known])
 
     def without(self, table: pa.Schema) -> pa.Schema:
-        """Return the columns of a table that may be those of objects."""
+        """Return the columns of a table without the added ones."""
         own = {name.lower() for name in (*(column.name for column in self.of_path), *self._types)}
         return pa.schema([field for field in table if field.name.lower() not in own])
 

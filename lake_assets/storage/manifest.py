@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from obstore import ObjectMeta
 
 
-TIME = "time-"  # before what is in the place of an ETag
+TIME = "time-"  # before the time of an object that is in the place of an ETag
 
 
 @dataclass(frozen=True, slots=True)

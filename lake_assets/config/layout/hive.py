@@ -103,8 +103,8 @@ _LOG = re.compile(
     re.DOTALL,
 )
 
-# What tools hang behind a name: of an upload or download that is not finished, of a backup, of a checksum; and of a
-# folder, as whose marker Hadoop and EMR write an object.
+# Suffixes that tools add to a name: of an unfinished upload or download, of a backup, of a checksum; and of an object
+# that Hadoop and EMR write as the marker of a folder.
 _TRAILING = re.compile(
     r".+?(~|_\$folder\$|\.(?:filepart|part|partial|tmp|temp|crdownload|opdownload|download|upload|uploading|inprogress|in-progress"
     r"|incomplete|writing|_copying_|lock|swp|bak|backup|orig|old|md5|sha1|sha256|sha512|crc|crc32|sfv|asc|sig))",
