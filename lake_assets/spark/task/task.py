@@ -23,7 +23,7 @@ from lake_assets.spark.task.cleanup import discard_written
 from lake_assets.spark.task.job import DataFile, Job, LetterFile
 from lake_assets.spark.task.letters import DROPPED, BadRowSink, sink_of
 from lake_assets.spark.task.shares import WHOLE, ShareReader
-from lake_assets.spark.task.write import write_files
+from lake_assets.spark.task.write import stage_files, write_files
 from lake_assets.storage.formats.landed_rows import Share
 
 _AHEAD = 4  # bins of a task whose requests to a remote store overlap; it encodes one after the other
@@ -173,11 +173,7 @@ def examine_objects(job: Job, bins: Iterable[Bin], schema: pa.Schema, *, refuses
 
 def write(rows: Iterable[pa.RecordBatch], job: Job, folder: str) -> Iterable[DataFile]:
     """Write the rows as data files of the table, or as staged files."""
-    if job.key is None:
-        return write_files(rows, job, folder)
-    from lake_assets.spark.task.write import stage_files  # noqa: PLC0415 - imports DuckDB, which few jobs need
-
-    return stage_files(rows, job, folder)
+    return (write_files if job.key is None else stage_files)(rows, job, folder)
 
 
 def reported(index: int, files: Iterable[DataFile], sink: BadRowSink = DROPPED) -> Iterator[TaskReport]:

@@ -10,10 +10,12 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
 from tempfile import NamedTemporaryFile
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+import duckdb
 import pyarrow as pa
 
+from lake_assets.base.duckdb_engine import open_engine
 from lake_assets.base.errors import CatalogError, MissingExtraError, install
 from lake_assets.schema.annotations import is_opaque
 from lake_assets.schema.bad_rows import BadRows
@@ -23,10 +25,6 @@ from lake_assets.schema.schema_fit import Fitter
 from lake_assets.storage.formats import avro_types
 from lake_assets.storage.formats.avro_types import AvroTexts, Schema, column_name, encoded_number, number_at
 from lake_assets.storage.formats.landed_rows import BATCH_ROWS, ExpectedObject, LandedBatch, Share, renumbered
-
-if TYPE_CHECKING:
-    import duckdb
-
 
 _MAGIC = b"Obj\x01"
 _METADATA = Schema({"type": "map", "values": "bytes"}, "")
@@ -232,8 +230,6 @@ class LandedAvro:
                 first += batch.num_rows
 
     def _decoded(self, records: _AvroRecords, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        import duckdb  # noqa: PLC0415 - few jobs need it
-
         schema = pa.schema([self.schema.field(name) for name in columns])
         names = ", ".join(column_name(self.schema.names.index(name)) for name in columns)
         count = 0
@@ -259,10 +255,8 @@ class LandedAvro:
 
 
 @cache
-def _engine() -> "duckdb.DuckDBPyConnection":
+def _engine() -> duckdb.DuckDBPyConnection:
     """Return this process's engine. It may have to download an extension."""
-    from lake_assets.base.duckdb_engine import open_engine  # noqa: PLC0415 - imports DuckDB, which few jobs need
-
     try:
         return open_engine(("avro",))
     except CatalogError as error:
