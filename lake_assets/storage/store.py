@@ -70,13 +70,11 @@ class Store:
         """Whether objects can be listed; a web server has no listing."""
         return self.storage.is_listable
 
-    def list(
-        self, prefix: str = "", files: str = "*", listed: Callable[[int], object] = lambda _: None
-    ) -> tuple[LandedObject, ...]:
+    def list(self, prefix: str = "", files: str = "*") -> tuple[LandedObject, ...]:
         """Return the objects below a folder, sorted by key; nothing outside the folder is listed.
 
         Names that begin with `_` or `.` are left out, as Hive and Spark do with `_SUCCESS` and unfinished files, and so
-        are folder markers. `listed` is called with a number of objects each time that so many more have been listed.
+        are folder markers.
 
         `files` is a pattern that the last part of the key must match. One with a slash matches the whole key below the
         folder: `*` is within a name, and `**` is any number of folders. For a store that is not listable, it is the
@@ -86,7 +84,7 @@ class Store:
             landed = self.find(f"{prefix}{files.lstrip('/')}")
             return () if landed is None else (landed,)
         with self._errors("list", folder=prefix):
-            metas = list(self._metas(prefix, listed))
+            metas = [meta for page in self.backend.unordered_pages(prefix) for meta in page]
         root = prefix.rstrip("/").count("/") + 1 if prefix else 0
         objects = (landed_object(self.root, meta) for meta in metas if is_data(meta["path"].split("/")[root:], files))
         return tuple(sorted(objects, key=lambda landed: landed.key))
@@ -97,22 +95,15 @@ class Store:
         """Return the objects below a folder, sorted by key, also hidden ones; nothing outside the folder is listed.
 
         `prefix` is a folder or the beginning of names; see `Backend.pages`. A local folder that `hides` knows may
-        refuse to be read.
+        refuse to be read. `listed` is called with the number of objects each time that so many more have been listed.
         """
+        objects: list[LandedObject] = []
         with self._errors("list", folder=prefix):
-            metas = list(self._metas(prefix, listed, hides))
-        return tuple(sorted((landed_object(self.root, meta) for meta in metas), key=lambda landed: landed.key))
-
-    def _metas(
-        self, prefix: str, listed: Callable[[int], object], hides: Hides | None = None
-    ) -> "Iterator[ObjectMeta]":
-        if hides is not None and prefix and not prefix.endswith("/"):
-            pages = self._named_pages(prefix, hides)
-        else:
-            pages = self.backend.unordered_pages(prefix, hides)
-        for page in pages:
-            listed(len(page))
-            yield from page
+            is_name = prefix and not prefix.endswith("/")
+            for page in (self._named_pages if is_name else self.backend.unordered_pages)(prefix, hides):
+                listed(len(page))
+                objects += (landed_object(self.root, meta) for meta in page)
+        return tuple(sorted(objects, key=lambda landed: landed.key))
 
     def _named_pages(self, prefix: str, hides: Hides) -> "Iterator[Sequence[ObjectMeta]]":
         """Yield the objects whose keys begin with a text, by a listing that begins and ends with them if possible."""
@@ -430,16 +421,14 @@ class Store:
         """Abort the uploads to keys with this prefix; see `Backend.abort_uploads`."""
         self.backend.abort_uploads(prefix)
 
-    def _request(
-        self, operation: Operation, work: Callable[[Client], Result], key: str | None = None, folder: str = ""
-    ) -> Result:
+    def _request(self, operation: Operation, work: Callable[[Client], Result], key: str | None = None) -> Result:
         """Return the result of requests, which are sent again after errors that may pass.
 
         The client sends each of them once: it would repeat each answer of 500 and above, and a deletion never.
         """
 
         def attempt() -> Result:
-            with self._errors(operation, key, folder):
+            with self._errors(operation, key):
                 return work(self.backend.client)
 
         return self.backend.retried(StorageUnreachableError, attempt)

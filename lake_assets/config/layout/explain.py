@@ -1,6 +1,5 @@
 """Describes a layout template in words, and shows the paths of sample rows."""
 
-import datetime as dt
 from collections.abc import Iterator
 
 import pyarrow as pa
@@ -13,16 +12,15 @@ from lake_assets.config.layout.times import GRANULARITIES
 _SHOWN = 20
 
 
-def explanation(template: Template, sample: pa.Table | None = None, *, now: dt.datetime | None = None) -> str:
+def explanation(template: Template, sample: pa.Table | None = None) -> str:
     """Return a text that describes each part of the template, and lists the paths of the sample's rows.
 
-    The 20 most frequent paths are listed, each with its number of rows. `now` is the time of the run, with a time zone;
-    the current time when None.
+    The 20 most frequent paths are listed, each with its number of rows.
     """
-    return "\n".join(_lines(template, sample, now))
+    return "\n".join(_lines(template, sample))
 
 
-def _lines(template: Template, sample: pa.Table | None, now: dt.datetime | None) -> Iterator[str]:
+def _lines(template: Template, sample: pa.Table | None) -> Iterator[str]:
     yield template.text
     yield ""
     written = [
@@ -39,7 +37,7 @@ def _lines(template: Template, sample: pa.Table | None, now: dt.datetime | None)
         nested = "folders" if template.nested else "no folders"
         yield f"Times are in {template.time_zone}; `/` in a value makes {nested}."
     if sample is not None:
-        yield from _paths(template, sample, now)
+        yield from _paths(template, sample)
 
 
 def _meaning(template: Template, part: Part) -> str:
@@ -58,8 +56,8 @@ def _meaning(template: Template, part: Part) -> str:
     return f"{words}{source}; {part.null} if it is {' or '.join(cases)}"
 
 
-def _paths(template: Template, sample: pa.Table, now: dt.datetime | None) -> Iterator[str]:
-    paths = template.render(sample, now=now)
+def _paths(template: Template, sample: pa.Table) -> Iterator[str]:
+    paths = template.render(sample)
     counts = pc.value_counts(paths.indices).to_pylist() if len(paths) else []
     counts.sort(key=lambda count: (-count["counts"], count["values"]))
     yield ""

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from types import MappingProxyType
 
 import pyarrow as pa
@@ -117,13 +116,13 @@ class Landed:
         uri = Store(self.storage).uri(key)
         return rows, with_added_columns(schema, self.added.values(key, uri, schema)) if self.added else schema
 
-    def schemas(self, keys: Sequence[str], known: pa.Schema = NOTHING) -> list[tuple[str, pa.Schema]]:
+    def schemas(self, keys: Sequence[str]) -> list[tuple[str, pa.Schema]]:
         """Return the columns of objects, with those that are added, and each object's name; they are read in parallel.
 
         An object without rows or columns is left out, unless all are such: what it says of them decides nothing.
         """
         with ThreadPoolExecutor(FOOTERS) as pool:
-            facts = pool.map(partial(self._counted, known=known), keys)
+            facts = pool.map(self._counted, keys)
             counted = [(key, rows, schema) for key, (rows, schema) in zip(keys, facts, strict=True)]
         filled = [(key, rows, schema) for key, rows, schema in counted if rows != 0 and len(schema)]
         return [(self.origin(key), schema) for key, _, schema in filled or counted]
