@@ -63,6 +63,11 @@ def arrow_type(text: str) -> pa.DataType:
     return _type(" ".join(text.split()), 0)
 
 
+def arrow_schema(columns: Mapping[str, str]) -> pa.Schema:
+    """Return the schema of columns, given their types by their names."""
+    return pa.schema([(name, arrow_type(kind)) for name, kind in columns.items()])
+
+
 def _type(text: str, depth: int) -> pa.DataType:
     if depth > _MAX_DEPTH:
         raise ValueError(f"a column type has more than {_MAX_DEPTH} nested lists: write fewer []")

@@ -4,12 +4,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Self, TypeVar
 
-import pyarrow as pa
 from pydantic import TypeAdapter, ValidationInfo, model_validator
 
 from lake_assets.base.errors import LakeAssetsError, LayoutError, PartitionError
 from lake_assets.config.automation import check_time_zone
-from lake_assets.config.column_types import arrow_type
+from lake_assets.config.column_types import arrow_schema
 from lake_assets.config.columns import column_problems, overridden
 from lake_assets.config.contract import read_contract
 from lake_assets.config.contradictions import contradictions
@@ -189,7 +188,7 @@ class StreamConfig(StreamFields):
         for problem in contradictions(self):
             raise ValueError(problem)
         if self.landing is not None and self.landing.columns is not None:
-            schema = pa.schema([(name, arrow_type(kind)) for name, kind in self.landing.columns.items()])
+            schema = arrow_schema(self.landing.columns)
             text = clash(self.template, self.partitions, schema) or misfit(self.template, self.path_typed, schema)
             if text is not None:
                 raise ValueError(f"landing.columns: {' '.join(text).rstrip('.')}")

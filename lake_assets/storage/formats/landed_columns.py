@@ -9,7 +9,6 @@ import pyarrow.compute as pc
 from pyarrow import types
 
 from lake_assets.base.errors import SchemaError
-from lake_assets.config.column_types import arrow_type
 from lake_assets.schema.casts import exact_cast, is_checked
 from lake_assets.schema.dialects import replaced_leaves
 
@@ -27,11 +26,6 @@ _CODE = r"^(\+|-?0[0-9xX])"  # of a number
 _NO_MICROS = r"(\.[0-9]{6})0+"
 _DIGITS, _DECIMAL_DIGITS = 18, 15  # that a whole number of 64 bits, and a double, keep for certain
 BLANKS = " \t"  # that Arrow leaves out around numbers of CSV
-
-
-def declared(columns: Mapping[str, str]) -> pa.Schema:
-    """Return the schema of the columns of the config."""
-    return pa.schema([(name, arrow_type(kind)) for name, kind in columns.items()])
 
 
 _LANDED_AS = {

@@ -18,9 +18,10 @@ import pyarrow as pa
 
 from lake_assets.base.errors import LandingError, LayoutError, SchemaError
 from lake_assets.base.texts import count
+from lake_assets.config.column_types import arrow_schema
 from lake_assets.config.sections import READABLE, Landing, ending_of, unread
 from lake_assets.config.streams import StreamConfig
-from lake_assets.storage.formats.landed_columns import declared, fit, inferred
+from lake_assets.storage.formats.landed_columns import fit, inferred
 from lake_assets.storage.formats.records import ArrowRows, Records, Rejected, validate
 from lake_assets.wings.land.batches import BatchNames, CompleteBatch, Encoder, OpenBatches
 from lake_assets.wings.land.buffer import Buffer
@@ -143,7 +144,7 @@ class LandingWriter:
                     with self._fixed_before():
                         self._use(fixed)
                 else:
-                    self._use(infer() if columns is None else declared(columns))
+                    self._use(infer() if columns is None else arrow_schema(columns))
                 self._is_fixed = self._buffer is None or columns is not None or fixed is not None
             assert self._schema is not None  # noqa: S101 - by the lines above
             return self._schema

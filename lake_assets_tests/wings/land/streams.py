@@ -9,8 +9,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from lake_assets.config.column_types import arrow_schema
 from lake_assets.config.streams import StreamConfig
-from lake_assets.storage.formats.landed_columns import declared, fit
+from lake_assets.storage.formats.landed_columns import fit
 from lake_assets.storage.formats.records import Rejected, validate
 from lake_assets.wings.land.read_records import RecordForm, read_records
 from lake_assets.wings.land.writer import REJECTS, LandingWriter
@@ -59,7 +60,7 @@ def land_text(stream: StreamConfig, path: Path) -> LandingWriter:
 
 def parsed(form: RecordForm, columns: Mapping[str, str], text: bytes) -> list[pa.Table | Rejected]:
     """What landing makes of a text: rows that fit these columns, and records that do not."""
-    schema = declared(columns)
+    schema = arrow_schema(columns)
     records = read_records(io.BytesIO(text), "-", form, lambda _: schema, 0)
     return [item for record in records for item in validate(record, lambda _, rows: fit(rows, schema))]
 

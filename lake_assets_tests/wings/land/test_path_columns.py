@@ -10,8 +10,8 @@ import pytest
 from pydantic import ValidationError
 
 from lake_assets.base.errors import LayoutError, SchemaError
+from lake_assets.config.column_types import arrow_schema
 from lake_assets.config.streams import StreamConfig
-from lake_assets.storage.formats.landed_columns import declared
 from lake_assets.wings.land.writer import LandingWriter
 from lake_assets_tests.wings.land.streams import files, rejects, stream_of
 
@@ -129,7 +129,7 @@ def test_columns_that_never_fit_the_layout_are_an_error_of_the_config_or_before_
     types = {"id": "bigint"} | columns
     with pytest.raises(ValidationError, match=f"landing.columns: .*{message}"):
         stream(tmp_path, layout, partitions, columns=types)
-    schema = declared(types)
+    schema = arrow_schema(types)
     with pytest.raises((SchemaError, LayoutError), match=message):
         land(stream(tmp_path, layout, partitions), **dict(zip(schema.names, schema.empty_table().columns, strict=True)))
     assert list(tmp_path.rglob("*")) == []
