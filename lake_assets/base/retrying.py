@@ -12,6 +12,8 @@ from tenacity import RetryCallState, wait_exponential, wait_random, wait_random_
 from lake_assets.base.events import report
 
 Result = TypeVar("Result")
+Transient = type[Exception] | Callable[[BaseException], bool]
+"""The errors that are retried."""
 Pause = Callable[[RetryCallState], float]
 """Seconds between a call and the next one."""
 
@@ -63,7 +65,7 @@ def doublings(first: float, total: float) -> int:
 def retry(
     work: Callable[[], Result],
     *,
-    transient: type[Exception] | Callable[[BaseException], bool],
+    transient: Transient,
     limit: Limit | Callable[[BaseException], Limit],
     pause: Pause,
     kind: Callable[[BaseException], str] = lambda error: type(error).__name__,

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Self, TypeVar
 
+import pyarrow as pa
 from pydantic import TypeAdapter, ValidationInfo, model_validator
 
 from lake_assets.base.errors import LakeAssetsError, LayoutError, PartitionError
@@ -189,10 +190,13 @@ class StreamConfig(StreamFields):
             raise ValueError(problem)
         if self.landing is not None and self.landing.columns is not None:
             schema = arrow_schema(self.landing.columns)
-            text = clash(self.template, self.partitions, schema) or misfit(self.template, self.path_typed, schema)
-            if text is not None:
+            if (text := self.records_misfit(schema)) is not None:
                 raise ValueError(f"landing.columns: {' '.join(text).rstrip('.')}")
         return self
+
+    def records_misfit(self, schema: pa.Schema) -> tuple[str, str] | None:
+        """Return why records with these columns can never be landed, and how to fix it; None if they may."""
+        return clash(self.template, self.partitions, schema) or misfit(self.template, self.path_typed, schema)
 
     def partition(self, text: str) -> Partition:
         """Return the partition that `region=NW,date=2026-02-11` names."""

@@ -20,7 +20,7 @@ from lake_assets.config.modes import SchemaPolicy
 from lake_assets.schema.annotations import is_foreign
 from lake_assets.schema.casts import is_number
 from lake_assets.schema.ducklake_types import check_columns
-from lake_assets.schema.leaves import columns_with_values, is_text, with_types_of, without_null_parts
+from lake_assets.schema.leaves import columns_with_values, is_text, with_types_of, without_columns, without_null_parts
 from lake_assets.schema.type_fit import LAND_AS_ANOTHER, OF_ANOTHER, Misfit, misfits, refuse_places, widens, wider_type
 
 if TYPE_CHECKING:
@@ -251,7 +251,7 @@ class Rules:
         for origin, given in landed if self.grows else ():
             check_columns(given, origin)
             refuse_places(given, (*table.names, *by_path), origin)
-            table = self._changed(table, pa.schema([f for f in given if f.name.lower() not in by_path]), origin)
+            table = self._changed(table, without_columns(given, by_path), origin)
         return table
 
     def _changed(self, table: pa.Schema, given: pa.Schema, origin: str) -> pa.Schema:

@@ -227,6 +227,12 @@ def width(data_type: pa.DataType) -> int:
     return sum(1 for _ in leaf_types(data_type))
 
 
+def without_columns(columns: Iterable[pa.Field], names: Iterable[str]) -> pa.Schema:
+    """Return the columns without those of these names, in any case."""
+    lower = {name.lower() for name in names}
+    return pa.schema([column for column in columns if column.name.lower() not in lower])
+
+
 def has_nanoseconds(data_type: pa.DataType) -> bool:
     """Return whether a type, or a part of it, is a timestamp in nanoseconds."""
     return any(t.is_timestamp(leaf) and leaf.unit == "ns" for leaf in leaf_types(data_type))

@@ -17,7 +17,7 @@ from lake_assets.config.layout.template import Template
 from lake_assets.config.layout.times import TIME_TYPES
 from lake_assets.config.modes import FileFact
 from lake_assets.schema.casts import cast
-from lake_assets.schema.leaves import is_text
+from lake_assets.schema.leaves import is_text, without_columns
 
 _DAY = r"^(\d{4})-?(\d{2})-?(\d{2})(?:[T ]00:00(?::00(?:\.0+)?)?)?$"  # also 20260211, and midnight
 _NUMBERS = (t.is_integer, t.is_floating, t.is_decimal)
@@ -166,8 +166,7 @@ class AddedColumns:
 
     def without(self, table: pa.Schema) -> pa.Schema:
         """Return the columns of a table without the added ones."""
-        own = {name.lower() for name in (*(column.name for column in self.of_path), *self._types)}
-        return pa.schema([field for field in table if field.name.lower() not in own])
+        return without_columns(table, (*(column.name for column in self.of_path), *self._types))
 
     @property
     def numbers(self) -> frozenset[str]:

@@ -42,6 +42,7 @@ from lake_assets.schema.leaves import (
     has_nanoseconds,
     stored_columns,
     unheld,
+    without_columns,
 )
 from lake_assets.schema.partition_columns import cast_whole, is_other, other_value, selecting_values
 
@@ -72,9 +73,8 @@ class Fitter:
         types = {field.name.lower(): field.type for field in self._target}
         self._forms = {f.name: form for f in source if f.name.lower() in types and (form := rules.form_of(f))}
         """The formats of texts, by the columns to read."""
-        columns = {column.name.lower() for column in partition.columns}
         given = [f.with_type(types[f.name.lower()]) if f.name in self._forms else f for f in source]
-        verdicts = rules.accepted(pa.schema([f for f in given if f.name.lower() not in columns]), target, origin)
+        verdicts = rules.accepted(without_columns(given, (c.name for c in partition.columns)), target, origin)
         rescued = verdicts[Verdict.RESCUE]
         self._extras = [misfit.name for misfit in rescued if misfit.known is None and len(misfit.path) == 1]
         """The columns of the source that only the column of what does not fit takes."""

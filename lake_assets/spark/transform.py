@@ -18,7 +18,7 @@ from lake_assets.base.errors import SchemaError, TransformError
 from lake_assets.config.sections import Transform
 from lake_assets.schema.annotations import is_foreign
 from lake_assets.schema.leaves import as_landed, shown_type
-from lake_assets.schema.partition_columns import typed_value
+from lake_assets.schema.partition_columns import typed_value, with_added_columns
 from lake_assets.schema.schema_fit import Fitter
 from lake_assets.spark.spark_errors import (
     CAST_TO_ANOTHER,
@@ -75,7 +75,7 @@ def source_frame(spark: SparkSession, job: Job, file_schema: pa.Schema) -> DataF
     target = types_for_spark(file_schema)
     pairs = zip(partition.partition.columns, partition.partition.values, strict=True)
     constants = {column.name: typed_value(column, value) for column, value in pairs}
-    schema = pa.schema([*target, *((name, value.type) for name, value in constants.items())])
+    schema = with_added_columns(target, constants)
 
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         pa.set_cpu_count(1)

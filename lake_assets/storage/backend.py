@@ -16,7 +16,7 @@ from obstore.store import AzureStore, GCSStore, HTTPStore, LocalStore, S3Store
 from pyarrow import fs
 
 from lake_assets.base.errors import StorageError
-from lake_assets.base.retrying import Result
+from lake_assets.base.retrying import Result, Transient
 from lake_assets.config.connections import RequestedStorage
 from lake_assets.config.storages import AnyStorage
 from lake_assets.storage import patience
@@ -72,9 +72,7 @@ class Backend(ABC, Generic[Config]):
         return False
 
     @abstractmethod
-    def retried(
-        self, transient: type[Exception] | Callable[[BaseException], bool], work: Callable[[], Result]
-    ) -> Result:
+    def retried(self, transient: Transient, work: Callable[[], Result]) -> Result:
         """Return the result of requests, with the storage's retries and pauses."""
 
     def etag(self, meta: "ObjectMeta") -> str:

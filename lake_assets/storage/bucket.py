@@ -17,7 +17,7 @@ from obstore.exceptions import BaseError as ObstoreError
 from obstore.exceptions import NotFoundError
 
 from lake_assets.base.errors import KeyOrderError, StorageError
-from lake_assets.base.retrying import Result
+from lake_assets.base.retrying import Result, Transient
 from lake_assets.base.texts import visible_name
 from lake_assets.config.layout.hive import is_odd
 from lake_assets.config.secrets import mask_error
@@ -52,9 +52,7 @@ class Bucket(Backend[Remote]):
             problem = f"{location(self.storage)} cannot be used: {reason(error)}:"
             raise StorageError(problem, access_fix(self.storage)) from error
 
-    def retried(
-        self, transient: type[Exception] | Callable[[BaseException], bool], work: Callable[[], Result]
-    ) -> Result:
+    def retried(self, transient: Transient, work: Callable[[], Result]) -> Result:
         return patience.requests_retried(self.storage.requests, transient, work)
 
     def _request(self, work: Callable[[], Result]) -> Result:

@@ -19,7 +19,7 @@ from obstore.store import LocalStore
 from pyarrow import fs
 
 from lake_assets.base.errors import AbsentStorageError
-from lake_assets.base.retrying import Result
+from lake_assets.base.retrying import Result, Transient
 from lake_assets.config.layout.hive import is_hidden
 from lake_assets.config.storages import AnyStorage, LocalStorage
 from lake_assets.storage.backend import Backend, Hides
@@ -63,11 +63,7 @@ class Folder(Backend[LocalStorage]):
         _ = self.client
         return self.storage.root
 
-    def retried(
-        self,
-        transient: type[Exception] | Callable[[BaseException], bool],  # noqa: ARG002 - the system retries
-        work: Callable[[], Result],
-    ) -> Result:
+    def retried(self, transient: Transient, work: Callable[[], Result]) -> Result:  # noqa: ARG002 - the system retries
         return work()
 
     def pages(self, prefix: str, after: str, *, tree: bool) -> Iterator[Sequence["ObjectMeta"]]:  # noqa: ARG002 - it has both orders

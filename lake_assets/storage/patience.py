@@ -7,7 +7,7 @@ import datetime as dt
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
-from lake_assets.base.retrying import Limit, Result, doublings, pause_from, retry
+from lake_assets.base.retrying import Limit, Result, Transient, doublings, pause_from, retry
 from lake_assets.config.connections import RequestedStorage, Requests
 from lake_assets.config.storages import AnyStorage
 
@@ -34,9 +34,7 @@ def quick(storage: AnyStorage, seconds: float) -> AnyStorage:
     return storage.model_copy(update={"requests": storage.requests.model_copy(update={"retries": 0, **limits})})
 
 
-def requests_retried(
-    requests: Requests, transient: type[Exception] | Callable[[BaseException], bool], work: Callable[[], Result]
-) -> Result:
+def requests_retried(requests: Requests, transient: Transient, work: Callable[[], Result]) -> Result:
     """Return the result of `work`, with a storage's retries and pauses; no pause is shorter than `first_wait`."""
     return retry(
         work, transient=transient, limit=retries(requests), pause=pause_from(requests.first_wait, requests.wait_limit)

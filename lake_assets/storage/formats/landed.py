@@ -23,7 +23,7 @@ from lake_assets.config.formats import (
 )
 from lake_assets.config.storages import AnyStorage
 from lake_assets.schema.column_rules import STRICT, Rules, Verdict
-from lake_assets.schema.leaves import joined_columns, with_types_of
+from lake_assets.schema.leaves import joined_columns, with_types_of, without_columns
 from lake_assets.schema.partition_columns import AddedColumns, with_added_columns
 from lake_assets.schema.type_fit import refuse_places, shared_columns, united_columns, wider_type
 from lake_assets.storage.formats.avro import LandedAvro
@@ -156,8 +156,8 @@ class Landed:
         """
         if not (self.rules.grows or (self.has_types and self.rules.unknown is Verdict.LEAVE_OUT)):
             first = self.schemas(keys[:SAMPLE])[0][1] if self.has_types else self.sampled(keys)
-            return _without(with_types_of(first, self.later(keys)), by_path)
-        schemas = [(origin, _without(schema, by_path)) for origin, schema in self.schemas(keys)]
+            return without_columns(with_types_of(first, self.later(keys)), by_path)
+        schemas = [(origin, without_columns(schema, by_path)) for origin, schema in self.schemas(keys)]
         if not self.rules.grows:
             return shared_columns(schemas)
         return united_columns(schemas) if self.has_types else _generalized(schemas)
@@ -186,11 +186,6 @@ class Landed:
     def origin(self, key: str) -> str:
         """Return the name of an object for errors."""
         return f"the object {visible_name(Store(self.storage).uri(key))}"
-
-
-def _without(schema: pa.Schema, names: Collection[str]) -> pa.Schema:
-    lower = {name.lower() for name in names}
-    return pa.schema([field for field in schema if field.name.lower() not in lower])
 
 
 def _generalized(schemas: Sequence[tuple[str, pa.Schema]]) -> pa.Schema:

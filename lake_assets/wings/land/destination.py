@@ -21,7 +21,7 @@ from lake_assets.config.column_types import COLUMN_TYPES
 from lake_assets.config.layout.hive import HIVE_NULL, is_hidden
 from lake_assets.config.layout.partition import Partition, PartitionColumn
 from lake_assets.config.layout.times import TIME_TYPES
-from lake_assets.config.partitions import clash, misfit, renamed_line
+from lake_assets.config.partitions import renamed_line
 from lake_assets.config.sections import Landing
 from lake_assets.config.streams import StreamConfig
 from lake_assets.lake.table_setup import data_schema
@@ -59,9 +59,7 @@ class RecordRouter:
         self._layout = stream.template
         empty = no_rows(schema)
         self._layout.render(empty)
-        if error := clash(stream.template, stream.partitions, schema) or misfit(
-            stream.template, stream.path_typed, schema
-        ):
+        if error := stream.records_misfit(schema):
             raise SchemaError(*error)
         placeholders = [placeholder for placeholder in self._layout.placeholders if not placeholder.is_now]
         in_parts = {placeholder.column for placeholder in placeholders if placeholder.granularity is not None}
