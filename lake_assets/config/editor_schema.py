@@ -4,6 +4,8 @@ It accepts every form in which a value may be written. A text with a variable, `
 `{{ env.NAME }}` in a `defs.yaml`, may replace any single value. A number, a date or a boolean may be in quotes.
 """
 
+# ruff: noqa: D102 - pydantic names the methods after the types whose schema they return
+
 from typing import Any
 
 import pendulum
@@ -43,38 +45,30 @@ _BOOLEAN_IN_QUOTES: JsonSchemaValue = {
 
 
 class EditorSchema(GenerateJsonSchema):
-    """Pydantic's schema, extended by every form in which a value may be written."""
+    """Pydantic's schema, extended by every form in which a value may be written: in quotes, or as a variable."""
 
     def int_schema(self, schema: core.IntSchema) -> JsonSchemaValue:
-        """Return a whole number, also in quotes."""
         return {"anyOf": [super().int_schema(schema), _NUMBER_IN_QUOTES]}
 
     def float_schema(self, schema: core.FloatSchema) -> JsonSchemaValue:
-        """Return a number, also in quotes."""
         return {"anyOf": [super().float_schema(schema), _NUMBER_IN_QUOTES]}
 
     def bool_schema(self, schema: core.BoolSchema) -> JsonSchemaValue:
-        """Return a boolean, also as 0 or 1 and in quotes."""
         return {"anyOf": [super().bool_schema(schema), {"enum": [0, 1]}, _BOOLEAN_IN_QUOTES]}
 
     def date_schema(self, schema: core.DateSchema) -> JsonSchemaValue:
-        """Return a date, as a text."""
         return {**super().date_schema(schema), "pattern": _DATE_IN_QUOTES}
 
     def literal_schema(self, schema: core.LiteralSchema) -> JsonSchemaValue:
-        """Return the schema of one of some words, or a variable."""
         return {"anyOf": [super().literal_schema(schema), _WITH_VARIABLE]}
 
     def enum_schema(self, schema: core.EnumSchema) -> JsonSchemaValue:
-        """Return the schema of one of the words of an enumeration, or a variable."""
         return {"anyOf": [super().enum_schema(schema), _WITH_VARIABLE]}
 
     def str_schema(self, schema: core.StringSchema) -> JsonSchemaValue:
-        """Return a text that matches its pattern, or a variable."""
         result = super().str_schema(schema)
         return result | {"pattern": f"{VARIABLE}|{result['pattern']}"} if "pattern" in result else result
 
     def tagged_union_schema(self, schema: core.TaggedUnionSchema) -> JsonSchemaValue:
-        """Return the schema of one of several models; any of them if the type is a variable."""
         result = super().tagged_union_schema(schema)
         return {"anyOf": result["oneOf"]} if "oneOf" in result else result
