@@ -10,8 +10,6 @@ from pydantic import BeforeValidator, Field, JsonValue, model_validator
 
 from lake_assets.config.column_types import ColumnType, arrow_type, number_format, time_format
 from lake_assets.config.fields import Model, as_text
-from lake_assets.config.formats import JsonFormat, LandedFormat, TextFormat
-from lake_assets.config.modes import Mode
 
 
 def _as_json(value: object) -> object:
@@ -98,11 +96,7 @@ def overridden(columns: Mapping[str, Mapping[str, Any]], own: Mapping[str, Any])
 
 
 def column_problems(
-    columns: Mapping[str, DeclaredColumn],
-    decided_by: Mapping[str, str],
-    sources: Collection[str],
-    form: LandedFormat,
-    mode: Mode,
+    columns: Mapping[str, DeclaredColumn], decided_by: Mapping[str, str], sources: Collection[str]
 ) -> Iterator[str]:
     """Yield what is wrong with the declared columns of a stream.
 
@@ -124,23 +118,3 @@ def column_problems(
             yield f"columns.{name}: partitions reads the landed column {given} by its name: remove from and omit"
         if column.source and (earlier := landed.setdefault(given, name)) != name:
             yield f"columns.{earlier} and columns.{name} are both from {column.source!r}: remove one of them"
-        if mode.registers and (refused := ", ".join(column.rules.keys() - {"type"})):
-            yield f"columns.{name}: mode: index registers files as they are: remove {refused}, or use mode: replace"
-        if column.type is not None and column.format is None and not _is_read(arrow_type(column.type), form):
-            yield (
-                f"columns.{name}.type: {column.type} is not read from {form.type}: declare string, and cast it in a "
-                "transform"
-            )
-
-
-def _is_read(kind: pa.DataType, form: LandedFormat) -> bool:
-    """Return whether the values of texts can be read as a type; other formats have types of their own."""
-    if not isinstance(form, TextFormat):
-        return True
-    if t.is_list(kind) and isinstance(form, JsonFormat):
-        return _is_read(kind.value_type, form)
-    if t.is_struct(kind) and isinstance(form, JsonFormat):
-        return all(_is_read(field.type, form) for field in kind)
-    if t.is_map(kind) and isinstance(form, JsonFormat):
-        return not t.is_nested(kind.key_type) and _is_read(kind.item_type, form)
-    return not (t.is_nested(kind) or t.is_time(kind) or isinstance(kind, pa.BaseExtensionType))

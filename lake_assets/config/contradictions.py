@@ -1,41 +1,131 @@
-"""What the keys of one stream cannot be together, as a table: when that is so, the problem, and how to fix it.
+"""What keys cannot be together, as a table: when that is so, the problem, and how to fix it.
 
-A rule of one key is in that key's model, and what streams and lakes must agree on is in `config/models.py`. To add a
-mode, add its facts to `config/modes.py`, and a row here for each key that it cannot have.
+`CONTRADICTIONS` has what the keys of one stream cannot be, `IN_CONFIGS` what a stream cannot be beside its lake, its
+release group and the other streams. A rule of one key is in that key's model. To add a mode, add its facts to
+`config/modes.py`, and a row here for each key that it cannot have.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Generic, TypeVar
 
+from lake_assets.config.column_types import arrow_type
+from lake_assets.config.fields import LocatedError
 from lake_assets.config.formats import ParquetFormat
+from lake_assets.config.lake import Lake
 from lake_assets.config.layout.times import TIME_TYPES
-from lake_assets.config.sections import READABLE, SqsSensor, ending_of, unread
+from lake_assets.config.sections import LETTER_COLUMNS, READABLE, Move, SqsSensor, ending_of, unread
 from lake_assets.config.stream_fields import StreamFields
 from lake_assets.config.uris import is_glob
 
 When = Callable[[StreamFields], object]
+_Subject = TypeVar("_Subject")
 
 
 @dataclass(frozen=True, slots=True)
-class Contradiction:
-    """Some keys of a stream that contradict each other."""
+class Contradiction(Generic[_Subject]):
+    """Some keys of a stream, or of a stream and what is beside it, that contradict each other."""
 
     keys: tuple[str, ...]
-    when: When  # whether they do, or what `{it}` is in the texts, such as the name of a column
-    problem: str  # with values of the stream, as in `{s.mode}`
-    fix: str | Callable[[StreamFields], str]
+    when: Callable[[_Subject], object]  # whether they do, or what `{it}` is in the texts, such as the name of a column
+    problem: str  # with values of the subject, as in `{s.mode}`
+    fix: str | Callable[[_Subject], str]
 
-    def text(self, stream: StreamFields) -> str | None:
-        """Return the problem of a stream with its fix; None if it does not have it."""
-        if not (it := self.when(stream)):
+    def text(self, subject: _Subject) -> str | None:
+        """Return the problem of a subject with its fix; None if it does not have it."""
+        if not (it := self.when(subject)):
             return None
-        fix = self.fix if isinstance(self.fix, str) else self.fix(stream)
-        return f"{self.problem}: {fix}".format(s=stream, it=it)
+        fix = self.fix if isinstance(self.fix, str) else self.fix(subject)
+        return f"{self.problem}: {fix}".format(s=subject, it=it)
 
 
 def contradictions(stream: StreamFields) -> Iterator[str]:
     """Yield the problems of a stream in the order of the table. The first one is what its user reads."""
     yield from (text for row in CONTRADICTIONS if (text := row.text(stream)) is not None)
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """The lakes and streams of a config, each named; every stream has its lake."""
+
+    lakes: Mapping[str, Lake]
+    streams: Mapping[str, StreamFields]
+
+    def lake_name(self, stream: StreamFields) -> str:
+        """Return the name of a stream's lake."""
+        return stream.lake or next(iter(self.lakes))
+
+    @cached_property
+    def roots(self) -> Mapping[str, str]:
+        """What each storage of lakes and landing zones is, for errors, by its root."""
+        of_lakes = {
+            storage.root: f"the storage of lake {name}"
+            for name, lake in self.lakes.items()
+            for storage in (lake.storage, lake.staging)
+            if storage is not None
+        }
+        return of_lakes | {
+            landing.root: f"the landing zone of stream {name}"
+            for name, stream in self.streams.items()
+            for landing in (stream.source, *(stream.landing.outputs if stream.landing else ()))
+        }
+
+    @cached_property
+    def exports(self) -> Mapping[str, str]:
+        """What each storage of exported changes is, for errors, by its root."""
+        exporting = ((name, stream.deltas) for name, stream in self.streams.items())
+        return {deltas.to.root: f"the deltas of stream {name}" for name, deltas in exporting if deltas is not None}
+
+    def claims(self, stream: StreamFields) -> Iterator[tuple[str, ...]]:
+        """Yield what only one stream may have, each after its key: a table, a place of exports, an earlier name."""
+        table = stream.destination
+        yield "destination", self.lake_name(stream), table.schema_name.lower(), table.table.lower()
+        yield from (("previously", earlier) for earlier in stream.previously)
+        if stream.deltas is not None:
+            yield "deltas", stream.deltas.to.root
+
+    @cached_property
+    def owners(self) -> Mapping[tuple[str, ...], str]:
+        """The first stream that has each claim."""
+        owners: dict[tuple[str, ...], str] = {}
+        for name, stream in self.streams.items():
+            for claim in self.claims(stream):
+                owners.setdefault(claim, name)
+        return owners
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedStream:
+    """A stream of a config, in its lake and beside the other streams."""
+
+    name: str
+    stream: StreamFields
+    lake_name: str
+    lake: Lake
+    group: str | None  # of the streams that are released with it
+    beside: Neighbours
+
+    def location(self, key: str) -> tuple[str, ...]:
+        """Return where the config has a key of it; a group is no key of a stream."""
+        return ("release", self.group) if self.group and key == "release" else ("streams", self.name, key)
+
+
+def contradictions_in(
+    lakes: Mapping[str, Lake], streams: Mapping[str, StreamFields], release: Mapping[str, Iterable[str]]
+) -> Iterator[LocatedError]:
+    """Yield the problems of streams with their lakes, their groups and each other, each at the first key of its row."""
+    beside = Neighbours(lakes, streams)
+    groups = {member: group for group, members in release.items() for member in members}
+    placed = [
+        PlacedStream(name, stream, lake_name, lakes[lake_name], groups.get(name), beside)
+        for name, stream in streams.items()
+        for lake_name in [beside.lake_name(stream)]
+    ]
+    for row in IN_CONFIGS:
+        for stream in placed:
+            if (text := row.text(stream)) is not None:
+                yield LocatedError(text, *stream.location(row.keys[0]))
 
 
 def _has_time(stream: StreamFields) -> bool:
@@ -68,6 +158,10 @@ def _is_parquet(stream: StreamFields) -> bool:
     return isinstance(stream.format, ParquetFormat)
 
 
+def _is_of_letters(name: str | None) -> bool:
+    return name is not None and name.lower() in LETTER_COLUMNS
+
+
 def _has_other_folders(stream: StreamFields) -> bool:
     in_path = [name for name, field in stream.partitions.items() if field.where == "path"]
     return any(placeholder.name not in in_path for placeholder in stream.template.placeholders)
@@ -82,17 +176,17 @@ def _given(name: str, when: When = lambda _: True) -> When:
     return lambda s: when(s) and name in s.model_fields_set and (type(s).model_fields[name].alias or name)
 
 
-def _of_index(key: str, when: When, problem: str, fix: str) -> Contradiction:
+def _of_index(key: str, when: When, problem: str, fix: str) -> Contradiction[StreamFields]:
     """Return what a stream cannot have whose objects are registered as they are."""
     return Contradiction(("mode", key), lambda s: s.mode.registers and when(s), problem, fix)
 
 
-def _of_web(key: str, when: When, problem: str, fix: str) -> Contradiction:
+def _of_web(key: str, when: When, problem: str, fix: str) -> Contradiction[StreamFields]:
     """Return what a web server cannot do: files are requested by name, nothing is listed, and nothing written."""
     return Contradiction(("source", key), lambda s: not s.source.is_listable and when(s), problem, fix)
 
 
-def _of_check(check: str, key: str, value: str) -> Contradiction:
+def _of_check(check: str, key: str, value: str) -> Contradiction[StreamFields]:
     """Return that a check cannot block in a stream that does not have it."""
     return Contradiction(
         ("checks", key),
@@ -106,7 +200,7 @@ _TIMES = "no partition column of the stream is"
 _WEB = "a web server cannot be listed"
 _BUCKET = "or name the bucket behind it as source (s3://bucket/prefix), which can be"
 
-CONTRADICTIONS: tuple[Contradiction, ...] = (
+CONTRADICTIONS: tuple[Contradiction[StreamFields], ...] = (
     # Times
     *(
         Contradiction(
@@ -152,6 +246,12 @@ CONTRADICTIONS: tuple[Contradiction, ...] = (
         )
         for key in ("sensor", "automation")
     ),
+    Contradiction(
+        ("layout", "partitions"),
+        lambda s: next((c.name for c in s.columns if c.in_rows and c.name in s.template.columns), None),
+        "partitions.{it} is in: rows, and the layout {s.template.text!r} has {{{it}}}",
+        "remove one of them",
+    ),
     # What a mode cannot do
     Contradiction(
         ("mode", "on_empty"),
@@ -188,6 +288,14 @@ CONTRADICTIONS: tuple[Contradiction, ...] = (
         lambda s: next((name for name, field in s.partitions.items() if field.empty == "null"), None),
         "partitions.{it} is empty: null, and a registered file has the value of its folder, an empty text",
         "write empty: value, or use mode: replace",
+    ),
+    _of_index(
+        "columns",
+        lambda s: next(
+            ((name, ", ".join(rules)) for name, c in s.declared.items() if (rules := c.rules.keys() - {"type"})), None
+        ),
+        "columns.{it[0]}: mode: index registers files as they are",
+        "remove {it[1]}, or use mode: replace",
     ),
     *(
         _of_index(key, _has(key), f"mode: index registers files as they are, without {key}", "use mode: replace")
@@ -302,6 +410,32 @@ CONTRADICTIONS: tuple[Contradiction, ...] = (
         )
         for name in ("verify", "immutable_source")
     ),
+    # Columns
+    Contradiction(
+        ("format", "columns"),
+        lambda s: next(
+            (
+                (name, c.type)
+                for name, c in s.declared.items()
+                if c.type is not None and c.format is None and not s.format.reads(arrow_type(c.type))
+            ),
+            None,
+        ),
+        "columns.{it[0]}.type: {it[1]} is not read from {s.format.type}",
+        "declare string, and cast it in a transform",
+    ),
+    Contradiction(
+        ("on_bad_row", "file_columns"),
+        lambda s: s.on_bad_row == "dead_letter" and next((n for n in s.file_columns if _is_of_letters(n)), None),
+        "file_columns.{it} is a name of the dead letters' own columns",
+        "choose another name",
+    ),
+    Contradiction(
+        ("on_bad_row", "rescue"),
+        lambda s: s.on_bad_row == "dead_letter" and _is_of_letters(s.rescue),
+        "rescue: {s.rescue} is a name of the dead letters' own columns",
+        "choose another name",
+    ),
     # Checks that only some streams have
     _of_check("appended_objects", "mode", "append"),
     _of_check("indexed_objects", "mode", "index"),
@@ -351,5 +485,197 @@ CONTRADICTIONS: tuple[Contradiction, ...] = (
         lambda s: s.landing and ending_of(s.files) is None and unread(s.files),
         "{it}",
         READABLE,
+    ),
+)
+
+
+def _within(root: str, roots: Mapping[str, str]) -> str | None:
+    """Return what is in the first of these roots that lies within a root, or has it within."""
+    return next(
+        (what for r, what in roots.items() if f"{root}/".startswith(f"{r}/") or f"{r}/".startswith(f"{root}/")), None
+    )
+
+
+def _is_claimed(key: str) -> Callable[[PlacedStream], object]:
+    """Return what a stream claims that an earlier one of the config has claimed: its name, and the claim."""
+
+    def claimed(s: PlacedStream) -> tuple[str, str] | None:
+        mine = (claim for claim in s.beside.claims(s.stream) if claim[0] == key)
+        return next(((owner, claim[-1]) for claim in mine if (owner := s.beside.owners[claim]) != s.name), None)
+
+    return claimed
+
+
+def _reason_of_inserts(lake: Lake) -> str | None:
+    """Return what a lake is that takes rows by INSERT only; None of others."""
+    return "managed by MotherDuck" if lake.is_managed else "encrypted" if lake.is_encrypted else None
+
+
+def _shares_source(s: PlacedStream) -> str | None:
+    """Return another stream of which the landing zone is the stream's, if that takes objects out of it."""
+    if s.stream.after_load in ("keep", "tag"):
+        return None
+    return _within(s.stream.source.root, {o.source.root: n for n, o in s.beside.streams.items() if n != s.name})
+
+
+_OF_DUCKLAKES_TABLES = ("data_files", "ledger")  # the checks that read these
+_OTHER_NAME = "give it another name than the lake's other tables"
+
+IN_CONFIGS: tuple[Contradiction[PlacedStream], ...] = (
+    # Streams that are released together
+    Contradiction(
+        ("release", "mode"),
+        lambda s: s.group and s.stream.mode.registers,
+        "stream {s.name} has mode: index, which registers objects as they are",
+        "use replace",
+    ),
+    Contradiction(
+        ("release", "deltas"),
+        lambda s: s.group and s.stream.deltas,
+        "stream {s.name} exports deltas, and an export is of one table",
+        "remove one of both",
+    ),
+    Contradiction(
+        ("release", "lake"),
+        lambda s: s.group and s.lake.inserts_only,
+        "the lake takes rows only by INSERT, a partition at a time",
+        "its streams cannot have a group",
+    ),
+    # Earlier names
+    Contradiction(
+        ("previously", "streams"),
+        lambda s: next((earlier for earlier in s.stream.previously if earlier in s.beside.streams), None),
+        "stream {s.name} has {it} in previously, and {it} is a stream of the config",
+        "remove it",
+    ),
+    Contradiction(
+        ("previously", "streams"),
+        _is_claimed("previously"),
+        "streams {it[0]} and {s.name} both have {it[1]} in previously",
+        "remove it from one of them",
+    ),
+    # Exports
+    Contradiction(
+        ("deltas", "source"),
+        lambda s: s.stream.deltas and _within(s.stream.deltas.to.root, s.beside.roots),
+        "stream {s.name} exports to {s.stream.deltas.to.root}, which is within {it}, or the reverse",
+        "give deltas.to a folder of its own",
+    ),
+    Contradiction(
+        ("deltas", "streams"),
+        _is_claimed("deltas"),
+        "streams {it[0]} and {s.name} both export to {it[1]}",
+        "give each deltas.to of its own",
+    ),
+    Contradiction(
+        ("deltas", "lake"),
+        lambda s: s.stream.deltas and s.lake.is_encrypted and not s.stream.deltas.plaintext,
+        "stream {s.name} would export plain files from the encrypted lake {s.lake_name}",
+        "write plaintext: true below deltas to permit it, or remove deltas",
+    ),
+    Contradiction(
+        ("deltas", "lake"),
+        lambda s: s.stream.deltas and s.lake.shares_table(s.lake.delta_manifest),
+        "delta_manifest is a table of its own",
+        _OTHER_NAME,
+    ),
+    # Dead letters
+    Contradiction(
+        ("dead_letters", "source"),
+        lambda s: (
+            s.stream.on_bad_row == "dead_letter"
+            and s.stream.dead_letters
+            and _within(s.stream.dead_letters.to.root, {**s.beside.roots, **s.beside.exports})
+        ),
+        "stream {s.name} has its dead letters in {s.stream.dead_letters.to.root}, which is within {it}, or the reverse",
+        "give dead_letters.to a folder of its own",
+    ),
+    Contradiction(
+        ("dead_letters", "lake"),
+        lambda s: (
+            s.stream.on_bad_row == "dead_letter"
+            and s.stream.dead_letters
+            and s.lake.is_encrypted
+            and not s.stream.dead_letters.plaintext
+        ),
+        "stream {s.name} would write plain rows for the encrypted lake {s.lake_name}",
+        lambda s: (
+            "write plaintext: true below dead_letters to permit it, or remove dead_letters"
+            + (
+                ", so that they are in the landing zone, which has these rows in plain files already"
+                if s.stream.source.read_only is None
+                else " and on_bad_row"
+            )
+        ),
+    ),
+    Contradiction(
+        ("on_bad_row", "lake"),
+        lambda s: s.stream.on_bad_row == "dead_letter" and s.lake.shares_table(s.lake.dead_letter_manifest),
+        "dead_letter_manifest is a table of its own",
+        _OTHER_NAME,
+    ),
+    # What becomes of landed objects
+    Contradiction(
+        ("after_load", "source"),
+        lambda s: isinstance(s.stream.after_load, Move) and _within(s.stream.after_load.move.root, s.beside.roots),
+        "stream {s.name} moves loaded objects to {s.stream.after_load.move.root}, which is within {it}, or the reverse",
+        "give after_load.move a folder of its own",
+    ),
+    Contradiction(
+        ("after_load", "streams"),
+        _shares_source,
+        "stream {s.name} takes loaded objects out of a landing zone that stream {it} reads too",
+        "give each a folder of its own, or use keep or tag",
+    ),
+    # Tables
+    Contradiction(
+        ("destination", "streams"),
+        _is_claimed("destination"),
+        "streams {it[0]} and {s.name} both fill {s.stream.destination.schema_name}.{s.stream.destination.table} of "
+        "lake {s.lake_name}",
+        "give each its own table",
+    ),
+    Contradiction(
+        ("destination", "lake"),
+        lambda s: s.stream.destination.table.lower() in s.lake.own_tables,
+        "stream {s.name} would fill the lake's own table {s.stream.destination.table}",
+        "give it another table, or the lake another ledger and manifest",
+    ),
+    Contradiction(
+        ("checks", "lake"),
+        lambda s: (
+            s.lake.is_managed and min({"ledger", "data_files"}.intersection(s.stream.checks.blocking), default=None)
+        ),
+        "stream {s.name}: checks.blocking names {it}, which reads DuckLake's own tables, and MotherDuck has those of "
+        "lake {s.lake_name}",
+        "remove it",
+    ),
+    # Lakes that take rows by INSERT only
+    Contradiction(
+        ("commit_batch", "lake"),
+        lambda s: s.stream.commit_batch not in ("auto", 1) and _reason_of_inserts(s.lake),
+        "stream {s.name} has commit_batch: {s.stream.commit_batch}, and lake {s.lake_name} is {it}: its rows are "
+        "written with INSERT while the commit holds the lock, so each partition is a commit",
+        "remove commit_batch",
+    ),
+    Contradiction(
+        ("mode", "lake"),
+        lambda s: s.stream.mode.registers and _reason_of_inserts(s.lake),
+        "stream {s.name} has mode: index, and lake {s.lake_name} is {it}",
+        "files cannot be registered in such a lake, so use mode: replace",
+    ),
+    # Files that DuckDB and MotherDuck read
+    Contradiction(
+        ("source", "mode"),
+        lambda s: s.stream.mode.registers and s.stream.source.lacks_hmac_key,
+        "stream {s.name} has mode: index, so DuckDB reads its source, and accesses Google Cloud Storage with an HMAC "
+        "key",
+        "give the source key_id and secret, or provider: credential_chain",
+    ),
+    Contradiction(
+        ("source", "lake"),
+        lambda s: s.stream.mode.registers and s.lake.catalog.is_service and s.stream.source.is_local,
+        "stream {s.name} has mode: index, and MotherDuck cannot read a folder of this machine",
+        "give a bucket",
     ),
 )

@@ -5,6 +5,7 @@ from pathlib import PurePosixPath
 from typing import Annotated, ClassVar, Literal, Self
 
 import pyarrow as pa
+from pyarrow import types as t
 from pydantic import AfterValidator, BeforeValidator, ByteSize, Field, model_validator
 
 from lake_assets.config.column_types import time_format
@@ -37,28 +38,38 @@ Character = Annotated[str, Field(min_length=1, max_length=1)]
 Encoding = Annotated[str, AfterValidator(_check_encoding)]
 
 
-class ParquetFormat(Model):
-    """Parquet files; `files` of each format is the pattern of their names."""
+class FormatModel(Model):
+    """What the config says of a format; `storage/formats/` reads it. No other code asks for the type of a format."""
+
+    files: ClassVar[str]  # the pattern of their names
+
+    def reads(self, kind: pa.DataType) -> bool:  # noqa: ARG002 - its files have types of their own
+        """Return whether its values can be read as a type."""
+        return True
+
+
+class ParquetFormat(FormatModel):
+    """Parquet files."""
 
     type: Literal["parquet"] = "parquet"
     files: ClassVar[str] = "*.parquet"
 
 
-class OrcFormat(Model):
+class OrcFormat(FormatModel):
     """ORC files."""
 
     type: Literal["orc"] = "orc"
     files: ClassVar[str] = "*.orc"
 
 
-class AvroFormat(Model):
+class AvroFormat(FormatModel):
     """Avro object container files."""
 
     type: Literal["avro"] = "avro"
     files: ClassVar[str] = "*.avro"
 
 
-class TextFormat(Model):
+class TextFormat(FormatModel):
     """What all formats have that are texts."""
 
     encoding: Encoding = Field("utf-8", description="Of the text; a byte order mark at its begin counts more.")
@@ -68,6 +79,10 @@ class TextFormat(Model):
     most_decompressed: ByteSize = Field(
         default=ByteSize(64 * 2**30), ge=1, description="Bytes that an object may have when it is decompressed."
     )
+
+    def reads(self, kind: pa.DataType) -> bool:
+        """Return whether its texts can be read as a type."""
+        return not (t.is_nested(kind) or t.is_time(kind) or isinstance(kind, pa.BaseExtensionType))
 
 
 class CsvFormat(TextFormat):
@@ -129,8 +144,18 @@ class JsonFormat(TextFormat):
     type: Literal["json"] = "json"
     files: ClassVar[str] = "*.*json*"
 
+    def reads(self, kind: pa.DataType) -> bool:
+        """Return whether its values can be read as a type, which may be nested."""
+        if t.is_list(kind):
+            return self.reads(kind.value_type)
+        if t.is_struct(kind):
+            return all(self.reads(field.type) for field in kind)
+        if t.is_map(kind):
+            return not t.is_nested(kind.key_type) and self.reads(kind.item_type)
+        return super().reads(kind)
 
-class AutoFormat(Model):
+
+class AutoFormat(FormatModel):
     """Files whose names show their format."""
 
     type: Literal["auto"] = "auto"

@@ -19,7 +19,7 @@ from lake_assets.config.layout.derived import check_time_type
 from lake_assets.config.layout.partition import Partition, PartitionColumn
 from lake_assets.config.layout.times import TIME_TYPES
 from lake_assets.config.partitions import DIMENSIONS, PartitionField, clash, misfit, missing_column, stream_template
-from lake_assets.config.sections import LETTER_COLUMNS, Destination, Layout, LayoutOptions
+from lake_assets.config.sections import Destination, Layout, LayoutOptions
 from lake_assets.config.stream_fields import StreamFields
 from lake_assets.config.uris import folder_globs, has_query, is_glob, split_glob
 
@@ -138,11 +138,6 @@ class StreamConfig(StreamFields):
         except LayoutError as error:
             raise ValueError(str(error)) from error
         for column in self.columns:
-            if column.in_rows and column.name in template.columns:
-                raise ValueError(
-                    f"partitions.{column.name} is in: rows, and the layout {template.text!r} has {{{column.name}}}: "
-                    "remove one of them"
-                )
             if not column.in_rows:
                 if column.name not in template.columns:
                     raise ValueError(missing_column(template, column.name))
@@ -168,8 +163,6 @@ class StreamConfig(StreamFields):
         for key, name in (added | ({f"rescue: {self.rescue}": self.rescue} if self.rescue else {})).items():
             if name.lower() in taken:
                 raise ValueError(f"{key} is the name of another column of the table: choose another name")
-            if self.on_bad_row == "dead_letter" and name.lower() in LETTER_COLUMNS:
-                raise ValueError(f"{key} is a name of the dead letters' own columns: choose another name")
             taken.add(name.lower())
         return self
 
@@ -180,7 +173,7 @@ class StreamConfig(StreamFields):
         decided_by |= {self.rescue.lower(): "rescue"} if self.rescue else {}
         sources = {derived.column.lower() for derived in self.derived}
         sources |= {column.name.lower() for column in self.columns if column.in_rows}
-        for problem in column_problems(self.declared, decided_by, sources, self.format, self.mode):
+        for problem in column_problems(self.declared, decided_by, sources):
             raise ValueError(problem)
         return self
 
