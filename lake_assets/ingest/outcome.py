@@ -47,9 +47,11 @@ class IngestOptions:
     requested_by: str | None = None  # a person, or what launched the run, for the ledger
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Outcome(Documented):
     """What became of one partition of a run: its ledger row, its error, and what the ledger does not hold.
+
+    The run fills it in until it reports it; then nobody changes it.
 
     A partition that was left out, because nothing of it has landed, is neither done nor has it an error. In mode index,
     some objects of a failed partition may be registered.
@@ -67,7 +69,7 @@ class Outcome(Documented):
     destination: Annotated[str, NotInJson] = ""
     # The table's, without its partition columns; None when Spark was not needed
     schema: Annotated[pa.Schema | None, NotInJson] = None
-    seconds: Mapping[str, float] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
     """By step: `list`, `check`, `job`, `verify`, `evolve`, `commit`. What partitions share counts for each in full."""
     changes: tuple[Annotated[ColumnChange, AsText], ...] = ()
     """What the partition changed in the table's columns, each in one clause."""

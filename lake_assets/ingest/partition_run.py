@@ -7,8 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import Enum
 
-import pyarrow as pa
-
 from lake_assets.base.errors import (
     EmptySourceError,
     LakeAssetsError,
@@ -29,10 +27,9 @@ from lake_assets.ingest.compare_objects import Comparison, needs_rows
 from lake_assets.ingest.outcome import IngestOptions, Outcome, about_partition, blank_row, report_outcome, report_step
 from lake_assets.ingest.plan import PartitionPlan
 from lake_assets.lake.commit.change import ExpectedManifest
-from lake_assets.lake.commit.deltas import Delta, DeltaFile
-from lake_assets.lake.evolve import ColumnChange
+from lake_assets.lake.commit.deltas import Delta
 from lake_assets.lake.ledger.tables import HELD, LedgerRow, Values, manifest_values
-from lake_assets.spark.task.job import DataFile, LetterFile
+from lake_assets.spark.task.job import JobResult
 from lake_assets.storage.manifest import Manifest
 from lake_assets.streams.stream import OpenStream
 
@@ -56,19 +53,14 @@ class PartitionRun:
     def __init__(self, stream: OpenStream, partition: Partition, options: IngestOptions) -> None:
         self.stream = stream
         self.partition = partition
-        self.manifest = Manifest(())
-        self.reads = self.manifest  # the objects to read: all, or in mode append the new ones
+        self.outcome = Outcome(
+            partition=partition,
+            row=blank_row(stream, partition, options),
+            destination=stream.destination_uri(partition),
+        )
+        self.reads = self.outcome.manifest  # the objects to read: all, or in mode append the new ones
         self.plan = PartitionPlan(partition)  # of this try
-        self.files: list[DataFile] = []
-        self.letters: list[LetterFile] = []  # of rows that are left out
-        self.rows: Mapping[str, int] = {}  # that were read, with those in letters, by the objects' keys
-        self.digests: dict[str, str] = {}  # of these objects' content
-        self.refused: dict[str, str] = {}  # why objects were not copied, by key
-        self.schema: pa.Schema | None = None
-        self.seconds: dict[str, float] = {}
-        self.changes: list[ColumnChange] = []
-        self.note = ""
-        self.deltas: Sequence[DeltaFile] | None = None  # the exported changes
+        self.written = JobResult()  # data files and dead letters that no commit has yet
         self._final: LedgerRow | None = None  # as it was committed, or skipped
         self.error: BaseException | None = None
         self.held_by: PartitionRun | None = None  # whose failure holds this one back
@@ -79,7 +71,11 @@ class PartitionRun:
         self._examinations = 0
         self.refuses_drift = False  # the table could not take the columns of the partition's objects
         self._without_more = False  # the last try has found objects that the next one leaves out
-        self.row = blank_row(stream, partition, options)
+
+    @property
+    def row(self) -> LedgerRow:
+        """The ledger row, as far as it is filled in."""
+        return self.outcome.row
 
     @property
     def has_ended(self) -> bool:
@@ -121,7 +117,7 @@ class PartitionRun:
         """
         planned = self.plan.decision.errors
         if planned:
-            objects = f"{len(of_new) + len(planned)} of {len(self.manifest.objects)} objects"
+            objects = f"{len(of_new) + len(planned)} of {len(self.outcome.manifest.objects)} objects"
             problem = f"the rows of {objects} of {self.partition} are not in the lake:"
         else:
             problem = f"{len(of_new)} of {len(self.plan.new)} new objects of {self.partition} were not registered:"
@@ -129,7 +125,7 @@ class PartitionRun:
 
     def leave_out(self, why: str = "") -> None:
         """Leave the partition out, because nothing of it has landed, or for another reason."""
-        self.note = why or self.note
+        self.outcome.note = why or self.outcome.note
         self.state = RunState.LEFT_OUT
 
     @property
@@ -139,23 +135,13 @@ class PartitionRun:
 
     def report(self) -> Outcome:
         """Report the partition's end to logs, metrics and lineage, and return its outcome."""
-        outcome = Outcome(
-            partition=self.partition,
-            row=self._final or (self.row if self.error is None else self.failed_row()),
-            error=self.error,  # type: ignore[arg-type] # of an interrupt, only the event is read
-            manifest=self.manifest,
-            destination=self.stream.destination_uri(self.partition),
-            schema=self.schema,
-            seconds=self.seconds,
-            changes=tuple(self.changes),
-            note=self.note,
-            not_copied=self.refused,
-            letters=tuple(self.letters) if self.is_committed else (),
-            deltas=self.deltas,
-        )
-        report_outcome(outcome)
+        self.outcome.row = self._final or (self.row if self.error is None else self.failed_row())
+        self.outcome.error = self.error  # type: ignore[assignment] # of an interrupt, only the event is read
+        self.outcome.not_copied = self.written.refused
+        self.outcome.letters = tuple(self.written.letters) if self.is_committed else ()
+        report_outcome(self.outcome)
         self.state = RunState.REPORTED
-        return outcome
+        return self.outcome
 
     def set_plan(self, plan: PartitionPlan) -> None:
         """Set the plan, and what it reads: all objects, or in mode append the new ones, whose rows are added.
@@ -163,17 +149,17 @@ class PartitionRun:
         A run that leaves a held partition alone has the fingerprint of the rows in the lake.
         """
         decision = plan.decision
-        self.plan, self.is_recorded, self.note = plan, decision.is_recorded, decision.note
+        self.plan, self.is_recorded, self.outcome.note = plan, decision.is_recorded, decision.note
         if plan.is_held:
             self.update(hold=HELD)
         if decision.is_hold:
-            self.note = decision.why
+            self.outcome.note = decision.why
             self.update(source_fingerprint=plan.last.source_fingerprint if plan.last else None)
         if decision.on_empty is not None:
             self.update(on_empty=decision.on_empty)
         if decision.action == "append":
             self.reads = plan.compared.new
-            self.manifest = dataclasses.replace(self.manifest, left_out=self.reads.left_out)
+            self.outcome.manifest = dataclasses.replace(self.outcome.manifest, left_out=self.reads.left_out)
             self.update(source_files=len(self.reads.objects), source_bytes=self.reads.size)
             if self.quarantines:
                 self.update(files_quarantined=len(self.reads.left_out))
@@ -191,10 +177,11 @@ class PartitionRun:
     @property
     def noted(self) -> list[Values]:
         """The values of `MANIFEST` of the objects that it has read, or left out."""
-        objects = tuple(dataclasses.replace(obj, digest=self.digests.get(obj.key, "")) for obj in self.reads.objects)
+        digests = self.written.digests
+        objects = tuple(dataclasses.replace(obj, digest=digests.get(obj.key, "")) for obj in self.reads.objects)
         policy = self.stream.config.after_load
         takes = "move" if isinstance(policy, Move) else "delete" if policy == "delete" else None
-        return manifest_values(dataclasses.replace(self.reads, objects=objects), self.rows, takes)
+        return manifest_values(dataclasses.replace(self.reads, objects=objects), self.written.rows, takes)
 
     def set_manifest(self, manifest: Manifest) -> None:
         """Set the objects of the partition."""
@@ -203,7 +190,7 @@ class PartitionRun:
             bad = {key: self._bad[key, etag] for key, etag in keys if (key, etag) in self._bad}
             manifest = self.stream.without_empty(dataclasses.replace(manifest, left_out=bad))
             self.update(files_quarantined=len(manifest.left_out))
-        self.manifest = self.reads = manifest
+        self.outcome.manifest = self.reads = manifest
         self.update(
             mode=self.stream.config.mode.value,
             source_files=len(manifest.objects),
@@ -263,22 +250,22 @@ class PartitionRun:
 
     @property
     def _worked(self) -> float:
-        return round(sum(self.seconds.values()), 3)
+        return round(sum(self.outcome.seconds.values()), 3)
 
     def update(self, **columns: object) -> None:
         """Set columns of the ledger row, and its seconds so far."""
-        self.row = dataclasses.replace(self.row, seconds=self._worked, **columns)  # type: ignore[arg-type]
+        self.outcome.row = dataclasses.replace(self.row, seconds=self._worked, **columns)  # type: ignore[arg-type]
 
     def finish(self, row: LedgerRow, delta: Delta | None = None) -> None:
         """Set the ledger row of a committed or skipped partition, and its exported changes."""
-        self.row = self._final = row
-        self.deltas = None if delta is None else delta.files
+        self.outcome.row = self._final = row
+        self.outcome.deltas = None if delta is None else delta.files
         self.state = RunState.DONE
 
     @property
     def has_begun(self) -> bool:
         """Whether a step of the partition has run."""
-        return bool(self.seconds)
+        return bool(self.outcome.seconds)
 
     def failed_row(self) -> LedgerRow:
         """Return the ledger row of a failed or cancelled partition."""
@@ -321,7 +308,7 @@ class PartitionRun:
 
     def add_seconds(self, name: str, seconds: float) -> None:
         """Add to the duration of a step."""
-        self.seconds[name] = self.seconds.get(name, 0) + seconds
+        self.outcome.seconds[name] = self.outcome.seconds.get(name, 0) + seconds
 
 
 def _joined(errors: Sequence[LakeAssetsError], problem: str) -> LakeAssetsError:

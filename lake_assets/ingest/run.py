@@ -127,7 +127,7 @@ def settle(runs: Iterable[PartitionRun]) -> list[PartitionRun]:
                 skipped.append(run)
                 if decision.on_empty is None:
                     run.update(files_quarantined=None)  # this run reads none
-                elif run.manifest.left_out:
+                elif run.outcome.manifest.left_out:
                     run.update(source_fingerprint=None)  # reports say that the objects are not in the lake
     return skipped
 

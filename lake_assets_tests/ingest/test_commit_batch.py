@@ -136,7 +136,7 @@ def test_additions_of_a_batch_are_one_snapshot_without_what_another_run_added_me
 def remove_the_file(filled: World) -> Callable[[Sequence[PartitionRun]], None]:
     """As maintenance with a short `orphans_older_than` does it in a slow run."""
     partition = filled.partition(FIRST)
-    return lambda runs: Path(next(run for run in runs if run.partition == partition).files[0].uri).unlink()
+    return lambda runs: Path(next(run for run in runs if run.partition == partition).written.files[0].uri).unlink()
 
 
 @pytest.mark.parametrize("error", [SourceError, StorageError])

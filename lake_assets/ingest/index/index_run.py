@@ -157,7 +157,7 @@ class IndexRun(Run):
         plans = {part.partition: part for part in made.partitions}
         for run in runs:
             plan = plans[run.partition]
-            run.manifest = plan.landed
+            run.outcome.manifest = plan.landed
             run.update(source_files=len(plan.landed.objects), source_bytes=plan.landed.size)
             if plan.is_registered:
                 run.update(source_fingerprint=self.stream.fingerprint(plan.landed))
@@ -215,7 +215,7 @@ class IndexRun(Run):
         except LakeAssetsError as error:
             in_lake = {obj.uri for objects in registrar.present.values() for obj in objects}
             registrar.errors = dict.fromkeys(new - in_lake, error) | registrar.errors
-        runs[0].changes += registrar.changes
+        runs[0].outcome.changes += tuple(registrar.changes)
         unregistered = []
         for run in runs:
             run.add_seconds("register", (time.perf_counter() - registrar.began) / len(runs))
@@ -225,7 +225,7 @@ class IndexRun(Run):
             of_new = [registrar.errors[obj.uri] for obj in run.plan.new if obj.uri in registrar.errors]
             if of_new or run.plan.decision.errors:
                 run.fail_with(of_new)
-                run.row = unfilled  # the commit has a ledger row of its own
+                run.outcome.row = unfilled  # the commit has a ledger row of its own
             elif row is None:  # another process has registered the objects meanwhile
                 unregistered.append(run)
         self._skip(unregistered)

@@ -67,7 +67,7 @@ class StreamSteps:
         self.checkpoint()
 
     def _decide(self, lake: LakeSession | None, runs: Sequence[PartitionRun]) -> None:
-        plans = self.planner.plan(lake, {run.partition: run.manifest for run in runs})
+        plans = self.planner.plan(lake, {run.partition: run.outcome.manifest for run in runs})
         for run, plan in zip(runs, plans, strict=True):
             run.set_plan(plan)
         skipped = settle(runs)
@@ -79,7 +79,7 @@ class StreamSteps:
                 for run in still_open(runs)[:1]:
                     self.writer.add_file_columns(lake, run)
         for run in runs:
-            run.schema = self.writer.schema
+            run.outcome.schema = self.writer.schema
         skip(lake, self.stream, skipped)
 
     def _list(self, runs: Sequence[PartitionRun]) -> None:
@@ -165,7 +165,7 @@ class StreamSteps:
             with run.step("verify"):
                 run.refuse_moved_source()
                 if run.adds:
-                    run.digests |= self._checksums(run)
+                    run.written.digests |= self._checksums(run)
 
         if self.stream.commit_batch == 1:
             for run in runs:
@@ -177,13 +177,13 @@ class StreamSteps:
 
     def _checksums(self, run: PartitionRun) -> dict[str, str]:
         """Return what the store keeps of the content of large objects, of which no task has read all bytes; by key."""
-        objects = [obj for obj in run.reads.read if obj.size > WHOLE and obj.key not in run.digests]
+        objects = [obj for obj in run.reads.read if obj.size > WHOLE and obj.key not in run.written.digests]
         return {o.key: text for o in objects if (text := self.stream.source.checksum(o.key, o.etag))}
 
     def change(self, lake: LakeSession, run: PartitionRun) -> Change | None:
         """Return what to commit of a partition whose rows are written; None if nothing is."""
-        rows = sum(file.rows for file in run.files)
-        left_out = sum(letter.rows for letter in run.letters)
+        rows = sum(file.rows for file in run.written.files)
+        left_out = sum(letter.rows for letter in run.written.letters)
         # A partition all of whose rows are left out has rows in its objects, so `on_empty` does not decide.
         read = rows + left_out
         # The commit of another partition may have created the table.
@@ -196,13 +196,13 @@ class StreamSteps:
                 run.update(
                     row_count=rows,
                     # If the rows are staged, only the commit knows what is written.
-                    files_written=None if self.writer.staging else len(run.files),
-                    bytes_written=None if self.writer.staging else sum(file.size for file in run.files),
-                    files_copied=sum(file.is_copy for file in run.files),
+                    files_written=None if self.writer.staging else len(run.written.files),
+                    bytes_written=None if self.writer.staging else sum(file.size for file in run.written.files),
+                    files_copied=sum(file.is_copy for file in run.written.files),
                     rows_dead_lettered=left_out if self.stream.letters is not None else None,
                 )
             case "clear":
-                run.files, run.letters = [], []
+                run.written.files, run.written.letters = [], []
                 run.update(row_count=0, files_written=0, bytes_written=0, files_copied=0)
             case "fail":
                 raise decision.errors[0]
@@ -215,20 +215,20 @@ class StreamSteps:
                 skip(lake, self.stream, settle([run]))
                 return None
         run.update(status="committed")
-        columns = run.schema.names if run.schema and run.files else ()
-        new: New = Written(run.files, columns)
-        if self.writer.staging is not None and run.files:
-            new = Staged.of(run.files, self.writer.staging.key, columns, self.stream.config.target_file_size)
+        columns = run.outcome.schema.names if run.outcome.schema and run.written.files else ()
+        new: New = Written(run.written.files, columns)
+        if self.writer.staging is not None and run.written.files:
+            new = Staged.of(run.written.files, self.writer.staging.key, columns, self.stream.config.target_file_size)
         return Change(
             self.stream.table,
             run.partition,
             run.row,
             new,
             adds=run.adds,
-            appends={MANIFEST: run.noted, LETTERS: letter_values(run.letters)},
+            appends={MANIFEST: run.noted, LETTERS: letter_values(run.written.letters)},
             requires=Requirements(
                 objects=run.expected,
-                schema=run.schema if self.writer.is_first else None,
+                schema=run.outcome.schema if self.writer.is_first else None,
                 may_be_held=run.plan.is_held,
                 was_committed=run.plan.last is not None,
                 planned=None if run.expected else run.plan.planned,
@@ -253,7 +253,7 @@ class StreamSteps:
 
 def _written(runs: Sequence[PartitionRun]) -> dict[str, int | None]:
     """Return what a job has read and written, over all its partitions, and how many of them failed."""
-    files = [file for run in runs for file in run.files]
+    files = [file for run in runs for file in run.written.files]
     rows, size = sum(file.rows for file in files), sum(file.size for file in files)
     failed = sum(run.error is not None for run in runs) or None
     objects = sum(len(run.reads.read) for run in runs)

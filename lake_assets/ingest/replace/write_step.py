@@ -86,7 +86,9 @@ class Writer:
             return
         if lacking := added.lacking(self.schema):
             columns = [("file_columns", lacking)]
-            run.changes += evolve_table(lake, stream.table, columns, stream.config.columns, run.row.run_id)
+            run.outcome.changes += tuple(
+                evolve_table(lake, stream.table, columns, stream.config.columns, run.row.run_id)
+            )
             self.prepare(lake)
 
     def _read_schema(self, lake: LakeSession) -> None:
@@ -159,7 +161,9 @@ class Writer:
 
     def _evolve(self, lake: LakeSession, schemas: Sequence[tuple[str, pa.Schema]], run: PartitionRun) -> None:
         table, columns, rules = self.stream.table, self.stream.config.columns, self._landed.rules.of_table
-        run.changes += evolve_table(lake, table, schemas, columns, run.row.run_id, rules=rules, known=self._known)
+        run.outcome.changes += tuple(
+            evolve_table(lake, table, schemas, columns, run.row.run_id, rules=rules, known=self._known)
+        )
 
     def bad_objects(self, spark: SparkSession, run: PartitionRun) -> dict[str, str]:
         """Return why objects of a failed partition are damaged or do not fit, by key; all its objects are read for it.
@@ -184,11 +188,11 @@ class Writer:
     def discard(self, runs: Sequence[PartitionRun]) -> None:
         """Remove the data files of partitions that failed before their commit, as far as the store allows."""
         for run in runs:
-            discard(self._destination, [file.uri for file in run.files])
-            run.files = []
-            if run.letters and (rules := self.stream.letters) is not None:
-                discard(rules.storage, [letter.uri for letter in run.letters])
-            run.letters = []
+            discard(self._destination, [file.uri for file in run.written.files])
+            run.written.files = []
+            if run.written.letters and (rules := self.stream.letters) is not None:
+                discard(rules.storage, [letter.uri for letter in run.written.letters])
+            run.written.letters = []
 
     def unstage(self) -> None:
         """Remove the staged files: their rows are in the lake, or not needed any more."""
@@ -207,12 +211,8 @@ class Writer:
             raise self._storage_error
         if result.error is not None:
             raise result.error
-        run.files = result.files
-        run.letters = result.letters
-        run.rows = result.rows
-        run.digests = result.digests
-        run.refused = result.refused
-        run.schema = self.schema
+        run.written = result
+        run.outcome.schema = self.schema
 
     def _make_table(self, runs: Sequence[PartitionRun]) -> None:
         """Create the table from the first object that can be read, with types of others for columns without values."""
@@ -244,7 +244,7 @@ class Writer:
         left_out = dead_letters_of(spark, job, types_for_spark(self._source_schema(run)))
         if left_out.error is not None:
             return left_out
-        run.letters = left_out.letters
+        run.written = left_out
         try:
             written = transformed(job, result, transform)
         except BaseException:

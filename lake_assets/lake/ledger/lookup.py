@@ -62,22 +62,6 @@ STATE = (
 )
 """The columns of the newest runs that say what the lake has of a partition."""
 
-FIGURES = (
-    "run_id",
-    "stream",
-    "requested_by",
-    "source_glob",
-    "source_files",
-    "source_bytes",
-    "files_written",
-    "files_copied",
-    "bytes_written",
-    "files_quarantined",
-    "rows_dead_lettered",
-    "seconds",
-)
-"""Further columns, which Dagster shows of a commit."""
-
 
 @dataclass(frozen=True, slots=True)
 class LastRuns:
@@ -247,7 +231,7 @@ def _aggregated(
     among: dict[str, Sequence[str]] = {"destination_table": [str(table)]}
     if load_partitions is not None:
         among["load_partition"] = load_partitions
-    wanted = WantedRows(LEDGER, (*columns, "on_empty"), among)
+    wanted = WantedRows(LEDGER, [*dict.fromkeys((*columns, "on_empty"))], among)
     rows = (
         relation_of_lake(session, wanted) if files is None else relation_of_files([file.uri for file in files], wanted)
     )

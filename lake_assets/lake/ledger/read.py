@@ -15,7 +15,7 @@ from lake_assets.lake.catalog.database import NotDirectError
 from lake_assets.lake.catalog.snapshots import snapshot_span
 from lake_assets.lake.catalog.table import named_since
 from lake_assets.lake.ledger.ledger_relation import WantedRows, wanted_rows
-from lake_assets.lake.ledger.lookup import FIGURES, STATE, LastRuns, commits_by_files, newest_runs
+from lake_assets.lake.ledger.lookup import LastRuns, commits_by_files, newest_runs
 from lake_assets.lake.ledger.tables import (
     COMPACT,
     LEDGER,
@@ -81,7 +81,7 @@ def last_commits(
 
 def recorded_commits(session: LakeSession, table: TableName, partitions: Sequence[Partition]) -> dict[str, LedgerRow]:
     """Return each partition's newest commit, by its path, as the ledger has it; see `last_commits`."""
-    newest = newest_runs(session, table, [partition.path for partition in partitions], (*STATE, *FIGURES))
+    newest = newest_runs(session, table, [partition.path for partition in partitions], _ALL)
     return {path: runs.commit for path, runs in newest.items() if runs.commit is not None}
 
 
