@@ -229,7 +229,7 @@ def _divided(job: Job, cores: int) -> tuple[list[Bin], int]:
 def _bins(index: int, partition: PartitionJob, job: Job, cores: int) -> Iterator[Bin]:
     """Yield the work of one partition: objects to copy, a list for each core, and shares of the others to encode."""
     admits = job.copies.admits if job.copies is not None else lambda _: False
-    whole = [Share(obj.key, obj.etag, obj.size) for obj in partition.objects if admits(obj)]
+    whole = [Share(obj) for obj in partition.objects if admits(obj)]
     for number in range(min(cores, len(whole))):
         yield Bin(index, partition.partition, partition.destination, tuple(whole[number::cores]), copies=True)
     if encoded := tuple(obj for obj in partition.objects if not admits(obj)):

@@ -20,7 +20,7 @@ from lake_assets.base.retrying import Result, Transient
 from lake_assets.config.connections import RequestedStorage
 from lake_assets.config.storages import AnyStorage
 from lake_assets.storage import patience
-from lake_assets.storage.manifest import ListedObject, etag_of
+from lake_assets.storage.manifest import LandedObject, etag_of
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta
@@ -129,7 +129,7 @@ class Backend(ABC, Generic[Config]):
         removes what is left.
         """
 
-    def copied_from(self, source: AnyStorage, original: ListedObject, key: str, *, may_link: bool) -> bool:
+    def copied_from(self, source: AnyStorage, original: LandedObject, key: str, *, may_link: bool) -> bool:
         """Return whether the storage itself made a copy of an object, with the content that the listing saw.
 
         Raises SourceChangedError if the original is gone or has another ETag.

@@ -23,7 +23,7 @@ from lake_assets.base.retrying import Result, Transient
 from lake_assets.config.layout.hive import is_hidden
 from lake_assets.config.storages import AnyStorage, LocalStorage
 from lake_assets.storage.backend import Backend, Hides
-from lake_assets.storage.manifest import ListedObject
+from lake_assets.storage.manifest import LandedObject
 from lake_assets.storage.storage_errors import changed_object, storage_errors
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class Folder(Backend[LocalStorage]):
     def create(self, key: str, body: bytes) -> bool:
         return create(Path(self.storage.root, key), body)
 
-    def copied_from(self, source: AnyStorage, original: ListedObject, key: str, *, may_link: bool) -> bool:
+    def copied_from(self, source: AnyStorage, original: LandedObject, key: str, *, may_link: bool) -> bool:
         if not source.is_local:
             return False
         with storage_errors(self.storage, f"{self.storage.root}/{key}", "write"):
@@ -169,7 +169,7 @@ def _entries(root: str, folder: str) -> list[tuple[str, "os.DirEntry[str]"]]:
         return []
 
 
-def _copy_file(path: Path, original: ListedObject, copy: Path, *, may_link: bool) -> None:
+def _copy_file(path: Path, original: LandedObject, copy: Path, *, may_link: bool) -> None:
     """Copy a file: by reflink, by hard link, or within the kernel."""
     copy.parent.mkdir(parents=True, exist_ok=True)
     try:
@@ -219,7 +219,7 @@ def _links(file: int, path: Path, link: Path) -> bool:
     return False
 
 
-def _refuse_changed(path: Path, original: ListedObject, file: int) -> None:
+def _refuse_changed(path: Path, original: LandedObject, file: int) -> None:
     status = os.fstat(file)
     # As obstore has it in the ETag of a file.
     etag = f"{status.st_ino:x}-{status.st_mtime_ns // 1000:x}-{status.st_size:x}"

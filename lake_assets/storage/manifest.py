@@ -4,7 +4,7 @@ import datetime as dt
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Annotated, Protocol
+from typing import TYPE_CHECKING, Annotated
 
 from lake_assets.base.documented import Documented, NotInJson
 from lake_assets.base.errors import SourceError
@@ -66,22 +66,6 @@ def etag_of(meta: "ObjectMeta", *, is_time: bool = False) -> str:
     """Return an object's ETag without quotes and the `W/` of a proxy; of a store that lists none, its time."""
     etag = (meta["e_tag"] or "").removeprefix("W/").strip('"')
     return f"{TIME}{meta['last_modified']:%Y%m%dT%H%M%S}" if is_time or not etag else etag
-
-
-class ListedObject(Protocol):
-    """An object, or a share of one, as in a listing."""
-
-    @property
-    def key(self) -> str:
-        """Below the storage's root."""
-
-    @property
-    def etag(self) -> str:
-        """See `etag_of`."""
-
-    @property
-    def size(self) -> int:
-        """Bytes, of the whole object."""
 
 
 _FINGERPRINT_VERSION = "2"

@@ -34,7 +34,7 @@ from lake_assets.storage import patience
 from lake_assets.storage.backend import duckdb_keys, obstore_options, sql_literals
 from lake_assets.storage.boto import boto_client, s3_client
 from lake_assets.storage.bucket import PAGE, Bucket
-from lake_assets.storage.manifest import ListedObject
+from lake_assets.storage.manifest import LandedObject
 from lake_assets.storage.server_answers import DELETION, answer_of, request_may_pass
 from lake_assets.storage.storage_errors import changed_object, location, no_answer, no_credentials, no_role
 
@@ -247,7 +247,7 @@ class S3Bucket(Bucket[S3Storage | R2Storage]):
                 if upload["Key"].startswith(beginning):
                     client.abort_multipart_upload(Bucket=bucket, Key=upload["Key"], UploadId=upload["UploadId"])
 
-    def copied_from(self, source: AnyStorage, original: ListedObject, key: str, *, may_link: bool) -> bool:  # noqa: ARG002 - S3 has no links
+    def copied_from(self, source: AnyStorage, original: LandedObject, key: str, *, may_link: bool) -> bool:  # noqa: ARG002 - S3 has no links
         """Return whether the server made the copy, with the credentials of the target and the ETag as a condition.
 
         It may refuse these credentials the original, or not know such requests.

@@ -10,7 +10,7 @@ from lake_assets.base.errors import StorageError
 from lake_assets.config.secrets import masking
 from lake_assets.config.storages import AnyStorage
 from lake_assets.storage.backends import backend_of
-from lake_assets.storage.manifest import ListedObject
+from lake_assets.storage.manifest import LandedObject
 from lake_assets.storage.storage_errors import storage_errors
 from lake_assets.storage.store import Store
 
@@ -19,7 +19,7 @@ _AHEAD = 2  # chunks that are fetched while one is written
 
 
 def copy_object(
-    source: AnyStorage, original: ListedObject, target: AnyStorage, key: str, *, may_link: bool = False
+    source: AnyStorage, original: LandedObject, target: AnyStorage, key: str, *, may_link: bool = False
 ) -> None:
     """Copy an object under a new key, with the content that the listing saw and no other.
 
@@ -44,7 +44,7 @@ def copy_object(
         )
 
 
-def _copy_bytes(source: Store, original: ListedObject, target: Store, key: str) -> None:
+def _copy_bytes(source: Store, original: LandedObject, target: Store, key: str) -> None:
     with (
         masking(source.storage, target.storage),
         ThreadPoolExecutor(_AHEAD) as pool,
@@ -55,7 +55,7 @@ def _copy_bytes(source: Store, original: ListedObject, target: Store, key: str) 
             sink.write(memoryview(chunk))
 
 
-def _chunks(source: Store, original: ListedObject, pool: ThreadPoolExecutor) -> Iterator[Bytes]:
+def _chunks(source: Store, original: LandedObject, pool: ThreadPoolExecutor) -> Iterator[Bytes]:
     """Yield the bytes of an object in order; the next ones are fetched while some are written."""
     fetched: deque[Future[Bytes]] = deque()
     for start in range(0, original.size, CHUNK):

@@ -4,6 +4,7 @@ from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import lru_cache
 from threading import Lock
 from typing import Any
@@ -246,4 +247,4 @@ class RowValues:
         # Of a larger object only these columns are fetched.
         size = max(obj.size, WHOLE + 1) if self._landed.counts_rows else obj.size
         job = Job("", self._landed, self._landed.storage, schema, "none", 1, ())
-        yield from ShareReader(job, schema).read([Share(obj.key, obj.etag, size)], Partition((), ()))
+        yield from ShareReader(job, schema).read([Share(replace(obj, size=size))], Partition((), ()))

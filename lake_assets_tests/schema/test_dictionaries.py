@@ -42,7 +42,7 @@ def job_on(folder: Path, target: int = 2**30) -> Job:
 
 
 def batches(job: Job, **options: Any) -> Iterator[pa.RecordBatch]:
-    shares = [Share(obj.key, obj.etag, obj.size) for obj in Store(job.landed.storage).list() if "/" not in obj.key]
+    shares = [Share(obj) for obj in Store(job.landed.storage).list() if "/" not in obj.key]
     return ShareReader(job, job.schema, **options).read(shares, PARTITION)
 
 

@@ -1,5 +1,6 @@
 """Row groups that cannot have a partition's rows are not read; the values of all, in few boxes that hold the same."""
 
+import datetime as dt
 from itertools import product
 from pathlib import Path
 from random import Random
@@ -18,6 +19,7 @@ from lake_assets.spark.task.job import Job
 from lake_assets.spark.task.shares import ShareReader
 from lake_assets.storage.formats.landed import Landed
 from lake_assets.storage.formats.landed_rows import Share
+from lake_assets.storage.manifest import LandedObject
 from lake_assets_tests.ingest.landed_as import in_signed_order
 
 ONE = (ValueSpan("a", "a", False), ValueSpan(1, 1, False))
@@ -73,6 +75,7 @@ def test_no_value_is_lost(most: int) -> None:
                 assert is_kept == is_held
 
 
+LANDED_AT = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 DAYS = [18000, 18001, 18002]  # 2019-04-14 and on
 
 
@@ -80,7 +83,7 @@ def rows_of(folder: Path, kind: PartitionType, text: str, column: str = "key") -
     """The numbers of a partition's rows in the object."""
     storage = LocalStorage(path=str(folder))
     partition = Partition.of([PartitionColumn(column, kind, in_rows=True)], {column: text})
-    share = Share("a.parquet", "", 2**30)  # so large that it is not fetched whole, under an ETag
+    share = Share(LandedObject("", "a.parquet", "", 2**30, LANDED_AT))  # so large that it is not fetched whole
     schema = pa.schema([("n", pa.int64())])
     job = Job("run", Landed(storage, rules=Rules(selects=True)), storage, schema, "none", 1, ())
     return [n for batch in ShareReader(job, schema).read([share], partition) for n in batch.column("n").to_pylist()]

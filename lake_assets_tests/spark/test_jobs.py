@@ -38,9 +38,9 @@ def test_every_part_of_every_object_is_read_once_and_tasks_are_even(sizes: list[
 
     whole: dict[str, list[Share]] = {}
     for share in (share for task in tasks for share in task):
-        whole.setdefault(share.key, []).append(share)
+        whole.setdefault(share.landed.key, []).append(share)
     assert set(whole) == {str(i) for i in range(len(sizes))}
     for parts in whole.values():
-        assert [share.part for share in parts] == list(range(parts[0].parts))
+        assert [share.part.number for share in parts] == list(range(parts[0].part.of))
     even = max(sum(sizes) / len(tasks), MIN_SHARE)
-    assert all(sum(share.size / share.parts for share in task) <= 2.5 * max(even, 1) for task in tasks)
+    assert all(sum(share.landed.size / share.part.of for share in task) <= 2.5 * max(even, 1) for task in tasks)

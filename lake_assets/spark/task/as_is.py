@@ -42,8 +42,9 @@ from lake_assets.spark.task.shares import FETCHED, digest_of_file
 from lake_assets.spark.task.task import Bin, Refusal, TaskReport, encode, reported
 from lake_assets.spark.task.write import parquet_schema
 from lake_assets.storage.formats import footers
-from lake_assets.storage.formats.landed_rows import BATCH_ROWS, Share
+from lake_assets.storage.formats.landed_rows import BATCH_ROWS
 from lake_assets.storage.formats.parquet_files import TAIL, ParquetRows, readable_object
+from lake_assets.storage.manifest import LandedObject
 from lake_assets.storage.object_files import RangeFile
 from lake_assets.storage.server_copies import copy_object
 from lake_assets.storage.store import Store
@@ -330,14 +331,14 @@ class _Notes:
 def _files(job: Job, item: Bin, notes: _Notes) -> Iterator[DataFile]:
     """Yield the copies of a bin's objects, and note their rows; an object without rows needs none."""
     with ThreadPoolExecutor(_COPIES) as pool:
-        futures = [pool.submit(_copy, job, item, share) for share in item.shares]
+        futures = [pool.submit(_copy, job, item, share.landed) for share in item.shares]
         try:
             for future, share in zip(futures, item.shares, strict=True):
                 result = future.result()
                 if isinstance(result, Refusal):
                     notes.refusals.append(result)
                     continue
-                notes.rows[share.key] = 0 if result is None else result.rows
+                notes.rows[share.landed.key] = 0 if result is None else result.rows
                 notes.digests |= digest_of_file(job, share)
                 if result is not None:
                     yield result
@@ -348,35 +349,35 @@ def _files(job: Job, item: Bin, notes: _Notes) -> Iterator[DataFile]:
             raise
 
 
-def _copy(job: Job, item: Bin, share: Share) -> DataFile | Refusal | None:
+def _copy(job: Job, item: Bin, landed: LandedObject) -> DataFile | Refusal | None:
     assert job.copies is not None  # noqa: S101 - the caller copies
     source = Store(job.landed.storage)
-    uri = source.uri(share.key)
+    uri = source.uri(landed.key)
     origin = f"the object {visible_name(uri)}"
-    with masking(job.landed.storage), readable_object(job.landed.storage, uri), _opened(source, share) as file:
+    with masking(job.landed.storage), readable_object(job.landed.storage, uri), _opened(source, landed) as file:
         rows = ParquetRows(file, origin)
         try:
-            file.seek(share.size - TAIL)
+            file.seek(landed.size - TAIL)
             length = int.from_bytes(file.read(4), "little")
-            candidate = CopyCandidate(rows, share.size, length, job, item.partition, origin)
-            footer = _footer(file, share.size, length)
+            candidate = CopyCandidate(rows, landed.size, length, job, item.partition, origin)
+            footer = _footer(file, landed.size, length)
             candidate.check_values(reads_pages=job.copies.reads_pages)
         except UnfitError as error:
-            return Refusal(share.key, str(error))
+            return Refusal(landed.key, str(error))
         except SchemaError as error:
             if not job.landed.rules.splits:
                 raise
-            return Refusal(share.key, str(error))  # the encoding job separates its rows
+            return Refusal(landed.key, str(error))  # the encoding job separates its rows
     if not candidate.num_rows:
         return None
     key = job.file_key(item.destination)
     copy = f"{job.storage.root}/{key}"
     try:
-        copy_object(job.landed.storage, share, job.storage, key, may_link=job.copies.may_link)
+        copy_object(job.landed.storage, landed, job.storage, key, may_link=job.copies.may_link)
     except BaseException as error:
         discard_unfinished(job.storage, [copy], error)
         raise
-    return DataFile(copy, candidate.num_rows, share.size, is_copy=True, footer=footer)
+    return DataFile(copy, candidate.num_rows, landed.size, is_copy=True, footer=footer)
 
 
 def _footer(file: pa.NativeFile, size: int, length: int) -> bytes | None:
@@ -387,14 +388,15 @@ def _footer(file: pa.NativeFile, size: int, length: int) -> bytes | None:
     return footers.of_bytes(file.read(length))
 
 
-def _opened(store: Store, share: Share) -> pa.NativeFile:
+def _opened(store: Store, original: LandedObject) -> pa.NativeFile:
     """Return the object for random access, only while it has the ETag of the listing."""
     if store.storage.is_local:
-        landed = store.find(share.key)
-        if landed is None or landed.etag != share.etag:
-            raise store.changed(share.key)
-        return store.open(share.key)  # the copy compares the file before and after
-    if share.size <= _WHOLE:
-        return pa.BufferReader(pa.py_buffer(store.get(share.key, share.etag)))
-    ranges = RangeFile(share.size, lambda start, end: store.get_range(share.key, share.etag, start, end).to_bytes())
+        landed = store.find(original.key)
+        if landed is None or landed.etag != original.etag:
+            raise store.changed(original.key)
+        return store.open(original.key)  # the copy compares the file before and after
+    if original.size <= _WHOLE:
+        return pa.BufferReader(pa.py_buffer(store.get(original.key, original.etag)))
+    key, etag = original.key, original.etag
+    ranges = RangeFile(original.size, lambda start, end: store.get_range(key, etag, start, end).to_bytes())
     return pa.PythonFile(ranges, mode="r")

@@ -17,7 +17,7 @@ from lake_assets.config.layout.partition import Partition
 from lake_assets.config.modes import Compression
 from lake_assets.config.storages import AnyStorage
 from lake_assets.storage.formats.landed import Landed
-from lake_assets.storage.formats.landed_rows import Share
+from lake_assets.storage.formats.landed_rows import Part, Share
 from lake_assets.storage.manifest import LandedObject
 
 _OF_DUCKLAKE = "ducklake-"  # with which the names begin that DuckLake gives
@@ -201,7 +201,7 @@ def shares(objects: tuple[LandedObject, ...], target: int, cores: int) -> list[l
             # A share goes to the next task if more than half of it would exceed this task's limit.
             if bins[-1] and filled + size / 2 > limit * len(bins):
                 bins.append([])
-            bins[-1].append(Share(obj.key, obj.etag, obj.size, part, parts, obj.last_modified))
+            bins[-1].append(Share(obj, Part(part, parts)))
             filled += size
     return bins
 

@@ -72,12 +72,12 @@ class ShareReader:
                         drift = error if drift is None else drift.with_more(error.schemas)
                         continue
                     if drift is None:
-                        with sink.of(self._store.uri(share.key)) as take:
-                            for batch in loaded.batches(partial(self._left_out, share.key, take)):
-                                self.rows[share.key] += batch.num_rows
+                        with sink.of(self._store.uri(share.landed.key)) as take:
+                            for batch in loaded.batches(partial(self._left_out, share.landed.key, take)):
+                                self.rows[share.landed.key] += batch.num_rows
                                 yield batch
-                            self.rows[share.key] += 0  # an object without rows is counted too
-                    if share.size > WHOLE:
+                            self.rows[share.landed.key] += 0  # an object without rows is counted too
+                    if share.landed.size > WHOLE:
                         self.digests |= digest_of_file(self._job, share)
         if drift is not None:
             raise drift
@@ -91,31 +91,31 @@ class ShareReader:
     ) -> Generator[tuple[Share, "Callable[[], _Loaded]"]]:
         """Yield each share with a function that opens it; small objects are fetched and decoded ahead of it."""
         ahead: deque[Future[_Loaded]] = deque()
-        small = deque(share for share in shares if share.size <= WHOLE)
+        small = deque(share for share in shares if share.landed.size <= WHOLE)
         fetched = 0
         with _pool(_REQUESTS) as pool:
             for share in shares:
-                while small and len(ahead) < _REQUESTS and fetched + small[0].size <= FETCHED:
+                while small and len(ahead) < _REQUESTS and fetched + small[0].landed.size <= FETCHED:
                     item = small.popleft()
-                    fetched += item.size
+                    fetched += item.landed.size
                     ahead.append(pool.submit(self._load_whole, item, partition))
-                if share.size <= WHOLE:
+                if share.landed.size <= WHOLE:
                     yield share, ahead.popleft().result
-                    fetched -= share.size
+                    fetched -= share.landed.size
                     continue
                 with self._readable(share):
-                    file = self._store.open(share.key)
+                    file = self._store.open(share.landed.key)
                 with file:
                     yield share, partial(self._load, share, partition, file)
 
     def _readable(self, share: Share) -> AbstractContextManager[None]:
-        uri = self._store.uri(share.key)
-        return readable_object(self._landed.storage, uri, self._landed.form_of(share.key).type)
+        uri = self._store.uri(share.landed.key)
+        return readable_object(self._landed.storage, uri, self._landed.form_of(share.landed.key).type)
 
     def _load_whole(self, share: Share, partition: Partition) -> "_Loaded":
-        data = self._store.get(share.key, share.etag)
+        data = self._store.get(share.landed.key, share.landed.etag)
         if self._job.digests:
-            self.digests[share.key] = digest_of(data)
+            self.digests[share.landed.key] = digest_of(data)
         if self._threads == 1:
             return self._load(share, partition, pa.BufferReader(pa.py_buffer(data)))
         with self._decoding:
@@ -124,7 +124,7 @@ class ShareReader:
         return loaded
 
     def _load(self, share: Share, partition: Partition, file: pa.NativeFile) -> "_Loaded":
-        uri = self._store.uri(share.key)
+        uri = self._store.uri(share.landed.key)
         origin = f"the object {visible_name(uri)}"
         rows = self._rows(share, file, origin)
         if rows.count == 0:  # its columns say nothing
@@ -132,17 +132,22 @@ class ShareReader:
         job, added, rules = self._job, self._landed.added, self._landed.rules
         if rules.renames:
             rows = RenamedRows(rows, rules, origin)
-        facts: Facts = {"uri": uri, "modified": share.modified, "written_at": job.written_at, "run_id": job.run_id}
-        constants = added.values(share.key, uri, rows.schema, facts) if added else {}
+        facts: Facts = {
+            "uri": uri,
+            "modified": share.landed.last_modified,
+            "written_at": job.written_at,
+            "run_id": job.run_id,
+        }
+        constants = added.values(share.landed.key, uri, rows.schema, facts) if added else {}
         schema = with_added_columns(rows.schema, constants)
         fitter = self._fitted(schema, partition, origin)
         return _Loaded(share, rows, fitter, constants, added.numbers if added else frozenset())
 
     def _rows(self, share: Share, file: pa.NativeFile, origin: str) -> LandedRows:
-        form = self._landed.form_of(share.key)
+        form = self._landed.form_of(share.landed.key)
         if not isinstance(form, ParquetFormat):
             return self._landed.open(file, form, origin, self._known)
-        parquet = ParquetRows(file, origin, pre_buffer=share.size > WHOLE, like=self._columns)
+        parquet = ParquetRows(file, origin, pre_buffer=share.landed.size > WHOLE, like=self._columns)
         self._columns = parquet.columns
         return LandedParquet(parquet, dictionaries=self._dictionaries)
 
@@ -158,9 +163,9 @@ class ShareReader:
 
 def digest_of_file(job: Job, share: Share) -> dict[str, str]:
     """Return the digest of a local file by its key, once for all of its shares; a second read of it costs little."""
-    if not job.digests or share.part or not job.landed.storage.is_local:
+    if not job.digests or share.part.number or not job.landed.storage.is_local:
         return {}
-    return {share.key: Store(job.landed.storage).digest(share.key, share.etag)}
+    return {share.landed.key: Store(job.landed.storage).digest(share.landed.key, share.landed.etag)}
 
 
 class _Loaded:
@@ -208,7 +213,7 @@ class _Loaded:
             return
         columns = [*fitter.columns, *fitter.partition_columns]
         stored = [name for name in columns if name not in self._constants]
-        for rows in self._rows.read(self._share, stored, fitter, numbered=bool(self._numbers)):
+        for rows in self._rows.read(self._share.part, stored, fitter, numbered=bool(self._numbers)):
             if isinstance(rows, BadRows):
                 bad(rows)
                 continue

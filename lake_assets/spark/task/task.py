@@ -115,7 +115,7 @@ def _overlapping(job: Job, work: Callable[[Bin], Iterator[TaskReport]], bins: It
     with ThreadPoolExecutor(_AHEAD) as pool:
         try:
             for item in bins:
-                is_small = sum(share.size for share in item.shares) <= WHOLE
+                is_small = sum(share.landed.size for share in item.shares) <= WHOLE
                 if is_small:
                     ahead.append(pool.submit(lambda small: list(work(small)), item))
                 while len(ahead) > _AHEAD or (ahead and not is_small):
@@ -163,10 +163,10 @@ def examine_objects(job: Job, bins: Iterable[Bin], schema: pa.Schema, *, refuses
                 raise
             except SchemaDriftError as error:
                 if refuses_drift:
-                    yield TaskReport(item.index, refusal=Refusal(share.key, str(error)))
+                    yield TaskReport(item.index, refusal=Refusal(share.landed.key, str(error)))
             except LakeAssetsError as error:
                 if isinstance(error, SourceError) and not isinstance(error, SourceChangedError):
-                    yield TaskReport(item.index, refusal=Refusal(share.key, str(error)))
+                    yield TaskReport(item.index, refusal=Refusal(share.landed.key, str(error)))
                 else:
                     yield TaskReport(item.index, error=error)
 

@@ -24,7 +24,7 @@ from lake_assets.schema.casts import cast
 from lake_assets.schema.schema_fit import Fitter
 from lake_assets.storage.formats import avro_types
 from lake_assets.storage.formats.avro_types import AvroTexts, Schema, column_name, encoded_number, number_at
-from lake_assets.storage.formats.landed_rows import BATCH_ROWS, ExpectedObject, LandedBatch, Share, renumbered
+from lake_assets.storage.formats.landed_rows import BATCH_ROWS, ExpectedObject, LandedBatch, Part, renumbered
 
 _MAGIC = b"Obj\x01"
 _METADATA = Schema({"type": "map", "values": "bytes"}, "")
@@ -214,17 +214,17 @@ class LandedAvro:
 
     def read(
         self,
-        share: Share,
+        part: Part,
         columns: Sequence[str],
         fitter: Fitter,  # noqa: ARG002 - all rows of a block are decoded
         *,
         numbered: bool,
     ) -> Iterator[LandedBatch | BadRows]:
         """See `LandedRows`."""
-        begin, end = (part * self._size // share.parts for part in (share.part, share.part + 1))
-        before = cache(partial(self._avro.count_before, begin))
+        own = part.span(self._size)
+        before = cache(partial(self._avro.count_before, own.start))
         first, letters = (before(), None) if numbered else (0, partial(renumbered, before))
-        for records in self._avro.records(begin, end):
+        for records in self._avro.records(own.start, own.stop):
             for batch in self._decoded(records, columns or self.schema.names[:1]):
                 yield LandedBatch(batch, first, letters)
                 first += batch.num_rows

@@ -25,7 +25,7 @@ from lake_assets.schema.dialects import ESCAPED_NULL, DialectTypes, with_plain_e
 from lake_assets.storage.formats.blocks import LONGEST, Positions, Quotes, TextBlock, line_breaks
 from lake_assets.storage.formats.decoding import PEEKED
 from lake_assets.storage.formats.landed_columns import BLANKS, fit, has_codes, inferred, too_wide, wide_integers
-from lake_assets.storage.formats.landed_rows import ExpectedObject, Share
+from lake_assets.storage.formats.landed_rows import ExpectedObject, Part
 from lake_assets.storage.formats.landed_text import LandedText
 from lake_assets.storage.formats.records import NOT_ONE_RECORD, Block, FixSchema, Lines, TextSource, reason_of
 
@@ -465,6 +465,6 @@ class LandedCsv(LandedText):
             self._origin, schema, dialect=self._dialect, names=self._header, wanted=wanted, rules=self._rules
         )
 
-    def _records(self, parser: TextSource, share: Share) -> Iterator[Block | Lines]:
-        for block in self._blocks(parser, share):
+    def _records(self, parser: TextSource, part: Part) -> Iterator[Block | Lines]:
+        for block in self._blocks(parser, part):
             yield from parser.records(block)

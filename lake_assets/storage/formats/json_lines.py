@@ -35,7 +35,7 @@ from lake_assets.storage.formats.blocks import FindEnds, Positions, TextBlock, l
 from lake_assets.storage.formats.decoding import PEEKED
 from lake_assets.storage.formats.json_documents import documents, have_breaks, parts_of
 from lake_assets.storage.formats.landed_columns import allowed_mistakes, fit, inferred, too_wide
-from lake_assets.storage.formats.landed_rows import ExpectedObject, Share
+from lake_assets.storage.formats.landed_rows import ExpectedObject, Part
 from lake_assets.storage.formats.landed_text import LandedText
 from lake_assets.storage.formats.records import NOT_ONE_RECORD, Block, FixSchema, Lines, Rejected, TextSource, reason_of
 
@@ -539,9 +539,9 @@ class LandedJson(LandedText):
         rules = self._rules if self._is_known else replace(self._rules, rescue=None)
         return JsonText(self._origin, self.schema, rules, self._unknown)
 
-    def _records(self, parser: TextSource, share: Share) -> Iterator[Block | Lines]:
+    def _records(self, parser: TextSource, part: Part) -> Iterator[Block | Lines]:
         if self._has_breaks:
-            for block in self._blocks(parser, share):
+            for block in self._blocks(parser, part):
                 yield from parser.records(block)
-        elif not share.part:
+        elif not part.number:
             yield from documents(self._opened(), parser)

@@ -1,6 +1,5 @@
 """The rows of an open landed object, of any format: what a task needs of it."""
 
-import datetime as dt
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -12,24 +11,36 @@ from lake_assets.base.errors import SchemaDriftError
 from lake_assets.schema.bad_rows import NUMBER, BadRows
 from lake_assets.schema.column_rules import Rules
 from lake_assets.schema.schema_fit import Fitter
+from lake_assets.storage.manifest import LandedObject
 
 BATCH_ROWS = 131_072
 DECODED = 16 * 2**20  # bytes of an object, decompressed; larger ones are decoded as they are read
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
-    """The part of an object that one task reads: row groups `part·n/parts` up to `(part+1)·n/parts` of its n.
+class Part:
+    """One of several parts of an object: of Parquet some row groups, of ORC some stripes.
 
-    Of ORC it is stripes; of Avro and a text the blocks or records that begin in these bytes.
+    Of Avro and a text it is the blocks or records that begin in some of the bytes.
     """
 
-    key: str
-    etag: str
-    size: int  # bytes, of the whole object
-    part: int = 0
-    parts: int = 1
-    modified: dt.datetime | None = None  # of the whole object
+    number: int = 0
+    of: int = 1
+
+    def span(self, count: int) -> range:
+        """Return which of so many row groups, stripes or bytes it has."""
+        return range(self.number * count // self.of, (self.number + 1) * count // self.of)
+
+
+WHOLE_OBJECT = Part()
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """The part of a landed object that one task reads."""
+
+    landed: LandedObject
+    part: Part = WHOLE_OBJECT
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +54,7 @@ class LandedBatch:
 
 
 def renumbered(before: Callable[[], int], bad: BadRows) -> BadRows:
-    """Return rows of a share with their numbers in the object, of which so many rows are before the share."""
+    """Return rows of a part with their numbers in the object, of which so many rows are before the part."""
     column = bad.rows.schema.get_field_index(NUMBER)
     numbers = pc.add(bad.rows.column(column), before())
     return BadRows(bad.rows.set_column(column, NUMBER, numbers), bad.reasons)
@@ -69,9 +80,9 @@ class LandedRows(Protocol):
         """Whether the rows fit into one batch, so that they can be decoded ahead of their turn."""
 
     def read(
-        self, share: Share, columns: Sequence[str], fitter: Fitter, *, numbered: bool
+        self, part: Part, columns: Sequence[str], fitter: Fitter, *, numbered: bool
     ) -> Iterator[LandedBatch | BadRows]:
-        """Yield the rows of a share in order, in batches, and those that cannot be read as the schema's types.
+        """Yield the rows of a part in order, in batches, and those that cannot be read as the schema's types.
 
         Rows that `fitter` would drop may be left out. `numbered`: the rows' numbers are needed. If the fitter `splits`,
         rows that cannot be read are left out by themselves, and those that do not fit later; otherwise a row that
@@ -95,14 +106,14 @@ class RenamedRows:
         return self._rows.is_small
 
     def read(
-        self, share: Share, columns: Sequence[str], fitter: Fitter, *, numbered: bool
+        self, part: Part, columns: Sequence[str], fitter: Fitter, *, numbered: bool
     ) -> Iterator[LandedBatch | BadRows]:
         """See `LandedRows`."""
         names = {landed: name for name, landed in self._landed.items()}
         landed = [self._landed[name] for name in columns]
         fitter = fitter.reading(self._landed)
         try:
-            for rows in self._rows.read(share, landed, fitter, numbered=numbered):
+            for rows in self._rows.read(part, landed, fitter, numbered=numbered):
                 if isinstance(rows, LandedBatch):
                     batch = rows.batch.rename_columns([names.get(name, name) for name in rows.batch.schema.names])
                     yield replace(rows, batch=batch)

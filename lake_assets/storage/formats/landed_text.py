@@ -2,7 +2,6 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from functools import cache, partial
 
 import numpy as np
@@ -17,7 +16,7 @@ from lake_assets.schema.schema_fit import Fitter
 from lake_assets.storage.formats.blocks import BLOCK, LONGEST, TextBlock, fill_from, whole_records
 from lake_assets.storage.formats.decoding import TextFile
 from lake_assets.storage.formats.landed_columns import fit
-from lake_assets.storage.formats.landed_rows import ExpectedObject, LandedBatch, Share
+from lake_assets.storage.formats.landed_rows import WHOLE_OBJECT, ExpectedObject, LandedBatch, Part
 from lake_assets.storage.formats.records import Block, Lines, Records, Rejected, TextSource, validate
 
 RAW, LINE = "_raw", "_line"
@@ -52,13 +51,13 @@ class LandedText(ABC):
         return self._is_stored and self._file.size() <= BLOCK
 
     def read(
-        self, share: Share, columns: Sequence[str], fitter: Fitter, *, numbered: bool
+        self, part: Part, columns: Sequence[str], fitter: Fitter, *, numbered: bool
     ) -> Iterator[LandedBatch | BadRows]:
         """See `LandedRows`."""
         schema = pa.schema([self.schema.field(name) for name in columns or self.schema.names[:1]])
         parser = self._parser(schema)
-        lines = cache(partial(self.lines_before, share))  # counted when they are needed first
-        first = self._rows_before(share) if numbered else 0
+        lines = cache(partial(self.lines_before, part))  # counted when they are needed first
+        first = self._rows_before(part) if numbered else 0
 
         def admitted(records: Records, rows: pa.Table) -> tuple[Records, pa.Table]:
             fitted = fit(rows.select([name for name in schema.names if name in rows.column_names]), schema)
@@ -66,7 +65,7 @@ class LandedText(ABC):
             is_kept = rescue is not None and rescue in rows.column_names
             return records, fitted.append_column(rescue, rows.column(rescue)) if is_kept else fitted
 
-        for records in self._records(parser, share):
+        for records in self._records(parser, part):
             for result in validate(records, admitted):
                 if not isinstance(result, Rejected):
                     kept, rows = result
@@ -87,8 +86,8 @@ class LandedText(ABC):
         """Return a parser of the object's records as a schema."""
 
     @abstractmethod
-    def _records(self, parser: TextSource, share: Share) -> Iterator[Block | Lines]:
-        """Yield the records of a share, some at a time."""
+    def _records(self, parser: TextSource, part: Part) -> Iterator[Block | Lines]:
+        """Yield the records of a part, some at a time."""
 
     def _refuse_new_columns(self, rejected: Rejected) -> None:
         """Refuse a record with a column that was not known before it, or with the first value of one without a type."""
@@ -108,20 +107,20 @@ class LandedText(ABC):
         """Return the known columns, with types for those without one that the records have."""
         return with_types_of(self.schema, [self._inferred(records)])
 
-    def _rows_before(self, share: Share) -> int:
-        """Return the number of records before a share; the object is read for it up to there."""
+    def _rows_before(self, part: Part) -> int:
+        """Return the number of records before a part; the object is read for it up to there."""
         if not self._is_stored:
-            return 0  # the first share has all of them
+            return 0  # the first part has all of them
         parser = self._parser(self.schema)
-        before = (replace(share, part=number) for number in range(share.part))
-        parts = (records for part in before for records in self._records(parser, part))
+        before = (Part(number, part.of) for number in range(part.number))
+        parts = (records for earlier in before for records in self._records(parser, earlier))
         return sum(len(records.lines() if isinstance(records, Block) else records) for records in parts)
 
-    def lines_before(self, share: Share) -> int:
-        """Return the number of lines before the first record of a share; the object is read for it up to there."""
-        if not share.part:
+    def lines_before(self, part: Part) -> int:
+        """Return the number of lines before the first record of a part; the object is read for it up to there."""
+        if not part.number:
             return self._lines
-        start, lines = self._first_record(self._parser(self.schema), share), 0
+        start, lines = self._first_record(self._parser(self.schema), part), 0
         for position in range(0, start, BLOCK):
             lines += self._file.read_at(min(BLOCK, start - position), position).count(b"\n")
         return lines
@@ -131,11 +130,8 @@ class LandedText(ABC):
         self._texts.append(TextFile(self._file, self._form, self._origin))
         return self._texts[-1]
 
-    def _whole(self) -> Share:
-        return Share("", "", self._file.size())
-
     def _sample(self) -> Block | Lines | None:
-        return next(iter(self._records(self._parser(pa.schema([])), self._whole())), None)
+        return next(iter(self._records(self._parser(pa.schema([])), WHOLE_OBJECT)), None)
 
     def _inferred(self, sample: Block | Lines) -> pa.Schema:
         try:
@@ -143,42 +139,42 @@ class LandedText(ABC):
         except LandingError as error:
             raise SourceError(error.problem, error.hint) from error
 
-    def _blocks(self, parser: TextSource, share: Share) -> Iterator[TextBlock]:
-        """Yield the records that begin in a share's bytes; the first share has all of a text that is not stored."""
+    def _blocks(self, parser: TextSource, part: Part) -> Iterator[TextBlock]:
+        """Yield the records that begin in a part's bytes; the first part has all of a text that is not stored."""
         if not self._is_stored:
-            if not share.part:
+            if not part.number:
                 file = self._opened()
                 file.skip(self._skipped)
                 yield from whole_records(partial(fill_from, file), self._origin, parser.find_ends)
             return
-        position, end = self._first_record(parser, share), self._end_of(share)
+        position, end = self._first_record(parser, part), self._end_of(part)
         self._file.seek(position)
         for text, ends in whole_records(partial(fill_from, self._file), self._origin, parser.find_ends):
             own = int(np.searchsorted(position + np.append(0, ends[:-1] + 1), end))
             if own:
                 yield TextBlock(text[: int(ends[own - 1]) + 1], ends[:own])
             if own < len(ends):
-                self._check_end(parser, share, position + (int(ends[own - 1]) + 1 if own else 0))
+                self._check_end(parser, part, position + (int(ends[own - 1]) + 1 if own else 0))
                 return
             position += len(text)
-        self._check_end(parser, share, min(position, self._file.size()))
+        self._check_end(parser, part, min(position, self._file.size()))
 
-    def _end_of(self, share: Share) -> int:
-        return (share.part + 1) * int(self._file.size()) // share.parts
+    def _end_of(self, part: Part) -> int:
+        return part.span(int(self._file.size())).stop
 
-    def _check_end(self, parser: TextSource, share: Share, position: int) -> None:
-        """Refuse a text of which the next share would not begin where this one ends, so that rows could be lost."""
-        end = self._end_of(share)
-        if share.part + 1 < share.parts and end > self._begin and self._start_near(parser, end) not in {None, position}:
+    def _check_end(self, parser: TextSource, part: Part, position: int) -> None:
+        """Refuse a text of which the next part would not begin where this one ends, so that rows could be lost."""
+        end = self._end_of(part)
+        if part.number + 1 < part.of and end > self._begin and self._start_near(parser, end) not in {None, position}:
             raise SourceError(
                 f"the quotes of {self._origin} do not tell where the records near byte {end:,} begin:",
                 "correct them, or land it compressed, so that it is read from its begin.",
             )
 
-    def _first_record(self, parser: TextSource, share: Share) -> int:
-        """Return the position of the first record that begins in a share's bytes, or behind them if none does."""
+    def _first_record(self, parser: TextSource, part: Part) -> int:
+        """Return the position of the first record that begins in a part's bytes, or behind them if none does."""
         begin, size = self._begin, int(self._file.size())
-        at = share.part * size // share.parts
+        at = part.span(size).start
         if at <= begin:
             return begin
         if (start := self._start_near(parser, at)) is not None:

@@ -16,7 +16,7 @@ from lake_assets.schema.calendars import OldCalendar
 from lake_assets.schema.casts import cast
 from lake_assets.schema.leaves import leaf_types, shown_type
 from lake_assets.schema.schema_fit import Fitter
-from lake_assets.storage.formats.landed_rows import BATCH_ROWS, DECODED, ExpectedObject, LandedBatch, Share, renumbered
+from lake_assets.storage.formats.landed_rows import BATCH_ROWS, DECODED, ExpectedObject, LandedBatch, Part, renumbered
 
 _WORD = re.compile(r"\w+")  # of a type's name, before its precision
 
@@ -69,11 +69,10 @@ class LandedOrc:
         return int(self._orc.nrows) <= BATCH_ROWS and self._size <= DECODED
 
     def read(
-        self, share: Share, columns: Sequence[str], fitter: Fitter, *, numbered: bool
+        self, part: Part, columns: Sequence[str], fitter: Fitter, *, numbered: bool
     ) -> Iterator[LandedBatch | BadRows]:
         """See `LandedRows`."""
-        count = self._orc.nstripes
-        own = range(share.part * count // share.parts, (share.part + 1) * count // share.parts)
+        own = part.span(self._orc.nstripes)
         before = cache(partial(self._count_before, own.start))
         names = columns or self.schema.names[:1]
         first, letters = (before(), None) if numbered else (0, partial(renumbered, before))

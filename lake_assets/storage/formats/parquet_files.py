@@ -33,7 +33,7 @@ from lake_assets.schema.schema_fit import Fitter
 from lake_assets.schema.spans import Box, ValueSpan, span_of
 from lake_assets.storage.formats.footers import ENTRIES, LIMITS, only_logical, readable
 from lake_assets.storage.formats.foreign_types import with_foreign_types, without_wide_integers
-from lake_assets.storage.formats.landed_rows import BATCH_ROWS, DECODED, LandedBatch, Share
+from lake_assets.storage.formats.landed_rows import BATCH_ROWS, DECODED, LandedBatch, Part
 from lake_assets.storage.server_answers import Meaning, meaning_of
 from lake_assets.storage.storage_errors import changed_object, storage_error
 from lake_assets.storage.store import Store
@@ -440,12 +440,11 @@ class LandedParquet:
         return size <= DECODED
 
     def read(
-        self, share: Share, columns: Sequence[str], fitter: Fitter, *, numbered: bool
+        self, part: Part, columns: Sequence[str], fitter: Fitter, *, numbered: bool
     ) -> Iterator[LandedBatch | BadRows]:
         """See `LandedRows`."""
         rows = self._rows
-        count = rows.parquet.num_row_groups
-        own = range(share.part * count // share.parts, (share.part + 1) * count // share.parts)
+        own = part.span(rows.parquet.num_row_groups)
         dictionaries = dictionary_columns(rows.parquet, own, fitter.unchanged) if self._dictionaries else []
         # One row group at a time, because pre-buffering takes memory for all that are requested.
         for group in own:

@@ -49,7 +49,7 @@ def land(storage: AnyStorage, name: str, rows: int) -> None:
 def work(landing: AnyStorage, lake: AnyStorage) -> tuple[Job, Bin]:
     objects = Store(landing).list()
     job = Job("run", Landed(landing), lake, SCHEMA, "zstd", 2**20, (PartitionJob(PARTITION, (), FOLDER),), copies=RULES)
-    return job, Bin(0, PARTITION, FOLDER, tuple(Share(o.key, o.etag, o.size) for o in objects), copies=True)
+    return job, Bin(0, PARTITION, FOLDER, tuple(Share(o) for o in objects), copies=True)
 
 
 @pytest.mark.parametrize("moment", ["before the footer", "before the copy"])

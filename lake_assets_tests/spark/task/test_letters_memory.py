@@ -38,7 +38,7 @@ def main() -> None:
     jobs = (PartitionJob(partition, (landed,), "files/"),)
     rules = LetterRules(lake, "letters/", "tag")
     job = Job("run", Landed(landing, rules=Rules(splits=True)), lake, SCHEMA, "zstd", 512 * 2**20, jobs, letters=rules)
-    share = Share(landed.key, landed.etag, landed.size)
+    share = Share(landed)
 
     reports = list(encode(job, [Bin(0, partition, "files/", (share,))]))
 

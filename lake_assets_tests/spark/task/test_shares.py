@@ -51,7 +51,7 @@ def land(folder: Path, number: int, kind: str) -> None:
 def reader_of(folder: Path, threads: int, *, policy: SchemaPolicy = "strict") -> tuple[ShareReader, list[Share]]:
     storage = LocalStorage(path=str(folder))
     job = Job("run", Landed(storage, rules=Rules(policy)), storage, SCHEMA, "none", 1, ())
-    shares = [Share(obj.key, obj.etag, obj.size) for obj in Store(storage).list()]
+    shares = [Share(obj) for obj in Store(storage).list()]
     return ShareReader(job, SCHEMA, threads=threads), shares
 
 

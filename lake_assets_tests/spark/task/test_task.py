@@ -32,7 +32,7 @@ class Task:
                 pq.write_table(pa.table({"n": [number] * (number + 1)}, SCHEMA), file)
         column = PartitionColumn("key", "integer")
         self.bins = [
-            Bin(number, Partition.of([column], {"key": str(number)}), f"{number}/", (Share(o.key, o.etag, o.size),))
+            Bin(number, Partition.of([column], {"key": str(number)}), f"{number}/", (Share(o),))
             for number, o in enumerate(Store(landing).list())
         ]
 

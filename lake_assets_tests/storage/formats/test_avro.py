@@ -17,7 +17,7 @@ from lake_assets.schema.column_rules import Rules
 from lake_assets.schema.schema_fit import Fitter
 from lake_assets.storage.formats import avro
 from lake_assets.storage.formats.landed import NOTHING, Landed
-from lake_assets.storage.formats.landed_rows import LandedBatch, Share
+from lake_assets.storage.formats.landed_rows import LandedBatch, Part
 
 LANDED = Landed(LocalStorage(path="/landing"))
 SCHEMA = pa.schema([("n", pa.int64()), ("text", pa.string())])
@@ -35,8 +35,7 @@ def read(
     for part in range(parts):
         landed = LANDED.open(pa.BufferReader(body), form, "the object", NOTHING)
         fitter = Fitter(landed.schema, SCHEMA, PARTITION, "the object", Rules(splits=True))
-        share = Share("key", "", len(body), part, parts)
-        for some in landed.read(share, ["n", "text"], fitter, numbered=numbered):
+        for some in landed.read(Part(part, parts), ["n", "text"], fitter, numbered=numbered):
             assert isinstance(some, LandedBatch)
             numbers = pa.array(range(some.first, some.first + some.batch.num_rows), pa.int64())
             all_bad = BadRows(some.batch.append_column(NUMBER, numbers), [])

@@ -14,7 +14,7 @@ from lake_assets.schema.column_rules import Rules
 from lake_assets.schema.schema_fit import Fitter
 from lake_assets.storage.formats.decoding import PEEKED
 from lake_assets.storage.formats.landed import Landed
-from lake_assets.storage.formats.landed_rows import Share
+from lake_assets.storage.formats.landed_rows import WHOLE_OBJECT
 
 PLACE = pa.struct([("Id", pa.int64()), ("tags", pa.list_(pa.struct([("Key", pa.string())])))])
 TABLE = pa.schema([("n", pa.int64()), ("userId", pa.string()), ("u", PLACE)])
@@ -36,7 +36,7 @@ def read(body: bytes, rules: Rules, table: pa.Schema = TABLE) -> tuple[list[dict
     names = [field.name for field in text.schema]
     good, reasons = list[dict[str, Any]](), list[str]()
     fitter = Fitter(text.schema, table, PARTITION, "the object", Rules(splits=True))
-    for found in text.read(Share("key", "", len(body)), names, fitter, numbered=True):
+    for found in text.read(WHOLE_OBJECT, names, fitter, numbered=True):
         if isinstance(found, BadRows):
             reasons += found.reasons
         else:

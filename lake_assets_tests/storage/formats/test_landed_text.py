@@ -20,7 +20,7 @@ from lake_assets.schema.column_rules import Rules
 from lake_assets.schema.schema_fit import Fitter
 from lake_assets.storage.formats import landed_text
 from lake_assets.storage.formats.landed import Landed
-from lake_assets.storage.formats.landed_rows import Share
+from lake_assets.storage.formats.landed_rows import Part
 
 LANDED = Landed(LocalStorage(path="/landing"))
 SCHEMA = pa.schema([("n", pa.int64()), ("text", pa.string())])
@@ -41,8 +41,7 @@ def read(body: bytes, form: CsvFormat | JsonFormat, parts: int) -> Read:
     for part in range(parts):
         text = LANDED.open(pa.BufferReader(body), form, "the object", SCHEMA)
         fitter = Fitter(text.schema, SCHEMA, PARTITION, "the object", Rules(splits=True))
-        share = Share("key", "", len(body), part, parts)
-        for found in text.read(share, SCHEMA.names, fitter, numbered=True):
+        for found in text.read(Part(part, parts), SCHEMA.names, fitter, numbered=True):
             if isinstance(found, BadRows):
                 bad += [(row["_line"], row["_raw"]) for row in found.rows.to_pylist()]
             else:
