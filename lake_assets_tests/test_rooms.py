@@ -10,6 +10,7 @@ from pathlib import Path
 
 import lake_assets
 from lake_assets.config.connections import StorageModel
+from lake_assets.config.formats import FormatModel
 from lake_assets.lake.catalog import spec
 
 PACKAGE = Path(lake_assets.__file__).parent
@@ -209,6 +210,18 @@ def test_only_the_classes_of_storages_know_of_which_type_one_is() -> None:
     assert kinds >= {"LocalStorage", "S3Storage", "R2Storage", "GcsStorage", "AzureStorage", "WebStorage"}
     asks = {str(path.relative_to(PACKAGE)) for path in PACKAGE.rglob("*.py") if kinds & set(asked_types(tree(path)))}
     assert asks <= {"config/storages.py", "config/connections.py"}
+
+
+def test_only_the_room_of_formats_knows_of_which_format_an_object_is() -> None:
+    kinds = {kind.__name__ for kind in subclasses(FormatModel)}
+    assert kinds >= {"ParquetFormat", "OrcFormat", "AvroFormat", "CsvFormat", "JsonFormat", "AutoFormat", "TextFormat"}
+    of_type = re.compile(r"\bform(at)?\.type ([=!]=|in) ")
+    asks = {
+        str(path.relative_to(PACKAGE))
+        for path in PACKAGE.rglob("*.py")
+        if kinds & set(asked_types(tree(path))) or of_type.search(path.read_text())
+    }
+    assert {name for name in asks if not name.startswith("storage/formats/")} == set()
 
 
 def asked_types(module: ast.Module) -> Iterator[str]:

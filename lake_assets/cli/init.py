@@ -217,8 +217,7 @@ def _show(proposal: "Proposal", root: str) -> None:
         partitions = ", ".join(f"{name} ({field.get('type', 'string')})" for name, field in fields)
         how = f"partitioned by {partitions}" if partitions else "without partitions"
         info(f"{style('stream', fg='green')}  {proposal.name}: {visible(place)}, {how}")
-        form = proposal.config.get("format")
-        if proposal.schema is not None and (form.get("type") if isinstance(form, dict) else form) in {"csv", "json"}:
+        if proposal.schema is not None and not proposal.form.has_types:
             kinds = ((f.name, "of no type" if is_null(f.type) else sql_type(f.type, f.name)) for f in proposal.schema)
             info(f"  columns: {visible(', '.join(f'{name} {kind}' for name, kind in kinds))}, by one object")
     else:

@@ -12,7 +12,6 @@ from typing import Generic, TypeVar
 
 from lake_assets.config.column_types import arrow_type
 from lake_assets.config.fields import LocatedError
-from lake_assets.config.formats import ParquetFormat
 from lake_assets.config.lake import Lake
 from lake_assets.config.layout.times import TIME_TYPES
 from lake_assets.config.sections import LETTER_COLUMNS, READABLE, Move, SqsSensor, ending_of, unread
@@ -154,10 +153,6 @@ def _in_rows_with(key: str) -> When:
     return lambda s: getattr(s, key) is not None and _in_rows(s)
 
 
-def _is_parquet(stream: StreamFields) -> bool:
-    return isinstance(stream.format, ParquetFormat)
-
-
 def _is_of_letters(name: str | None) -> bool:
     return name is not None and name.lower() in LETTER_COLUMNS
 
@@ -273,7 +268,7 @@ CONTRADICTIONS: tuple[Contradiction[StreamFields], ...] = (
     ),
     _of_index(
         "format",
-        lambda s: not _is_parquet(s),
+        lambda s: not s.format.is_of_lakes,
         "mode: index registers landed files as they are, and a lake reads Parquet only, not {s.format.type}",
         "use mode: replace or mode: append",
     ),
@@ -395,7 +390,7 @@ CONTRADICTIONS: tuple[Contradiction[StreamFields], ...] = (
     *(
         Contradiction(
             ("format", name),
-            _given(name, lambda s: not _is_parquet(s)),
+            _given(name, lambda s: not s.format.is_of_lakes),
             "{it} is for landed Parquet files that become data files, and format is {s.format.type}",
             "remove it",
         )
@@ -476,7 +471,7 @@ CONTRADICTIONS: tuple[Contradiction[StreamFields], ...] = (
     ),
     Contradiction(
         ("format", "landing"),
-        lambda s: s.landing and not _is_parquet(s),
+        lambda s: s.landing and not s.format.is_of_lakes,
         "landing writes Parquet files, and format is {s.format.type}",
         "remove one of them",
     ),

@@ -41,7 +41,18 @@ Encoding = Annotated[str, AfterValidator(_check_encoding)]
 class FormatModel(Model):
     """What the config says of a format; `storage/formats/` reads it. No other code asks for the type of a format."""
 
-    files: ClassVar[str]  # the pattern of their names
+    title: ClassVar[str]  # for people
+    files: ClassVar[str]  # the pattern of the names of its files
+    is_of_lakes: ClassVar[bool] = False  # a lake can have its files as they are, and `land` writes them
+    has_types: ClassVar[bool] = True  # of columns; those of a text are inferred
+    has_statistics: ClassVar[bool] = False  # of the values in parts of a file, and descriptions of its columns
+    counts_rows: ClassVar[bool] = False  # a file tells its number of rows without being read
+    may_be_compressed: ClassVar[bool] = False  # as a whole, and then its name has one more suffix
+
+    @property
+    def dialect(self) -> "CsvFormat | None":
+        """The dialect of its texts, if there are several, of which a sample may show one."""
+        return None
 
     def reads(self, kind: pa.DataType) -> bool:  # noqa: ARG002 - its files have types of their own
         """Return whether its values can be read as a type."""
@@ -52,25 +63,33 @@ class ParquetFormat(FormatModel):
     """Parquet files."""
 
     type: Literal["parquet"] = "parquet"
-    files: ClassVar[str] = "*.parquet"
+    title = "Parquet"
+    files = "*.parquet"
+    is_of_lakes = has_statistics = counts_rows = True
 
 
 class OrcFormat(FormatModel):
     """ORC files."""
 
     type: Literal["orc"] = "orc"
-    files: ClassVar[str] = "*.orc"
+    title = "ORC"
+    files = "*.orc"
+    counts_rows = True
 
 
 class AvroFormat(FormatModel):
     """Avro object container files."""
 
     type: Literal["avro"] = "avro"
-    files: ClassVar[str] = "*.avro"
+    title = "Avro"
+    files = "*.avro"
 
 
 class TextFormat(FormatModel):
     """What all formats have that are texts."""
+
+    has_types = False
+    may_be_compressed = True
 
     encoding: Encoding = Field("utf-8", description="Of the text; a byte order mark at its begin counts more.")
     sample: int = Field(
@@ -89,7 +108,8 @@ class CsvFormat(TextFormat):
     """Comma-separated values (RFC 4180), and their dialects."""
 
     type: Literal["csv"] = "csv"
-    files: ClassVar[str] = "*.csv*"
+    title = "CSV"
+    files = "*.csv*"
     delimiter: Character = Field(",", description="Between two values.")
     quote: Character | None = Field('"', description="Around a value; within one it is written twice. None: null.")
     escape: Character | None = Field(None, description="Before a quote within quotes, besides a second quote.")
@@ -113,6 +133,11 @@ class CsvFormat(TextFormat):
     timestamp_format: Annotated[str, AfterValidator(_of_timestamps)] | None = Field(
         None, description="Of timestamps: `%d/%m/%Y %H:%M:%S`; ISO 8601 when absent."
     )
+
+    @property
+    def dialect(self) -> "CsvFormat":
+        """Itself."""
+        return self
 
     @model_validator(mode="after")
     def _characters_differ(self) -> Self:
@@ -142,7 +167,8 @@ class JsonFormat(TextFormat):
     """JSON: an object a line, an array of objects, or objects one after the other."""
 
     type: Literal["json"] = "json"
-    files: ClassVar[str] = "*.*json*"
+    title = "JSON"
+    files = "*.*json*"
 
     def reads(self, kind: pa.DataType) -> bool:
         """Return whether its values can be read as a type, which may be nested."""
@@ -159,7 +185,8 @@ class AutoFormat(FormatModel):
     """Files whose names show their format."""
 
     type: Literal["auto"] = "auto"
-    files: ClassVar[str] = "*.*"
+    files = "*.*"
+    has_types = False
 
 
 OneFormat = ParquetFormat | OrcFormat | AvroFormat | CsvFormat | JsonFormat

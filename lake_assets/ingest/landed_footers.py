@@ -155,7 +155,7 @@ class PlannedColumns:
     def _make(self, reads: Manifest) -> list[tuple[str, pa.Schema]]:
         """Return the columns of objects, of which the first ones make the table if there is none, as `Writer` does."""
         own, landed = self.stream.landed, self.footers.schemas(reads)
-        if landed and self.table is None and self.made is None and own.has_types:
+        if landed and self.table is None and self.made is None and own.form.has_types:
             columns = own.rules.created(own.of_all(landed[:SAMPLE]), (schema for _, schema in landed), landed[0][0])
             made = created_schema(self.stream.table, columns, self.stream.config.columns, landed[0][0])
             self.made = with_null_parts(made, columns)
@@ -197,7 +197,7 @@ class PlannedColumns:
     def _inferred(self, reads: Manifest) -> tuple[str, ...]:
         """Return the columns that a new table would get, if their types are inferred."""
         landed, config = self.stream.landed, self.stream.config
-        if landed.has_types or config.transform is not None or not (schemas := self.footers.schemas(reads)):
+        if landed.form.has_types or config.transform is not None or not (schemas := self.footers.schemas(reads)):
             return ()
         created = landed.rules.created(landed.of_all(schemas))
         columns = pa.schema([f for f in created if f.name not in config.partitions])

@@ -537,7 +537,7 @@ def _refused(error: LakeAssetsError) -> Decision:
 def _no_file(stream: OpenStream, landed: Manifest) -> SourceError | None:
     """Return the error of the first object that cannot be a file of the stream's format; None if there is none."""
     try:
-        if stream.landed.has_types:
+        if stream.config.format.has_types:
             landed.check()
     except SourceError as error:
         return error

@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping
 
 from lake_assets.base.errors import LakeAssetsError
 from lake_assets.base.texts import visible_name
-from lake_assets.config.formats import ParquetFormat
 from lake_assets.config.layout.partition import Partition
 from lake_assets.ingest.outcome import Outcome
 from lake_assets.lake.catalog.past import counted_rows, where
@@ -58,9 +57,8 @@ class Viewer:
 
     @property
     def _reads_footers(self) -> bool:
-        if not isinstance(self._stream.config.format, ParquetFormat):
-            return False
-        return self._stream.config.transform is None  # with one, the landed columns are not those of the table
+        config = self._stream.config
+        return config.format.has_statistics and config.transform is None  # with one, the landed columns are others
 
     def _read_descriptions(self, manifest: Manifest, view: PartitionView) -> dict[str, str]:
         configured = {name.lower(): text for name, text in self._stream.config.column_descriptions.items()}

@@ -13,7 +13,7 @@ from lake_assets.base.errors import (
     PartitionError,
     SpellingError,
 )
-from lake_assets.config.formats import CsvFormat, JsonFormat, format_by_name
+from lake_assets.config.formats import format_by_name
 from lake_assets.config.layout.hive import (
     HIVE_NULL,
     SPELLINGS,
@@ -94,7 +94,7 @@ class PartitionLocator:
             f"the name does not fit `files: {stream.files}`:", "correct `files`, or move the object away."
         )
         # The pattern of these formats ends in `*`, for the suffixes of compressions.
-        self._names_format = isinstance(stream.format, CsvFormat | JsonFormat) and stream.files == stream.format.files
+        self._names_format = stream.format.may_be_compressed and stream.files == stream.format.files
         self._stream_columns = stream.columns
         self._columns = tuple(column for column in stream.columns if not column.in_rows)
         self._lenient = self._template.with_empty(values=(), nulls=self._template.columns)

@@ -20,7 +20,6 @@ from lake_assets.base.errors import (
     WholeStorageError,
 )
 from lake_assets.base.progress import counted
-from lake_assets.config.formats import ParquetFormat
 from lake_assets.config.layout.partition import Partition, PartitionColumn, PartitionValue
 from lake_assets.config.layout.times import TIME_TYPES
 from lake_assets.config.secrets import masking
@@ -56,7 +55,7 @@ class Holdings:
 
     def __init__(self, config: StreamConfig) -> None:
         self._store = Store(config.source)
-        self._has_statistics = isinstance(config.format, ParquetFormat)
+        self._has_statistics = config.format.has_statistics
         self._known: OrderedDict[str, tuple[str, tuple[Box, ...]]] = OrderedDict()  # ETag and boxes, by key
         self._lock = Lock()
         derived = {source.name: source for source in config.derived}
@@ -240,11 +239,11 @@ class RowValues:
 
     def _batches(self, obj: LandedObject) -> Iterator[pa.RecordBatch]:
         types = {name: typed_value(column, None).type for column, name in self._columns.items()}
-        if self._landed.has_types:
+        if self._landed.form.has_types:
             _, of_object = self._landed.footer(obj.key)
             types |= {field.name.lower(): field.type for field in of_object if field.name.lower() in types}
         schema = pa.schema(list(types.items()))
         # Of a larger object only these columns are fetched.
-        size = max(obj.size, WHOLE + 1) if self._landed.counts_rows else obj.size
+        size = max(obj.size, WHOLE + 1) if self._landed.form.counts_rows else obj.size
         job = Job("", self._landed, self._landed.storage, schema, "none", 1, ())
         yield from ShareReader(job, schema).read([Share(replace(obj, size=size))], Partition((), ()))

@@ -10,7 +10,7 @@ from typing import Self
 import pyarrow as pa
 
 from lake_assets.base.errors import HiddenError, LakeAssetsError
-from lake_assets.config.formats import ParquetFormat
+from lake_assets.config.formats import PARQUET
 from lake_assets.config.lake import Lake
 from lake_assets.config.layout.hive import LOGS
 from lake_assets.config.layout.partition import Partition, PartitionColumn
@@ -129,7 +129,7 @@ class OpenStream:
         """
         config = self.config
         encodes = self.landed.added or self.landed.rules.adapts
-        is_other = not isinstance(config.format, ParquetFormat)
+        is_other = not config.format.is_of_lakes
         is_web = not config.source.is_listable
         if config.copying == "never" or encodes or is_other or self.lake_config.inserts_only or is_web:
             return None
@@ -281,7 +281,7 @@ class OpenStream:
         If no object would be left, and a partition without rows fails, the manifest is unchanged; in mode append the
         partition may have rows of other objects.
         """
-        if self.config.on_bad_object == "fail" or not self.landed.has_types:
+        if self.config.on_bad_object == "fail" or not self.config.format.has_types:
             return manifest
         others = manifest.without_empty()
         may_be_left = self.config.on_empty != "fail" or self.config.mode.reads_new
@@ -291,7 +291,7 @@ class OpenStream:
         """Return the fingerprint of these objects and of the stream's job; see `Manifest.fingerprint`."""
         transform = self.config.transform
         job = [json.dumps(transform.model_dump() if transform else None, sort_keys=True)]
-        if not isinstance(self.config.format, ParquetFormat):
+        if self.config.format != PARQUET:
             job.append(self.config.format.model_dump_json())
         if self.config.mode.reads_new:
             job.append(self.config.mode.value)  # its rows may differ from those of a replacement by the same objects

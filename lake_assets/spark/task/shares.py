@@ -11,7 +11,6 @@ import pyarrow as pa
 
 from lake_assets.base.errors import SchemaDriftError
 from lake_assets.base.texts import visible_name
-from lake_assets.config.formats import ParquetFormat
 from lake_assets.config.layout.partition import Partition
 from lake_assets.config.secrets import masking
 from lake_assets.schema.bad_rows import BadRows
@@ -20,7 +19,7 @@ from lake_assets.schema.schema_fit import Fitter
 from lake_assets.spark.task.job import Job
 from lake_assets.spark.task.letters import DROPPED, BadRowSink, Sink
 from lake_assets.storage.formats.landed_rows import LandedRows, RenamedRows, Share
-from lake_assets.storage.formats.parquet_files import Columns, LandedParquet, ParquetRows, readable_object
+from lake_assets.storage.formats.parquet_files import ParquetReader, readable_object
 from lake_assets.storage.manifest import digest_of
 from lake_assets.storage.store import Store
 
@@ -47,9 +46,8 @@ class ShareReader:
         self._store = Store(job.landed.storage)
         self._threads = threads
         self._decoding = BoundedSemaphore(threads)
-        self._dictionaries = dictionaries and not job.landed.rules.selects
+        self._parquet = ParquetReader(dictionaries=dictionaries and not job.landed.rules.selects)
         self._fitter: tuple[pa.Schema, Partition, Fitter] | None = None
-        self._columns: Columns | None = None  # of the object before; most have the same
         self.rows: Counter[str] = Counter()  # that were read, with those that do not fit, by the objects' keys
         self.digests: dict[str, str] = {}  # of the objects' content, by key; see `Job.digests`
 
@@ -110,7 +108,7 @@ class ShareReader:
 
     def _readable(self, share: Share) -> AbstractContextManager[None]:
         uri = self._store.uri(share.landed.key)
-        return readable_object(self._landed.storage, uri, self._landed.form_of(share.landed.key).type)
+        return readable_object(self._landed.storage, uri, self._landed.form_of(share.landed.key).title)
 
     def _load_whole(self, share: Share, partition: Partition) -> "_Loaded":
         data = self._store.get(share.landed.key, share.landed.etag)
@@ -126,7 +124,7 @@ class ShareReader:
     def _load(self, share: Share, partition: Partition, file: pa.NativeFile) -> "_Loaded":
         uri = self._store.uri(share.landed.key)
         origin = f"the object {visible_name(uri)}"
-        rows = self._rows(share, file, origin)
+        rows = self._landed.open(file, self._landed.form_of(share.landed.key), origin, self._known, self._parquet)
         if rows.count == 0:  # its columns say nothing
             return _Loaded(share, rows, None, {}, frozenset())
         job, added, rules = self._job, self._landed.added, self._landed.rules
@@ -142,14 +140,6 @@ class ShareReader:
         schema = with_added_columns(rows.schema, constants)
         fitter = self._fitted(schema, partition, origin)
         return _Loaded(share, rows, fitter, constants, added.numbers if added else frozenset())
-
-    def _rows(self, share: Share, file: pa.NativeFile, origin: str) -> LandedRows:
-        form = self._landed.form_of(share.landed.key)
-        if not isinstance(form, ParquetFormat):
-            return self._landed.open(file, form, origin, self._known)
-        parquet = ParquetRows(file, origin, pre_buffer=share.landed.size > WHOLE, like=self._columns)
-        self._columns = parquet.columns
-        return LandedParquet(parquet, dictionaries=self._dictionaries)
 
     def _fitted(self, source: pa.Schema, partition: Partition, origin: str) -> Fitter:
         """Return the fitter of an object; most objects of a task have the schema of the one before."""

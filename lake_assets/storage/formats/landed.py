@@ -16,7 +16,6 @@ from lake_assets.config.formats import (
     JsonFormat,
     LandedFormat,
     OneFormat,
-    OrcFormat,
     ParquetFormat,
     TextFormat,
     format_by_name,
@@ -31,7 +30,7 @@ from lake_assets.storage.formats.csv_text import LandedCsv
 from lake_assets.storage.formats.json_lines import LandedJson
 from lake_assets.storage.formats.landed_rows import ExpectedObject, LandedRows
 from lake_assets.storage.formats.orc import LandedOrc
-from lake_assets.storage.formats.parquet_files import FOOTERS, opened, read_footer
+from lake_assets.storage.formats.parquet_files import FOOTERS, ParquetReader, opened, read_footer
 from lake_assets.storage.store import Store
 
 _READERS: Mapping[str, Callable[[pa.NativeFile, str, ExpectedObject], LandedRows]] = MappingProxyType(
@@ -50,16 +49,6 @@ class Landed:
     added: AddedColumns | None = None
     rules: Rules = STRICT
 
-    @property
-    def counts_rows(self) -> bool:
-        """Whether an object tells its number of rows without being read."""
-        return isinstance(self.form, ParquetFormat | OrcFormat)
-
-    @property
-    def has_types(self) -> bool:
-        """Whether objects have types, which are inferred of texts."""
-        return not isinstance(self.form, TextFormat | AutoFormat)
-
     def form_of(self, key: str) -> OneFormat:
         """Return the format of one object."""
         if not isinstance(self.form, AutoFormat):
@@ -71,11 +60,15 @@ class Landed:
             )
         return form
 
-    def open(self, file: pa.NativeFile, form: OneFormat, origin: str, table: pa.Schema) -> LandedRows:
-        """Open an object of another format than Parquet, which the caller opens with what it knows of others.
+    def open(
+        self, file: pa.NativeFile, form: OneFormat, origin: str, table: pa.Schema, parquet: ParquetReader | None = None
+    ) -> LandedRows:
+        """Open an object of any format.
 
         `table` has the columns as which a text is read, and aliases of Avro; none if there is no table.
         """
+        if isinstance(form, ParquetFormat):
+            return (parquet or ParquetReader()).open(file, origin)
         columns = self.added.without(table) if self.added else table
         columns = self.rules.known(columns) if len(columns) else columns
         expected = ExpectedObject(form, columns, self.rules.of_landed)
@@ -101,13 +94,13 @@ class Landed:
         if isinstance(form, ParquetFormat):
             rows, schema = read_footer(store, key, as_it_is=as_it_is)
         else:
-            with opened(store, key, form.type) as file:
+            with opened(store, key, form.title) as file:
                 landed = self.open(file, form, origin, known)
             rows, schema = landed.count, landed.schema
         schema = self.rules.columns_of(schema, origin)
         if self.rules.is_landed:
             refuse_places(schema, known.names, origin)
-        if isinstance(form, TextFormat):
+        if not form.has_types:
             return rows, schema if len(known) else self.rules.read_as(schema)
         return rows, self.rules.with_wider_types(schema)
 
@@ -142,7 +135,7 @@ class Landed:
         if not others:
             return first
         try:
-            columns = united_columns(schemas) if self.has_types else _generalized(schemas)
+            columns = united_columns(schemas) if self.form.has_types else _generalized(schemas)
         except SchemaError:
             return first  # the others are refused by their names, or put into quarantine
         if self.rules.grows or isinstance(self.form, JsonFormat):
@@ -154,13 +147,13 @@ class Landed:
 
         `by_path` are partition columns, which are left out.
         """
-        if not (self.rules.grows or (self.has_types and self.rules.unknown is Verdict.LEAVE_OUT)):
-            first = self.schemas(keys[:SAMPLE])[0][1] if self.has_types else self.sampled(keys)
+        if not (self.rules.grows or (self.form.has_types and self.rules.unknown is Verdict.LEAVE_OUT)):
+            first = self.schemas(keys[:SAMPLE])[0][1] if self.form.has_types else self.sampled(keys)
             return without_columns(with_types_of(first, self.later(keys)), by_path)
         schemas = [(origin, without_columns(schema, by_path)) for origin, schema in self.schemas(keys)]
         if not self.rules.grows:
             return shared_columns(schemas)
-        return united_columns(schemas) if self.has_types else _generalized(schemas)
+        return united_columns(schemas) if self.form.has_types else _generalized(schemas)
 
     def later(self, keys: Sequence[str]) -> Iterator[pa.Schema]:
         """Yield the columns of the objects behind the first one, which are read in parallel, some at a time."""

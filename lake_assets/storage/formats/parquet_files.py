@@ -21,6 +21,7 @@ from pyarrow import types as t
 
 from lake_assets.base.errors import SchemaError, SourceError
 from lake_assets.base.texts import visible_name
+from lake_assets.config.formats import PARQUET
 from lake_assets.config.secrets import mask_error, masking
 from lake_assets.config.storages import AnyStorage
 from lake_assets.schema.annotations import is_opaque
@@ -314,7 +315,6 @@ def _forms(path: str, data_type: pa.DataType) -> list[str]:
     return _forms(rf"{path}(?:\.list{_NAME}{oldest})", value)
 
 
-_TITLES = {"parquet": "Parquet", "csv": "CSV", "json": "JSON", "orc": "ORC", "avro": "Avro"}
 FOOTERS = 16  # read in parallel: most of the time is network latency
 
 
@@ -336,14 +336,14 @@ def read_footer(store: Store, key: str, *, as_it_is: bool = False) -> tuple[int,
 
 
 @contextmanager
-def opened(store: Store, key: str, form: str = "parquet") -> Iterator[pa.NativeFile]:
-    """Open an object of a format; errors in the block name it, as those of `readable_object`."""
-    with masking(store.storage), readable_object(store.storage, store.uri(key), form), store.open(key) as file:
+def opened(store: Store, key: str, title: str = PARQUET.title) -> Iterator[pa.NativeFile]:
+    """Open an object of the format with this title; errors in the block name it, as those of `readable_object`."""
+    with masking(store.storage), readable_object(store.storage, store.uri(key), title), store.open(key) as file:
         yield file
 
 
 @contextmanager
-def readable_object(storage: AnyStorage, uri: str, form: str = "parquet") -> Iterator[None]:
+def readable_object(storage: AnyStorage, uri: str, title: str = PARQUET.title) -> Iterator[None]:
     """Turn errors of Arrow into errors that name the object, or the store if that failed."""
     try:
         yield
@@ -356,14 +356,14 @@ def readable_object(storage: AnyStorage, uri: str, form: str = "parquet") -> Ite
             refusal = Store(storage).refusal(key)
             raise (refusal or storage_error(error, storage, "read", uri)) from error
         ours = None if storage.is_local else Store(storage).misled(key)
-        raise (ours or _damaged(uri, form, error)) from error
+        raise (ours or _damaged(uri, title, error)) from error
 
 
-def _damaged(uri: str, form: str, error: Exception) -> SourceError:
+def _damaged(uri: str, title: str, error: Exception) -> SourceError:
     why = " ".join(str(error).split()).rstrip(".")
     if why.startswith("Parquet magic bytes not found in footer"):  # Arrow's text is two sentences that guess
         why = "it has no Parquet footer"
-    problem = f"the object {visible_name(uri)} cannot be read as {_TITLES[form]}: {why}:"
+    problem = f"the object {visible_name(uri)} cannot be read as {title}: {why}:"
     if "requires too much memory" in why:  # zstd's
         return SourceError(problem, "let its writer compress it with a window of 128 MiB at most (zstd --long=27).")
     if "out of range for nanosecond" in why:  # of ORC, whose timestamps Arrow reads in nanoseconds
@@ -454,6 +454,22 @@ class LandedParquet:
             for batch in rows.batches(BATCH_ROWS, group, columns, nanos=fitter.nanos, dictionaries=dictionaries):
                 yield LandedBatch(batch, first)
                 first += batch.num_rows
+
+
+@dataclass(slots=True)
+class ParquetReader:
+    """Opens Parquet objects one after the other: most have the columns of the one before."""
+
+    # Columns that an object stores as dictionaries of texts may stay dictionaries
+    dictionaries: bool = False
+    _columns: Columns | None = None  # of the object before
+
+    def open(self, file: pa.NativeFile, origin: str) -> LandedParquet:
+        """Open an object; of one that was not fetched whole, few requests read the columns of a row group."""
+        is_fetched = isinstance(file, pa.BufferReader)
+        rows = ParquetRows(file, origin, pre_buffer=not is_fetched, like=self._columns)
+        self._columns = rows.columns
+        return LandedParquet(rows, dictionaries=self.dictionaries)
 
 
 def _first_row(parquet: pq.ParquetFile, group: int) -> int:

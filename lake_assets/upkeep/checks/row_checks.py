@@ -141,7 +141,7 @@ def _kept(facts: Facts, known: Mapping[Partition, LastRuns]) -> dict[Partition, 
 
 def _is_by_ledger(stream: OpenStream) -> bool:
     """Return whether the expected number of rows is the ledger's, because that of the landed objects is another one."""
-    return stream.config.transform is not None or stream.config.selects_rows or not stream.landed.counts_rows
+    return stream.config.transform is not None or stream.config.selects_rows or not stream.config.format.counts_rows
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from lake_assets.base.errors import LakeAssetsError, OutsidePartitionError
 from lake_assets.base.texts import count, several, visible
 from lake_assets.config.connections import Reached
-from lake_assets.config.formats import COMPRESSED, LandedFormat, ParquetFormat, TextFormat
+from lake_assets.config.formats import COMPRESSED, PARQUET, LandedFormat
 from lake_assets.config.layout.hive import is_hidden, logged_table
 from lake_assets.config.layout.partition import WHOLE, Partition
 from lake_assets.config.layout.times import TIME_TYPES
@@ -69,6 +69,7 @@ class Proposal:
     example: str = ""  # a partition that has landed, as `region=NW,date=2026-02-11`; empty if none is known
     # The columns of one object, by its footer or the begin of its text; None if it is damaged
     schema: pa.Schema | None = None
+    form: LandedFormat = PARQUET
     notes: tuple[str, ...] = ()  # what is not certain, each a sentence without a full stop
 
 
@@ -199,7 +200,7 @@ def _proposal(look: Sampler, folder: SeenFolder, name: str, start: dt.date | Non
             notes.append(f"{count(len(unread), 'object')} of those seen are not read, the first because {unread[0]}")
     if schema is not None and (problem := clash(stream.template, stream.partitions, schema)):
         notes.append(" ".join(problem).rstrip("."))
-    return Proposal(name, path, config, example, schema, tuple(notes))
+    return Proposal(name, path, config, example, schema, form, tuple(notes))
 
 
 def _notes(look: Sampler, folder: SeenFolder, suffix: str) -> list[str]:
@@ -231,15 +232,14 @@ def _of_files(form: LandedFormat, names: str, suffix: str) -> dict[str, Any]:
 
     `names` is the pattern of the files' names, or the word that they begin with.
     """
-    is_text = isinstance(form, TextFormat)
     config: dict[str, Any] = {}
-    if not isinstance(form, ParquetFormat):
+    if form != PARQUET:
         keys = form.model_dump(mode="json", exclude_defaults=True)
         config["format"] = {"type": form.type, **keys} if keys else form.type
     if not names and fnmatchcase(suffix, form.files):
         return config
     is_pattern = "{" in names
-    return config | {"files": names if is_pattern else f"{names}*{suffix}{'*' if is_text else ''}"}
+    return config | {"files": names if is_pattern else f"{names}*{suffix}{'*' if form.may_be_compressed else ''}"}
 
 
 def _example(stream: StreamConfig, keys: Sequence[str]) -> tuple[str, list[str]]:
@@ -363,7 +363,7 @@ def _in_rows(
 ) -> tuple[dict[str, Any], str]:
     """Return the keys of a stream that is partitioned by a date or timestamp of its rows, and its last partition."""
     fields = list(schema or ())
-    if isinstance(look.form(parquet[0]), TextFormat):
+    if not look.form(parquet[0]).has_types:
         fields = []  # a text has no statistics that say which dates it holds
     date = next((field for field in fields if types.is_date(field.type)), None)
     time = next((field for field in fields if types.is_timestamp(field.type)), None)

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from lake_assets.base.errors import KeyOrderError, SchemaError, SourceChangedError, SourceError
-from lake_assets.config.formats import PARQUET, CsvFormat, LandedFormat, format_by_name
+from lake_assets.config.formats import PARQUET, LandedFormat, format_by_name
 from lake_assets.config.layout.hive import is_hidden, is_reserved, logged_table, trailing
 from lake_assets.config.storages import AnyStorage
 from lake_assets.schema.spans import Box, ValueSpan
@@ -99,10 +99,11 @@ class Sampler:
         return self._schemas.get(landed.key)
 
     def _schema(self, landed: LandedObject) -> pa.Schema:
-        if isinstance(form := self.form(landed), CsvFormat):
-            with opened(self._store, landed.key, form.type) as file:
+        form = self.form(landed)
+        if (dialect := form.dialect) is not None:
+            with opened(self._store, landed.key, form.title) as file:
                 begin = decompressed(file).read(_SNIFFED)
-            form, self.doubts[landed.key] = sniffed(begin, form)
+            form, self.doubts[landed.key] = sniffed(begin, dialect)
             self._forms[landed.key] = form
         _, schema = Landed(self.storage, form).footer(landed.key)
         return schema
