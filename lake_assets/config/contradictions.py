@@ -14,7 +14,14 @@ from lake_assets.config.column_types import arrow_type
 from lake_assets.config.fields import LocatedError
 from lake_assets.config.lake import Lake
 from lake_assets.config.layout.times import TIME_TYPES
-from lake_assets.config.sections import LETTER_COLUMNS, READABLE, Move, SqsSensor, ending_of, unread
+from lake_assets.config.sections import (
+    LETTER_COLUMNS,
+    READABLE,
+    Move,
+    SqsSensor,
+    ending_of,
+    unread,
+)
 from lake_assets.config.stream_fields import StreamFields
 from lake_assets.config.uris import is_glob
 
@@ -513,7 +520,6 @@ def _shares_source(s: PlacedStream) -> str | None:
     return _within(s.stream.source.root, {o.source.root: n for n, o in s.beside.streams.items() if n != s.name})
 
 
-_OF_DUCKLAKES_TABLES = ("data_files", "ledger")  # the checks that read these
 _OTHER_NAME = "give it another name than the lake's other tables"
 
 IN_CONFIGS: tuple[Contradiction[PlacedStream], ...] = (

@@ -150,6 +150,7 @@ BuiltIn = Literal[
     "appended_objects",
     "freshness",
 ]
+OF_DUCKLAKES_TABLES: tuple[BuiltIn, ...] = ("data_files", "ledger")  # checks; MotherDuck shows no client these
 
 
 class Checks(Model):

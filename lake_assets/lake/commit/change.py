@@ -8,6 +8,7 @@ from typing import Self
 import pyarrow as pa
 
 from lake_assets.base.errors import CatalogError
+from lake_assets.config.lake import Lake
 from lake_assets.config.layout.partition import Partition
 from lake_assets.lake.catalog.file_entries import Folders, PathState
 from lake_assets.lake.catalog.file_facts import FileFacts
@@ -48,6 +49,13 @@ class Staged:
             groups[-1].append(file.uri)
             size += file.size
         return cls(key, groups, columns)
+
+    @staticmethod
+    def source(lake: Lake) -> str:
+        """Return the relation of staged files, whose parameters are their names and their key."""
+        # MotherDuck's server would read a bucket itself, without permission.
+        run_here = ", MD_RUN = LOCAL" if lake.is_managed and not lake.staging_storage.is_local else ""
+        return f"read_parquet(?, hive_partitioning = false, encryption_config = {{footer_key_value: ?}}{run_here})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -159,13 +159,10 @@ class Exporter:
             files = [file.uri for file in new.files]
         if not files:
             return None
-        local = self._session.config.is_managed
-        # With both options DuckDB 1.5.5 ends its engine. Staged files have the same columns, copied ones may not.
-        option = "encryption_config = {footer_key_value: ?}" if staged else "union_by_name = true"
-        source = f"read_parquet(?, hive_partitioning = false, {option})"
+        # With a key too, DuckDB 1.5.5 ends its engine. Staged files have the same columns, copied ones may not.
+        by_name = "read_parquet(?, hive_partitioning = false, union_by_name = true)"
+        source = Staged.source(self._session.config) if staged else by_name
         parameters: list[object] = [list(map(glob_literal, files)), *([staged.key] if staged else [])]
-        if local and staged and not self._session.config.staging_storage.is_local:
-            source = source.removesuffix(")") + ", MD_RUN = LOCAL)"
         with translated(self._session.config):
             result = self._session.connection.execute(f"SELECT * FROM {source} LIMIT 0", parameters)  # noqa: S608
             present = {name.lower() for name, *_ in result.description or ()}

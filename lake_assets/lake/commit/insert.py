@@ -35,12 +35,9 @@ def insert_statement(
     """Return the statement that inserts the rows of staged files with these columns, and the partition's values."""
     keys = [identifier(column.name) for column in partition.columns]
     columns = [identifier(name) for name in names]
-    # MotherDuck's server would read a bucket itself, without permission.
-    run_here = ", MD_RUN = LOCAL" if lake.is_managed and not lake.staging_storage.is_local else ""
     sql = (
         f"INSERT INTO {table.sql} ({', '.join([*columns, *keys])}) "  # noqa: S608 - quoted names
-        f"SELECT {', '.join([*columns, *('?' for _ in keys)])} "
-        f"FROM read_parquet(?, hive_partitioning = false, encryption_config = {{footer_key_value: ?}}{run_here})"
+        f"SELECT {', '.join([*columns, *('?' for _ in keys)])} FROM {Staged.source(lake)}"
     )
     return sql, [*partition.values, [glob_literal(file) for file in files], key]
 

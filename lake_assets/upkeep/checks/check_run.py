@@ -10,6 +10,7 @@ from lake_assets.base.errors import LakeAssetsError
 from lake_assets.base.progress import counted
 from lake_assets.config.layout.partition import Partition
 from lake_assets.config.modes import Mode
+from lake_assets.config.sections import OF_DUCKLAKES_TABLES
 from lake_assets.lake.catalog.past import key_of
 from lake_assets.lake.catalog.table import Key
 from lake_assets.lake.ledger.read import rows_of_run
@@ -79,7 +80,7 @@ def checks_of(stream: OpenStream) -> dict[str, Check]:
     config = stream.config.checks
     left_out: set[str] = set(config.skip)
     if stream.lake_config.is_managed:
-        left_out |= {"ledger", "data_files"}  # they read DuckLake's own tables and the files, which MotherDuck manages
+        left_out.update(OF_DUCKLAKES_TABLES)
     left_out |= {name for name, check in _BUILT_IN.items() if check.mode not in (None, stream.config.mode)}
     if not stream.config.partitions:
         left_out.add("no_null_partition")
