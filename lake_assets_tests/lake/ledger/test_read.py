@@ -145,10 +145,9 @@ def assert_newest(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     few = {partition.path: runs[partition.path] for partition in partitions if partition.path in runs}
     with world.stream.lake.open(read_only=True) as lake, monkeypatch.context() as patch:
         assert compared(last_runs(lake, table)) == compared(runs)
-        looked_up = last_runs(lake, table, partitions)
-        commits = {path: (runs.snapshot, runs.rows) for path, runs in looked_up.items() if runs.commit is not None}
-        recorded = recorded_commits(lake, table, partitions)
-        assert {path: (row.snapshot_id, row.row_count) for path, row in recorded.items()} == commits
+        # With every column of the ledger, for Dagster shows one that was not read as unknown.
+        commits = {path: runs.commit for path, runs in few.items() if runs.commit is not None}
+        assert recorded_commits(lake, table, partitions) == commits
         for statement in (lookup._A_STATEMENT, 2):
             patch.setattr(lookup, "_A_STATEMENT", statement)
             assert compared(last_runs(lake, table, partitions)) == compared(few)
