@@ -15,7 +15,7 @@ import click
 from lake_assets.base.errors import ConfigError, LakeAssetsError, LayoutError, PartitionError
 from lake_assets.base.texts import is_unicode, shown
 from lake_assets.cli.interrupt import interrupt
-from lake_assets.cli.output import Command
+from lake_assets.cli.output import CommandFunction
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -80,7 +80,7 @@ def _chosen(kind: Literal["stream", "lake"], known: Collection[str], name: str |
         return chosen(kind, known, name)
 
 
-def partition_option(help: str, *, required: bool = False) -> Callable[[Command], Command]:  # noqa: A002 - click's word
+def partition_option(help: str, *, required: bool = False) -> Callable[[CommandFunction], CommandFunction]:  # noqa: A002 - click's word
     """Return the repeatable option `--partition`, passed to the command as `texts`; see `named_partitions`."""
     return click.option(
         "--partition",

@@ -36,12 +36,12 @@ def validate(options: Options, form: Form) -> None:
     from rich.text import Text
 
     from lake_assets.cli.documents import ValidConfig
-    from lake_assets.upkeep.report.former import former_of
+    from lake_assets.upkeep.report.former import former_streams
 
     config = options.config
     _check_sql(options, config)
     try:
-        former = former_of(config, at_hand=True)
+        former = former_streams(config, at_hand=True)
     except LakeAssetsError as error:
         former = []
         info(f"The tables of the lakes were not compared: {error}", err=True)

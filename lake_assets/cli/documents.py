@@ -25,7 +25,7 @@ from lake_assets.upkeep.history.history_entries import HistoryEntry
 from lake_assets.upkeep.history.restore import Restored
 from lake_assets.upkeep.maintenance.maintenance_run import Maintained
 from lake_assets.upkeep.maintenance.rebuild import LostPartition
-from lake_assets.upkeep.report.former import Former
+from lake_assets.upkeep.report.former import FormerStream
 from lake_assets.upkeep.report.metrics import MetricValue
 from lake_assets.upkeep.report.objects import FileEntry
 from lake_assets.upkeep.report.state import PartitionState, StreamState, Summary
@@ -67,11 +67,11 @@ class ValidConfig(Documented):
     """In the order of the config."""
     lakes: Sequence[ConfigLake]
     """In the order of the config."""
-    former: Sequence[Former]
+    former: Sequence[FormerStream]
     """What the lakes have of streams that the config does not have; only of lakes in SQLite and folders."""
 
     @classmethod
-    def of(cls, config: LakeConfig, former: Sequence[Former]) -> "ValidConfig":
+    def of(cls, config: LakeConfig, former: Sequence[FormerStream]) -> "ValidConfig":
         """Return the document of a config."""
         streams = [
             ConfigStream(
@@ -169,7 +169,7 @@ _OUTPUTS: Mapping[str, Any] = MappingProxyType(
         "history": list[HistoryEntry],
         "diff": Difference,
         "restore": list[Restored | LedgerRow | NotRestored],
-        "report": list[Summary | PartitionState | StreamState | Former],
+        "report": list[Summary | PartitionState | StreamState | FormerStream],
         "check": list[CheckFinding],
         "metrics": list[MetricValue],
         "files": list[FileEntry],

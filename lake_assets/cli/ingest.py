@@ -121,7 +121,7 @@ class CliRun:
 
     def _ingest_by_driver(self, outcomes: Outcomes, done: Count) -> None:
         """Refresh the partitions by a driver that a launcher starts."""
-        from lake_assets.ingest.outcome import pending, reported_run
+        from lake_assets.ingest.outcome import expected_outcomes, reported_run
         from lake_assets.wings.launch.launcher import launch
         from lake_assets.wings.launch.pipes import Received
         from lake_assets.wings.launch.request import Request
@@ -138,7 +138,7 @@ class CliRun:
             if level not in ("DEBUG", "INFO"):
                 echo(text, err=True)
 
-        expected = pending(stream, self.partitions, self.options)
+        expected = expected_outcomes(stream, self.partitions, self.options)
         received = Received(expected, note, lambda: done.describe(None), warn, lambda line: echo(line, err=True))
         with reported_run(self.options.run_id, stream.name, stream.config.mode, len(self.partitions)):
             received.finish(launch(config, runs, request, received))

@@ -134,7 +134,7 @@ def exported_text(deltas: "Sequence[DeltaFile]") -> str:
 
 Form = Literal["text", "json"]
 Format = Literal["table", "csv", "json"]
-Command = TypeVar("Command", bound=Callable[..., Any])
+CommandFunction = TypeVar("CommandFunction", bound=Callable[..., Any])
 Row = TypeVar("Row", bound="Documented")
 
 FOLDERS = 10  # with objects in no partition, that are shown

@@ -39,13 +39,15 @@ if TYPE_CHECKING:
     from lake_assets.upkeep.report.state import PartitionState, StreamState, Summary
 
 
-STATES = ("loaded", "quarantined", "changed", "waiting", "gone", "left_out")
+OBJECT_STATES = ("loaded", "quarantined", "changed", "waiting", "gone", "left_out")
 
 
 @click.command()
 @stream_argument
 @selection_options("the whole landing zone")
-@click.option("--state", "states", multiple=True, type=click.Choice(STATES), help="Only such objects; repeatable.")
+@click.option(
+    "--state", "states", multiple=True, type=click.Choice(OBJECT_STATES), help="Only such objects; repeatable."
+)
 @format_option
 @click.pass_obj
 def files(
@@ -126,14 +128,14 @@ def report_(
     Landed objects in no partition are named below the table; in JSON they are objects of their own.
     """  # noqa: D301 - click reads the \b
     from lake_assets.streams.stream import open_streams
-    from lake_assets.upkeep.report.former import former_of
+    from lake_assets.upkeep.report.former import former_streams
 
     config = options.config
     if stream is not None or wanted.texts:
         streams: Sequence[OpenStream] = [options.stream(stream)]
     else:
         streams = list(open_streams(config).values())
-    former = [] if stream is not None or not wanted.is_empty else former_of(config)
+    former = [] if stream is not None or not wanted.is_empty else former_streams(config)
     states = [_read(opened, wanted) for opened in counted(streams, "report", "streams", len(streams))]
     if html is not None:
         _write_page(html, streams, states)

@@ -17,7 +17,7 @@ from lake_assets.base.errors import SourceChangedError, StorageError
 from lake_assets.base.texts import count
 from lake_assets.config.sections import AfterLoad, Move
 from lake_assets.config.storages import AnyStorage
-from lake_assets.ingest.compare_objects import compared, read_noted
+from lake_assets.ingest.compare_objects import compare_partition, read_noted
 from lake_assets.lake.ledger.read import last_runs
 from lake_assets.storage.manifest import LandedObject
 from lake_assets.storage.server_copies import copy_object
@@ -110,5 +110,5 @@ def left_behind(stream: OpenStream, now: dt.datetime) -> list[LandedObject]:
         is_old = last.committed_at is not None and last.committed_at < now - _TAGGED_LATER
         if stream.config.after_load == "tag" and is_old:
             continue
-        left += compared(stream, noted.get(partition.path, {}), manifest, quarantines=True).same
+        left += compare_partition(stream, noted.get(partition.path, {}), manifest, quarantines=True).same
     return left

@@ -116,10 +116,10 @@ def compare(
     """Compare the landed objects of some partitions with those that the lake knows."""
     noted = read_noted(lake, stream, list(landed)) if landed else {}
     quarantines = stream.config.on_bad_object == "quarantine"
-    return {p: compared(stream, noted.get(p.path, {}), m, quarantines=quarantines) for p, m in landed.items()}
+    return {p: compare_partition(stream, noted.get(p.path, {}), m, quarantines=quarantines) for p, m in landed.items()}
 
 
-def note_again(lake: LakeSession, stream: OpenStream, comparisons: Mapping[Partition, Comparison]) -> None:
+def note_new_versions(lake: LakeSession, stream: OpenStream, comparisons: Mapping[Partition, Comparison]) -> None:
     """Note other versions of the same content, so that no later run reads it to find that out."""
     values: list[Values] = []
     pairs = [(p, obj, c.known_as(obj)) for p, c in comparisons.items() for obj in c.again]
@@ -145,7 +145,7 @@ def read_noted(
     return partition_objects(lake, stream.names, stream.table, paths)
 
 
-def compared(
+def compare_partition(
     stream: OpenStream, noted: Mapping[str, KnownObject], landed: Manifest, *, quarantines: bool
 ) -> Comparison:
     """Return the noted objects of a partition, as of `read_noted`, compared with those that have landed.
@@ -162,7 +162,7 @@ def compared(
         others = [(obj, comparison.known_as(obj)) for obj in landed.folder.objects if obj.key not in listed]
         pairs += [(obj, before) for obj, before in others if before is not None and before.reason is None]
     kinds: defaultdict[str, list[LandedObject]] = defaultdict(list)
-    again = _again(stream, [(obj, before) for obj, before in pairs if before is not None])
+    again = _new_versions(stream, [(obj, before) for obj, before in pairs if before is not None])
     for obj, before in pairs:
         is_same = before is not None and (before.is_now(obj) or obj.key in again)
         # An ended one under another path may be registered: a path is, once.
@@ -191,7 +191,7 @@ def compared(
     )
 
 
-def _again(stream: OpenStream, pairs: Sequence[tuple[LandedObject, KnownObject]]) -> AbstractSet[str]:
+def _new_versions(stream: OpenStream, pairs: Sequence[tuple[LandedObject, KnownObject]]) -> AbstractSet[str]:
     """Return the keys of those objects that are other versions of the known content, which is read."""
     doubtful = [pair for pair in pairs if _is_doubtful(*pair)]
     if not doubtful:

@@ -17,7 +17,7 @@ from lake_assets.ingest.landed_footers import Footers, PlannedColumns
 from lake_assets.ingest.outcome import IngestOptions
 from lake_assets.ingest.plan import (
     Decision,
-    Job,
+    JobKind,
     PartitionPlan,
     Plan,
     Planner,
@@ -235,7 +235,7 @@ def _with_footers(
     return replace(plan, job=_job(stream, plan), columns=columns.changes(plan.reads))
 
 
-def _job(stream: OpenStream, plan: PartitionPlan) -> Job:
+def _job(stream: OpenStream, plan: PartitionPlan) -> JobKind:
     if plan.decision.action == "register":
         return "register"
     if stream.config.transform is not None:

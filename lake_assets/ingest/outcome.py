@@ -180,7 +180,7 @@ def blank_row(stream: OpenStream, partition: Partition, options: IngestOptions) 
     )
 
 
-def pending(stream: OpenStream, partitions: Sequence[Partition], options: IngestOptions) -> list[Outcome]:
+def expected_outcomes(stream: OpenStream, partitions: Sequence[Partition], options: IngestOptions) -> list[Outcome]:
     """Return the outcome of each partition of a run before anything is known of it."""
     return [Outcome(partition=partition, row=blank_row(stream, partition, options)) for partition in partitions]
 

@@ -30,7 +30,7 @@ from lake_assets.config.layout.partition import Partition
 from lake_assets.config.modes import Mode, OnEmpty, SchemaPolicy
 from lake_assets.ingest.compare_objects import Comparison, changed_objects, compare, needs_rows
 from lake_assets.ingest.outcome import IngestOptions
-from lake_assets.lake.catalog.past import where
+from lake_assets.lake.catalog.past import partition_condition
 from lake_assets.lake.catalog.table import renamed
 from lake_assets.lake.commit.change import Planned
 from lake_assets.lake.commit.extension import Statement
@@ -61,10 +61,10 @@ _WORDS: dict[Action, str] = {
 }
 
 
-Job = Literal["copy", "encode", "copy and encode", "transform", "register"]
+JobKind = Literal["copy", "encode", "copy and encode", "transform", "register"]
 """What makes the data files: copies of objects, encoding of their rows, a transform, or nothing (in place)."""
 
-ADDING: frozenset[Action] = frozenset({"replace", "append", "register"})
+READING_ACTIONS: frozenset[Action] = frozenset({"replace", "append", "register"})
 IDLE: frozenset[Action] = frozenset({"skip", "leave_out"})
 
 
@@ -131,7 +131,7 @@ class PartitionPlan(Documented):
     """The partition's rows in the lake now."""
     rows_after: int | str | None = None
     """Its rows after the ingest; null if they stay as they are; a text says why the footers do not tell them."""
-    job: Job | None = None
+    job: JobKind | None = None
     """What makes the data files; null if nothing is read."""
     strategy: StrategyName | None = None
     """The strategy of the commit; null if there is none."""
@@ -184,7 +184,7 @@ class PartitionPlan(Documented):
     @property
     def adds_rows(self) -> bool:
         """Whether the ingest reads or registers objects."""
-        return self.decision.action in ADDING
+        return self.decision.action in READING_ACTIONS
 
     @property
     def commits(self) -> bool:
@@ -480,7 +480,7 @@ class Planner:
     def _has_rows(self, plan: PartitionPlan, lake: LakeSession | None) -> bool:
         if lake is None or not plan.table_exists:
             return False
-        condition, parameters = where(plan.partition)
+        condition, parameters = partition_condition(plan.partition)
         table = self._stream.table.sql
         return bool(lake.rows(f"SELECT 1 FROM {table} WHERE {condition} LIMIT 1", parameters))  # noqa: S608
 

@@ -98,7 +98,7 @@ class Run(ABC):
 
 
 @contextmanager
-def shared(
+def reported_step(
     stream: OpenStream, options: IngestOptions, name: str | None, runs: Sequence[PartitionRun] = ()
 ) -> Iterator[dict[str, Any]]:
     """Report a step of several partitions as one event; without a name, report nothing."""
@@ -113,7 +113,7 @@ def shared(
                 yield figures
 
 
-def settle(runs: Iterable[PartitionRun]) -> list[PartitionRun]:
+def end_by_plans(runs: Iterable[PartitionRun]) -> list[PartitionRun]:
     """Fail or leave out the partitions of which the plans say so; returns those that are to be skipped."""
     skipped = []
     for run in runs:

@@ -12,7 +12,7 @@ from lake_assets.orchestration.assets.landing_asset import automation_sensor, la
 from lake_assets.orchestration.assets.report_assets import ledger_asset, report_asset, report_sensor
 from lake_assets.orchestration.assets.stream_asset import stream_asset
 from lake_assets.orchestration.jobs import audits, ingest_job, ingest_name, ingest_step, maintenance, restore_job
-from lake_assets.orchestration.partition_keys import keys_of, step_of
+from lake_assets.orchestration.partition_keys import StreamKeys, step_of
 from lake_assets.orchestration.resources import PYSPARK, pyspark_resource
 from lake_assets.orchestration.sensors.alert_sensors import alert_sensors
 from lake_assets.orchestration.sensors.lost_runs import lost_runs_sensor
@@ -111,7 +111,7 @@ def _earlier_names(streams: Sequence[StreamSpecs]) -> dict[str, str]:
     """Return the names of sensors, schedules and dynamic partitions by their earlier ones that no others have now."""
 
     def names(specs: StreamSpecs, stream: OpenStream) -> list[str]:
-        return [*(each.name for each in _ticking(specs, stream)), *keys_of(stream).dynamic.values()]
+        return [*(each.name for each in _ticking(specs, stream)), *StreamKeys(stream).dynamic.values()]
 
     renamed = [(specs, name) for specs in streams for name in specs.stream.config.previously]
     present = {name for specs in streams for name in names(specs, specs.stream)} if renamed else set()
@@ -146,7 +146,7 @@ def _check_names(config: LakeConfig, specs: Sequence[StreamSpecs], ledgers: Mapp
             )
         owners[name] = owner
     sets: dict[str, str] = {}
-    dynamic = [(each.stream.name, *item) for each in specs for item in keys_of(each.stream).dynamic.items()]
+    dynamic = [(each.stream.name, *item) for each in specs for item in StreamKeys(each.stream).dynamic.items()]
     for stream, column, name in dynamic:
         owner = f"streams.{stream}.partitions.{column}"
         if name in sets:

@@ -11,7 +11,7 @@ from lake_assets.lake.ledger.read import commit_of, commits, recorded_commits
 from lake_assets.lake.ledger.tables import RELEASE, RELEASED, LedgerRow
 from lake_assets.orchestration.dagster_private import newest_ids
 from lake_assets.orchestration.metadata import HOLD, Metadata, elsewhere_metadata, partition_metadata
-from lake_assets.orchestration.partition_keys import dimension_tags, keys_of
+from lake_assets.orchestration.partition_keys import StreamKeys, dimension_tags
 from lake_assets.streams.stream import OpenStream
 
 
@@ -108,7 +108,7 @@ def release_observation(
     stream: OpenStream, asset: dg.AssetKey, partition: Partition, row: LedgerRow
 ) -> dg.AssetObservation:
     """Return the event of the end of a hold: no materialization, because no row has changed."""
-    of_stream = keys_of(stream)
+    of_stream = StreamKeys(stream)
     key, named = of_stream.of(partition), {} if of_stream.are_partitions else partition_metadata(partition)
     texts = {"status": "released: refreshes read it again", HOLD: "no longer"}
     metadata = named | {name: dg.MetadataValue.text(text) for name, text in texts.items()} | elsewhere_metadata(row)
@@ -119,7 +119,7 @@ def materialization(
     stream: OpenStream, asset: dg.AssetKey, partition: Partition, metadata: Metadata
 ) -> dg.AssetMaterialization:
     """Return the materialization of a partition's commit."""
-    keys = keys_of(stream)
+    keys = StreamKeys(stream)
     key = keys.of(partition)
     if not keys.are_partitions:
         metadata = partition_metadata(partition) | metadata

@@ -20,7 +20,7 @@ from lake_assets.config.models import LakeConfig, Orchestration
 from lake_assets.config.spark import Spark
 from lake_assets.config.streams import StreamConfig
 from lake_assets.orchestration.build import build_definitions
-from lake_assets.orchestration.partition_keys import keys_of, partitions_def
+from lake_assets.orchestration.partition_keys import StreamKeys, partitions_def
 from lake_assets.orchestration.resources import pyspark_resource
 from lake_assets.orchestration.translator import LakeAssetsTranslator, LakeAssetsTranslatorData, specs_of
 
@@ -102,7 +102,7 @@ class LakeStream(dg.Component):
         Raises:
             PartitionError: the key does not fit the stream's partition columns, or names several partitions.
         """
-        return keys_of(self.stream).partition(key)
+        return StreamKeys(self.stream).partition(key)
 
     def partitions(self, key: str) -> list[Partition]:
         """Return the partitions that one of Dagster's partition keys names: several where a time has `keys`.
@@ -110,7 +110,7 @@ class LakeStream(dg.Component):
         Raises:
             PartitionError: the key does not fit the stream's partition columns.
         """
-        return keys_of(self.stream).partitions(key)
+        return StreamKeys(self.stream).partitions(key)
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:  # noqa: ARG002 - Dagster's signature
         """Return the same definitions as those of a `lake.yaml` with this one stream."""

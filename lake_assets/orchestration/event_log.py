@@ -95,7 +95,7 @@ RETRIES = 2  # of a step without other errors
 RETRY_SECONDS = 30  # before the first retry; twice as many before the second
 
 
-def tried_again(context: StepContext, failure: dg.Failure, errors: Collection[Exception]) -> dg.Failure:
+def failure_or_retry(context: StepContext, failure: dg.Failure, errors: Collection[Exception]) -> dg.Failure:
     """Return the failure of a step by these errors.
 
     Raises dagster.RetryRequested if all of them are transient, and this was not the last retry. It is not a retry

@@ -15,7 +15,7 @@ from lake_assets.ingest.view import Viewer
 from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets.orchestration.commit_events import materialization, outcome_of_commit, release_observation
 from lake_assets.orchestration.dagster_private import UserFailure
-from lake_assets.orchestration.event_log import tried_again
+from lake_assets.orchestration.event_log import failure_or_retry
 from lake_assets.orchestration.metadata import (
     Metadata,
     delta_figures,
@@ -27,7 +27,7 @@ from lake_assets.orchestration.metadata import (
     materialization_metadata,
     status_text,
 )
-from lake_assets.orchestration.partition_keys import keys_of
+from lake_assets.orchestration.partition_keys import StreamKeys
 from lake_assets.orchestration.queued_runs import job_schedule
 from lake_assets.orchestration.resources import PYSPARK, sessions
 from lake_assets.orchestration.stream_checks import Checked, checked
@@ -104,9 +104,9 @@ def ingest_job(specs: StreamSpecs, config: LakeConfig) -> dg.JobDefinition:
         try:
             selection = select(stream, config.wanted)
         except LakeAssetsError as error:
-            raise tried_again(context, UserFailure(str(error)), [error]) from None
+            raise failure_or_retry(context, UserFailure(str(error)), [error]) from None
         run.log.info(f"{stream.name}: {selection}")
-        of_stream = keys_of(stream)
+        of_stream = StreamKeys(stream)
         cells = map(of_stream.cell_of, selection.partitions)
         for name, keys in of_stream.missing(context.instance, cells).items():
             context.instance.add_dynamic_partitions(name, keys)
@@ -211,7 +211,7 @@ def _partition(stream: OpenStream, text: str) -> Partition:
         raise UserFailure("partition is missing: set it to one of the stream, or to its key.")
     if "=" in text:
         return stream.config.partition(text)
-    return keys_of(stream).partition(text)
+    return StreamKeys(stream).partition(text)
 
 
 def _run(
@@ -268,7 +268,7 @@ def maintenance_job(lakes: LakeConfig, lake: str) -> dg.JobDefinition:
             with telemetry():
                 maintained = maintain(lakes, lake, sessions(pyspark, lakes.spark), dry_run=config.dry_run)
         except LakeAssetsError as error:
-            raise tried_again(context, UserFailure(str(error)), [error]) from None
+            raise failure_or_retry(context, UserFailure(str(error)), [error]) from None
         figures = maintenance_figures(maintained)
         context.log.info(", ".join(f"{name} {number:,}" for name, number in figures.items()))
         for uri in [*maintained.cleaned.deleted, *(orphan.uri for orphan in maintained.orphans)]:
@@ -360,7 +360,7 @@ def audit_job(lake: str, streams: Sequence[StreamSpecs]) -> dg.JobDefinition:
                 scope = Scope(None, tuple(p for path in paths if (p := stream.config.partition_at(path)) is not None))
             yield from checked(stream, asset, context, scope, made)
         if made.errors:
-            raise tried_again(context, made.failure(), made.errors.values())
+            raise failure_or_retry(context, made.failure(), made.errors.values())
         yield dg.Output(None)
 
     @dg.job(name=audit_name(lake), description=f"All checks of lake {lake}, each of its whole table.")

@@ -20,7 +20,7 @@ from lake_assets.ingest.outcome import Outcome, error_text
 from lake_assets.lake.catalog.preview import PREVIEW_CHARACTERS, PartitionView
 from lake_assets.lake.commit.deltas import DeltaFile
 from lake_assets.lake.ledger.tables import LEDGER, LedgerRow, release_command
-from lake_assets.orchestration.partition_keys import dimension_keys, keys_of, user_text
+from lake_assets.orchestration.partition_keys import StreamKeys, dimension_keys, user_text
 from lake_assets.streams.left_out import LeftOut
 from lake_assets.streams.stream import OpenStream
 from lake_assets.upkeep.report.state import holder_text
@@ -61,7 +61,7 @@ def _backfill(stream: OpenStream) -> str:
 
     In two dimensions it makes ranges for each value of the one with fewer values in the backfill.
     """
-    keys, limit = keys_of(stream), stream.config.max_partitions_per_run
+    keys, limit = StreamKeys(stream), stream.config.max_partitions_per_run
     noun = "partition" if keys.are_partitions else "key"
     first, *others = keys.dimensions
     most = f"up to {count(limit, noun)} of " if limit else ""

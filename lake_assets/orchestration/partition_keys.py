@@ -68,12 +68,7 @@ def partitions_def(stream: OpenStream) -> dg.PartitionsDefinition[str]:
         names. Its `get_partitions_def_for_dimension("date")` is for an asset with a partition for each date. Of more
         columns, the second dimension is all but the first time, joined: `region/shop` with keys such as `NW/s1`.
     """
-    return keys_of(stream).definition
-
-
-def keys_of(stream: OpenStream) -> "StreamKeys":
-    """Return Dagster's keys of a stream."""
-    return StreamKeys(stream)
+    return StreamKeys(stream).definition
 
 
 class StreamKeys:
@@ -252,7 +247,7 @@ class ValueOrder:
     def of(self, column: str) -> dict[str, int]:
         """Return the positions of a column's keys."""
         if column not in self._positions:
-            keys = dimension_keys(keys_of(self._stream).dimensions[column], self._instance)
+            keys = dimension_keys(StreamKeys(self._stream).dimensions[column], self._instance)
             keys += self._new.get(dynamic_name(self._stream.name, column), ())
             self._positions[column] = {key: number for number, key in enumerate(keys)}
         return self._positions[column]

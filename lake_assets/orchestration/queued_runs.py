@@ -23,9 +23,9 @@ from lake_assets.orchestration.partition_keys import (
     PARTITION,
     RANGE_END,
     RANGE_START,
+    StreamKeys,
     ValueOrder,
     dimension_key,
-    keys_of,
     step_of,
 )
 from lake_assets.streams.detection.requests import RunState
@@ -87,7 +87,7 @@ class QueuedRuns:
         self._asset = asset
         self._instance = instance
         self._order = ValueOrder(stream, instance)
-        self._keys = keys_of(stream)
+        self._keys = StreamKeys(stream)
         self._changed: tuple[float, Sequence[_Run]] | None = None
 
     def have(self, first: Partition, last: Partition | None = None) -> bool:

@@ -16,9 +16,9 @@ from lake_assets.lake.catalog.table import Key
 from lake_assets.orchestration import dagster_private
 from lake_assets.orchestration.commit_events import newest_materializations
 from lake_assets.orchestration.dagster_private import Target, UserFailure, planned
-from lake_assets.orchestration.event_log import StepContext, tried_again
+from lake_assets.orchestration.event_log import StepContext, failure_or_retry
 from lake_assets.orchestration.metadata import Metadata, integers, lines_by_text, markdown_list
-from lake_assets.orchestration.partition_keys import keys_of
+from lake_assets.orchestration.partition_keys import StreamKeys
 from lake_assets.streams.stream import OpenStream
 from lake_assets.upkeep.checks.check_run import (
     CheckRun,
@@ -45,7 +45,7 @@ class Evaluator:
         self.stream = stream
         self.instance = instance
         self.asset = asset
-        self._of_stream = keys_of(stream)
+        self._of_stream = StreamKeys(stream)
 
     def of_scope(
         self, name: str, check_run: CheckRun, also: Sequence[Partition] = ()
@@ -344,7 +344,7 @@ def stream_checks(stream: OpenStream, asset: dg.AssetKey) -> dg.AssetChecksDefin
         if not is_refresh:
             yield from checked(stream, asset, step, Scope(), made, names=[name for name in names if name in in_run])
         if made.errors:
-            raise tried_again(step, made.failure(), made.errors.values())
+            raise failure_or_retry(step, made.failure(), made.errors.values())
         yield from (dg.Output(None, output) for output in step.selected_output_names)
 
     return check
@@ -356,5 +356,5 @@ def _spec(stream: OpenStream, asset: dg.AssetKey, name: str) -> dg.AssetCheckSpe
         asset=asset,
         description=check_description(name, stream),
         blocking=name in stream.config.checks.blocking,
-        partitions_def=keys_of(stream).definition if is_by_partition(stream, name) else None,
+        partitions_def=StreamKeys(stream).definition if is_by_partition(stream, name) else None,
     )

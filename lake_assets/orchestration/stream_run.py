@@ -18,14 +18,14 @@ from lake_assets.config.layout.partition import Partition
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.spark import InProcess
 from lake_assets.ingest.ingest_all import ingest_all
-from lake_assets.ingest.outcome import IngestOptions, Outcome, error_text, pending, reported_run
+from lake_assets.ingest.outcome import IngestOptions, Outcome, error_text, expected_outcomes, reported_run
 from lake_assets.ingest.run import passing_on_interrupts
 from lake_assets.ingest.view import Viewer
 from lake_assets.lake.ledger.read import rows_of_run
 from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets.orchestration.commit_events import commits_of, known_to_dagster, outcome_of_commit
 from lake_assets.orchestration.dagster_private import UserFailure, leave_backfill, plan_again, planned_keys
-from lake_assets.orchestration.event_log import EventLog, StepContext, tried_again
+from lake_assets.orchestration.event_log import EventLog, StepContext, failure_or_retry
 from lake_assets.orchestration.metadata import (
     Metadata,
     elsewhere_metadata,
@@ -35,7 +35,7 @@ from lake_assets.orchestration.metadata import (
     newest_landing_scan,
     partition_metadata,
 )
-from lake_assets.orchestration.partition_keys import BACKFILL, dimension_tags, keys_of
+from lake_assets.orchestration.partition_keys import BACKFILL, StreamKeys, dimension_tags
 from lake_assets.orchestration.queued_runs import unfinished_runs
 from lake_assets.orchestration.translator import StreamSpecs
 from lake_assets.spark.spark_session import Sessions
@@ -83,7 +83,7 @@ class StreamRun:
         self._options = options
         self.spark = spark
         self._config = config  # of a launcher; None for a driver in this process
-        self.has_own_keys = keys_of(self.stream).are_partitions
+        self.has_own_keys = StreamKeys(self.stream).are_partitions
         self.partitions: Mapping[Partition, str] = {}  # those that the run refreshes, each with its key
         # The outcome of each partition that is committed or unchanged, by its label: its key, or the partition where a
         # key has several
@@ -159,7 +159,9 @@ class StreamRun:
         from lake_assets.wings.launch.pipes import Received  # noqa: PLC0415 - a wing
 
         stream, options = self.stream, self._options
-        received = Received(pending(stream, partitions, options), note, log=self._context.log.log, output=_print)
+        received = Received(
+            expected_outcomes(stream, partitions, options), note, log=self._context.log.log, output=_print
+        )
         with reported_run(options.run_id, stream.name, stream.config.mode, len(partitions)):
             try:
                 self._launch(config, partitions, received)
@@ -355,7 +357,7 @@ class StreamRun:
         """Return the failure of the run, with the errors of its partitions.
 
         Its cause is the first error that is not one of this package's, so that the UI shows its traceback. Raises as
-        `tried_again`.
+        `failure_or_retry`.
         """
         texts = {key: error_text(error) for key, error in self.failed.items()}
         if self.number == 1:
@@ -371,7 +373,7 @@ class StreamRun:
         text = "\n".join(lines)
         failure = UserFailure(text) if unforeseen is None else dg.Failure(text, allow_retries=False)
         failure.__cause__ = unforeseen
-        return tried_again(self._context, failure, self.failed.values())
+        return failure_or_retry(self._context, failure, self.failed.values())
 
 
 def options_of(context: StepContext, *, force: bool, landed_only: bool = False) -> IngestOptions:

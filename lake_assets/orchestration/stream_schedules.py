@@ -13,10 +13,10 @@ from lake_assets.orchestration.dagster_private import UserFailure
 from lake_assets.orchestration.partition_keys import (
     RANGE_END,
     RANGE_START,
+    StreamKeys,
     ValueOrder,
     joined_key,
     keys_by_dimension,
-    keys_of,
     partition_key,
 )
 from lake_assets.orchestration.queued_runs import LOST_SINCE, QueuedRuns, job_schedule, refresh_job, schedule_of
@@ -56,7 +56,7 @@ def refresh_schedule(stream: OpenStream, asset: dg.AssetKey) -> dg.ScheduleDefin
     def schedule(context: dg.ScheduleEvaluationContext) -> list[dg.RunRequest] | dg.SkipReason:
         # A context that a test builds may have no instance, and then there are no queued runs.
         at, instance = context.scheduled_execution_time, context.instance if context.instance_ref else None
-        of_stream = keys_of(stream)
+        of_stream = StreamKeys(stream)
         keys = of_stream.recent(instance, at, config.lookback)
         runs = None if instance is None else QueuedRuns(stream, asset, instance)
         again = [] if runs is None else _again(context, stream, runs, keys)
@@ -76,7 +76,7 @@ def _again(
     context: dg.ScheduleEvaluationContext, stream: OpenStream, runs: QueuedRuns, newest: Mapping[str, Sequence[str]]
 ) -> list[dg.RunRequest]:
     """Return runs of older partitions: those of runs that never began, and those of `due_again`."""
-    of_stream, order, at = keys_of(stream), ValueOrder(stream, context.instance), context.scheduled_execution_time
+    of_stream, order, at = StreamKeys(stream), ValueOrder(stream, context.instance), context.scheduled_execution_time
 
     def is_older(*cells: Partition) -> bool:
         return any(key not in newest[name] for cell in cells for name, key in keys_by_dimension(cell).items())

@@ -14,7 +14,7 @@ import dagster as dg
 from lake_assets.base.errors import ConfigError
 from lake_assets.lake.ledger.tables import LEDGER, LEDGER_COLUMNS
 from lake_assets.orchestration.metadata import default_description, definition_metadata, table_schema
-from lake_assets.orchestration.partition_keys import keys_of
+from lake_assets.orchestration.partition_keys import StreamKeys
 from lake_assets.streams.detection.cursor import identity
 from lake_assets.streams.stream import OpenStream
 
@@ -148,7 +148,7 @@ def specs_of(
 def readers_of(streams: Iterable[OpenStream]) -> dict[str, tuple[OpenStream, ...]]:
     """Return for each stream, by its name, those with the same landing zone, of which the first one names its asset."""
     readers: dict[tuple[object, ...], tuple[OpenStream, ...]] = {}
-    zones = {each.name: (identity(each.config), each.key_prefix, keys_of(each).definition) for each in streams}
+    zones = {each.name: (identity(each.config), each.key_prefix, StreamKeys(each).definition) for each in streams}
     for stream in streams:
         readers[zones[stream.name]] = (*readers.get(zones[stream.name], ()), stream)
     return {name: readers[zone] for name, zone in zones.items()}

@@ -48,7 +48,7 @@ def is_pending(stream: OpenStream, landed: Manifest, last: LastRuns | None) -> b
     return not last.is_held and not stream.has_read(landed, last.fingerprint)
 
 
-def is_of_objects(stream: OpenStream, landed: Manifest, last: LastRuns | None) -> bool:
+def failed_by_objects(stream: OpenStream, landed: Manifest, last: LastRuns | None) -> bool:
     """Return whether the newest run of a partition failed by the objects that are there now."""
     if last is None or last.status != "failed" or failure_may_pass(last.newest.error or ""):
         return False
@@ -82,7 +82,7 @@ class LandingScan:
         """Return what the lake says of a listed partition."""
         if partition not in self.pending:
             return "done"
-        return "blocked" if is_of_objects(self.stream, self.listed[partition], self.last(partition)) else "failed"
+        return "blocked" if failed_by_objects(self.stream, self.listed[partition], self.last(partition)) else "failed"
 
 
 def scan_landing(stream: OpenStream, partitions: Iterable[Partition] | None = None) -> LandingScan:

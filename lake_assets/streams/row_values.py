@@ -42,7 +42,7 @@ from lake_assets.storage.store import Store
 _REMEMBERED_SPANS = 262_144  # objects
 _BOXES = 32  # of one object
 
-Key = tuple[Any, ...]
+_RowKey = tuple[Any, ...]
 """The values of a partition in the columns that select rows, such as they are compared with a `Box`."""
 
 
@@ -70,8 +70,8 @@ class Holdings:
         keys = {partition: self._key(partition) for partition in partitions}
         if not keys:
             return {}
-        holding: dict[Key, list[LandedObject]] = {key: [] for key in keys.values()}
-        by_first: dict[Any, list[Key]] = {}
+        holding: dict[_RowKey, list[LandedObject]] = {key: [] for key in keys.values()}
+        by_first: dict[Any, list[_RowKey]] = {}
         for key in holding:
             by_first.setdefault(key[0], []).append(key)
         values = sorted(by_first.keys() - {None})
@@ -87,7 +87,7 @@ class Holdings:
         for obj, boxes in self._boxes(landed.objects):
             yield obj, [dict(zip(names, box, strict=True)) for box in boxes]
 
-    def _key(self, partition: Partition) -> Key:
+    def _key(self, partition: Partition) -> _RowKey:
         values = ((column, source, partition.values[index]) for index, column, source in self._columns)
         return tuple(day_of(c, value) if source and not source.is_whole else value for c, source, value in values)
 
@@ -147,7 +147,7 @@ class Holdings:
         return span if source is None or source.is_whole else days_of(source, column, span)
 
 
-def _in(box: Box, by_first: Mapping[Any, Sequence[Key]], values: Sequence[Any]) -> Iterator[Key]:
+def _in(box: Box, by_first: Mapping[Any, Sequence[_RowKey]], values: Sequence[Any]) -> Iterator[_RowKey]:
     """Yield the keys in a box, given those of each first value, and these values sorted, without NULL."""
     span, *others = box
     first, last = 0, len(values)

@@ -20,7 +20,7 @@ from lake_assets.base.errors import (
 from lake_assets.base.texts import count, first_lines, nearest
 from lake_assets.config.layout.partition import Partition, PartitionColumn, PartitionValue
 from lake_assets.config.streams import StreamConfig
-from lake_assets.lake.catalog.past import where
+from lake_assets.lake.catalog.past import partition_condition
 from lake_assets.lake.ledger.read import last_runs
 from lake_assets.storage.manifest import Manifest
 from lake_assets.streams.calendar import VALUES_NAMED, Calendar, sort_key
@@ -41,7 +41,7 @@ def refuse_outside(stream: OpenStream, partitions: Iterable[Partition]) -> None:
 
     @cache
     def has_rows(column: PartitionColumn, value: PartitionValue) -> bool:
-        condition, parameters = where(Partition((column,), (value,)))
+        condition, parameters = partition_condition(Partition((column,), (value,)))
         with suppress(LakeAssetsError, duckdb.Error), stream.lake.open_if_exists() as lake:  # only a hint is lost
             if lake is not None and lake.exists(stream.table):
                 sql = f"SELECT 1 FROM {stream.table.sql} WHERE {condition} LIMIT 1"  # noqa: S608 - quoted names

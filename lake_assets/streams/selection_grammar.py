@@ -34,7 +34,7 @@ from lake_assets.streams.calendar import Calendar
 _ALTERNATIVES, _RANGE, _ANY, _LAST = "|", "..", "*", "last:"
 _EXAMPLE = "write conditions such as region=NW,date=2026-02-11, each column once (a comma in a value as %2C)."
 
-Key = str | int
+Comparable = str | int
 """What values of a column are compared by: texts of times and strings, or numbers."""
 
 
@@ -53,8 +53,8 @@ class OneValue:
 class Between:
     """The values from one to another, both included; None means no bound. NULL is never between."""
 
-    first: Key | None
-    last: Key | None
+    first: Comparable | None
+    last: Comparable | None
 
     def matches(self, column: PartitionColumn, value: PartitionValue) -> bool:
         """Return whether the value is in the range."""
@@ -201,7 +201,7 @@ def _range(column: PartitionColumn, kind: TimeType | None, first: str, last: str
     return between
 
 
-def _bound(column: PartitionColumn, kind: TimeType | None, text: str, end: int) -> Key | None:
+def _bound(column: PartitionColumn, kind: TimeType | None, text: str, end: int) -> Comparable | None:
     """Return a bound of a range; a period, such as a month of dates, has two: `end` is 0 or -1."""
     if not text:
         return None
@@ -252,7 +252,7 @@ def _newest(column: PartitionColumn, kind: TimeType | None, text: str, calendar:
     return Between(first, last)
 
 
-def _key(column: PartitionColumn, value: PartitionValue) -> Key:
+def _key(column: PartitionColumn, value: PartitionValue) -> Comparable:
     assert value is not None  # noqa: S101 - the callers have handled NULL
     if column.type in TIME_TYPES:
         return column.text(value)

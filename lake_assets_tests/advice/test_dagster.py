@@ -14,7 +14,7 @@ from dev.servers.moto import KEYS, Moto, moto
 from lake_assets import LakeIOManager, LakeResource, build_definitions, partitions_def
 from lake_assets.base.errors import LakeAssetsError
 from lake_assets.config.sections import SqsSensor
-from lake_assets.orchestration.partition_keys import keys_of
+from lake_assets.orchestration.partition_keys import StreamKeys
 from lake_assets.orchestration.sensors.sqs_queue import Queue
 from lake_assets.orchestration.translator import LakeAssetsTranslator, LakeAssetsTranslatorData
 from lake_assets_tests.advice.cases import Case, Cases, Steps, Verb, follow
@@ -75,7 +75,7 @@ def a_translator_leaves_the_partitions_to_the_config(local_world: World) -> Step
 
 @case
 def a_key_has_one_value_for_each_column_as_in_a_path(local_world: World) -> Steps:
-    keys = keys_of(local_world.stream)
+    keys = StreamKeys(local_world.stream)
     yield partial(keys.partition, "NW"), "write one value for each, joined by "
     assert keys.partition("2026-02-11|NW").texts() == {"region": "NW", "date": "2026-02-11"}
     yield partial(keys.partition, "2026-02-11|N|W"), " inside a value as %7C)"
@@ -89,7 +89,7 @@ def a_key_has_one_value_for_each_column_as_in_a_path(local_world: World) -> Step
 @case
 def a_key_of_several_partitions_is_narrowed(local_world: World) -> Steps:
     local_world.options = {"partitions": {"date": {"type": "date", "start": "2026-01-01", "keys": "month"}}}
-    yield partial(keys_of(local_world.stream).partition, "2026-02"), "name one partition"
+    yield partial(StreamKeys(local_world.stream).partition, "2026-02"), "name one partition"
     assert local_world.stream.config.partition("date=2026-02-28").texts() == {"date": "2026-02-28"}
     return None
 

@@ -18,7 +18,7 @@ from dagster._core.storage.partition_status_cache import AssetPartitionStatus
 from dagster._core.storage.tags import GRPC_INFO_TAG
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
-from lake_assets.orchestration.partition_keys import PARTITION, RANGE_END, RANGE_START, keys_of
+from lake_assets.orchestration.partition_keys import PARTITION, RANGE_END, RANGE_START, StreamKeys
 from lake_assets.streams.load import CONFIG_VARIABLE
 from lake_assets_tests.orchestration.test_definitions import ROOT, write_config
 from lake_assets_tests.tiers import more, soak
@@ -233,7 +233,7 @@ def test_a_run_that_is_dropped_while_the_config_has_an_error_is_requested_again_
     daemon.start()
     until(lambda: states() == [dg.DagsterRunStatus.FAILURE] and is_given_up(), "Dagster has dropped the run", 240)
     asset, key = dg.AssetKey("sales"), f"{TODAY}|NW"
-    keys = keys_of(local_world.stream).definition
+    keys = StreamKeys(local_world.stream).definition
     shown = instance.get_status_by_partition(asset, [key], keys) or {}
     assert shown[key] == AssetPartitionStatus.FAILED
 

@@ -19,7 +19,7 @@ from lake_assets.config.layout.partition import Partition
 from lake_assets.config.models import LakeConfig
 from lake_assets.orchestration.build import build_definitions
 from lake_assets.orchestration.dagster_private import newest_result
-from lake_assets.orchestration.partition_keys import StreamKeys, keys_of
+from lake_assets.orchestration.partition_keys import StreamKeys
 from lake_assets.orchestration.sensors.sync import sync_stream
 from lake_assets.orchestration.translator import specs_of
 from lake_assets.upkeep.report.grid import arrange
@@ -92,7 +92,7 @@ def observed(instance: dg.DagsterInstance) -> list[str]:
 
 
 def status(world: World, instance: dg.DagsterInstance, key: str) -> str | None:
-    definition = keys_of(world.stream).definition
+    definition = StreamKeys(world.stream).definition
     statuses = instance.event_log_storage.get_latest_asset_partition_materialization_attempts_without_materializations
     if key in instance.get_materialized_partitions(ASSET) and key not in statuses(ASSET):
         return "materialized"
@@ -170,7 +170,7 @@ def test_commits_of_the_command_line_are_reported_once_each_with_their_keys(
     assert first.reported == list(shape.keys[:2])
     assert (list(again.reported), again.known) == ([], 2)
     assert events_of(shape, instance) == pairs[:2]
-    assert instance.get_dynamic_partitions(next(iter(keys_of(local_world.stream).dynamic.values()))) == shape.dynamic
+    assert instance.get_dynamic_partitions(next(iter(StreamKeys(local_world.stream).dynamic.values()))) == shape.dynamic
     local_world.commit(shape.texts[0], 5, name="batch_2.parquet")
     assert list(sync_stream(specs, instance).reported) == [shape.keys[0]]
     assert events_of(shape, instance)[2:] == pairs[:1]
@@ -295,7 +295,7 @@ def test_an_asset_downstream_reads_all_days_of_its_month(by_month: World, instan
         by_month.commit(text, total)
     seen: list[list[float]] = []
 
-    @dg.asset(partitions_def=keys_of(by_month.stream).definition, ins={"sales": dg.AssetIn("sales")})
+    @dg.asset(partitions_def=StreamKeys(by_month.stream).definition, ins={"sales": dg.AssetIn("sales")})
     def revenue(sales: Any) -> None:
         seen.append(sorted(sales["total"].to_pylist()))
 
@@ -354,7 +354,7 @@ def test_a_million_partitions_are_forty_thousand_keys_and_none_of_them_is_made(
         "region": {"values": [f"r{number:04}" for number in range(1000)]},
         "date": {"type": "date", "start": start.isoformat(), "keys": "month"},
     }
-    definition = keys_of(local_world.stream).definition
+    definition = StreamKeys(local_world.stream).definition
     assert isinstance(definition, dg.MultiPartitionsDefinition)
     assert 33_000 <= definition.get_num_partitions() <= 40_000
     local_world.land(f"region=r0007,date={start}", sales(1))
@@ -376,7 +376,7 @@ def test_a_million_partitions_are_forty_thousand_keys_and_none_of_them_is_made(
 
 def test_the_columns_beside_the_time_are_one_dimension(local_world: World) -> None:
     local_world.options["partitions"] = WITH_SHOP
-    keys = keys_of(local_world.stream)
+    keys = StreamKeys(local_world.stream)
     partition = local_world.partition("region=N%2FW|x,date=2026-02-11,shop=a b")
 
     assert list(keys.dimensions) == ["region/shop", "date"]
@@ -385,12 +385,12 @@ def test_the_columns_beside_the_time_are_one_dimension(local_world: World) -> No
     assert keys.partitions("2026-02-11|N%2FW%7Cx/a b") == [partition]
 
     local_world.options["partitions"] = WITH_SHOP | {"region": {"values": ["NW", "SW"]}, "shop": {"values": ["a", "b"]}}
-    of_shops = keys_of(local_world.stream).dimensions["region/shop"]
+    of_shops = StreamKeys(local_world.stream).dimensions["region/shop"]
     assert of_shops.get_partition_keys() == ["NW/a", "NW/b", "SW/a", "SW/b"]
-    assert keys_of(local_world.stream).dynamic == {}
+    assert StreamKeys(local_world.stream).dynamic == {}
 
     local_world.options["partitions"] = {"region": {}, "shop": {}, "till": {"type": "integer"}}
-    alone = keys_of(local_world.stream)
+    alone = StreamKeys(local_world.stream)
     partition = local_world.partition("region=NW,shop=a,till=7")
     assert list(alone.dimensions) == ["region/shop/till"]
     assert alone.of(partition) == "NW/a/7"
@@ -407,7 +407,7 @@ def keys_with(**column: str) -> StreamKeys:
     stream = {"source": "landing", "destination": {"table": "sales"}, "partitions": {"date": column}}
     lake = {"catalog": {"type": "sqlite", "path": "catalog.sqlite"}, "storage": "data"}
     document = {"lakes": {"test": lake}, "streams": {"sales": stream}}
-    return keys_of(open_stream(LakeConfig.model_validate(document), "sales"))
+    return StreamKeys(open_stream(LakeConfig.model_validate(document), "sales"))
 
 
 @pytest.mark.parametrize(

@@ -10,12 +10,12 @@ from dataclasses import replace
 
 from lake_assets.base.errors import LakeAssetsError
 from lake_assets.config.layout.partition import Partition
-from lake_assets.ingest.compare_objects import Comparison, compared
+from lake_assets.ingest.compare_objects import Comparison, compare_partition
 from lake_assets.ingest.index.register import Registrar
 from lake_assets.ingest.outcome import IngestOptions, Outcome, reported_run
 from lake_assets.ingest.partition_run import PartitionRun
 from lake_assets.ingest.plan import Plan, Planner
-from lake_assets.ingest.run import Run, chunks, fail_all, settle, shared, skip, still_open
+from lake_assets.ingest.run import Run, chunks, end_by_plans, fail_all, reported_step, skip, still_open
 from lake_assets.lake.commit.extension import list_files_statement
 from lake_assets.lake.ledger.object_history import KnownObject, known_objects
 from lake_assets.lake.ledger.tables import MANIFEST, create_ledger
@@ -67,7 +67,9 @@ def compare_registered(
     for partition, manifest in landed.items():  # an object may have been of another partition
         others = [names.get(obj.key) or names.get(obj.uri) for obj in manifest.objects]
         by_path[partition.path] |= {other.key: other for other in others if other is not None}
-    return {p: compared(stream, by_path[p.path], manifest, quarantines=False) for p, manifest in landed.items()}
+    return {
+        p: compare_partition(stream, by_path[p.path], manifest, quarantines=False) for p, manifest in landed.items()
+    }
 
 
 def objects_of_lake(
@@ -136,7 +138,7 @@ class IndexRun(Run):
         """List the objects of some partitions, or of all, and plan their registration, once."""
         if self._plan is None:
             start = time.perf_counter()
-            with shared(self.stream, self.options, "list") as figures:
+            with reported_step(self.stream, self.options, "list") as figures:
                 self._plan = self._made or plan_index(self.stream, partitions, self.options)
                 objects = [obj for part in self._plan.partitions for obj in part.landed.objects]
                 figures.update(partitions=len(self._plan.partitions), objects=len(objects))
@@ -162,7 +164,7 @@ class IndexRun(Run):
             if plan.is_registered:
                 run.update(source_fingerprint=self.stream.fingerprint(plan.landed))
             run.set_plan(plan)
-        skipped = settle(runs)
+        skipped = end_by_plans(runs)
         for run in (run for run in runs if run.plan.decision.action != "register"):
             run.add_seconds("list", self._listing)
         self._skip(skipped)
@@ -204,7 +206,10 @@ class IndexRun(Run):
             {run.partition: list(run.plan.compared.same) for run in runs},
         )
         try:
-            with shared(self.stream, self.options, "register") as figures, self.stream.lake.open(create=True) as lake:
+            with (
+                reported_step(self.stream, self.options, "register") as figures,
+                self.stream.lake.open(create=True) as lake,
+            ):
                 create_ledger(lake)
                 figures["partitions"] = len(runs)
                 registrar.register(lake, [(obj, run.partition) for run in runs for obj in run.plan.new])

@@ -17,12 +17,12 @@ from lake_assets.base.errors import (
     StorageUnreachableError,
 )
 from lake_assets.config.layout.partition import Partition
-from lake_assets.ingest.compare_objects import note_again
+from lake_assets.ingest.compare_objects import note_new_versions
 from lake_assets.ingest.outcome import IngestOptions
 from lake_assets.ingest.partition_run import PartitionRun
 from lake_assets.ingest.plan import Planner
 from lake_assets.ingest.replace.write_step import Writer
-from lake_assets.ingest.run import fail_all, settle, shared, skip, still_open
+from lake_assets.ingest.run import end_by_plans, fail_all, reported_step, skip, still_open
 from lake_assets.lake.commit.change import Change, New, Requirements, Staged, Written
 from lake_assets.lake.ledger.tables import LETTERS, MANIFEST, create_ledger, letter_values, record
 from lake_assets.lake.session import LakeSession
@@ -70,10 +70,12 @@ class StreamSteps:
         plans = self.planner.plan(lake, {run.partition: run.outcome.manifest for run in runs})
         for run, plan in zip(runs, plans, strict=True):
             run.set_plan(plan)
-        skipped = settle(runs)
+        skipped = end_by_plans(runs)
         if lake is not None and (skipped or still_open(runs)):
             create_ledger(lake)
-            note_again(lake, self.stream, {p.partition: p.compared for p in plans if p.decision.action != "replace"})
+            note_new_versions(
+                lake, self.stream, {p.partition: p.compared for p in plans if p.decision.action != "replace"}
+            )
             if plans[0].table_exists:
                 self.writer.prepare(lake)
                 for run in still_open(runs)[:1]:
@@ -122,10 +124,10 @@ class StreamSteps:
             return
         try:
             sessions = kept_session(self.sessions)
-            with shared(self.stream, self.options, None if self._has_session else "start", runs):
+            with reported_step(self.stream, self.options, None if self._has_session else "start", runs):
                 sessions()
             self._has_session = True
-            with shared(self.stream, self.options, "job", runs) as figures:
+            with reported_step(self.stream, self.options, "job", runs) as figures:
                 self.writer.write(sessions, runs)
                 figures.update(_written(runs))
         except LakeAssetsError as error:
@@ -212,7 +214,7 @@ class StreamSteps:
                 run.leave_out()
                 return None
             case _:
-                skip(lake, self.stream, settle([run]))
+                skip(lake, self.stream, end_by_plans([run]))
                 return None
         run.update(status="committed")
         columns = run.outcome.schema.names if run.outcome.schema and run.written.files else ()
@@ -241,7 +243,7 @@ class StreamSteps:
         """Time a step of several partitions, in equal shares; an error of the step fails all of them."""
         start = time.perf_counter()
         try:
-            with shared(self.stream, self.options, name, runs):
+            with reported_step(self.stream, self.options, name, runs):
                 yield
         except LakeAssetsError as error:
             self.broken = error

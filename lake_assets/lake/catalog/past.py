@@ -42,7 +42,7 @@ def partition_of(columns: Sequence[PartitionColumn], key: Key) -> Partition | No
     return partition if key_of(partition) == key else None  # of decomposed letters, see `PartitionColumn.exact`
 
 
-def where(partition: Partition, names: Mapping[str, str] | None = None) -> tuple[str, list[object]]:
+def partition_condition(partition: Partition, names: Mapping[str, str] | None = None) -> tuple[str, list[object]]:
     """Return the SQL condition for a partition's rows, with its bound parameters.
 
     `names` has those of its columns in a snapshot, by their names in lower case, where they have another one there.
@@ -73,7 +73,7 @@ def counted_rows(session: LakeSession, name: TableName, partitions: Collection[P
         return {partition: rows.get(partition.values, 0) for partition in partitions}
     result = {}
     for partition in partitions:
-        condition, parameters = where(partition)
+        condition, parameters = partition_condition(partition)
         ((result[partition],),) = session.rows(f"SELECT count(*) FROM {name.sql} WHERE {condition}", parameters)
     return result
 
@@ -247,7 +247,7 @@ class PastPartition:
     def _counted(self, snapshot: int) -> tuple[int, int | None]:
         """Return the number of rows, and the snapshot that inserted the newest, by DuckDB."""
         table = self.table
-        condition, parameters = where(self.partition, table.present_names(snapshot))
+        condition, parameters = partition_condition(self.partition, table.present_names(snapshot))
         # DuckLake's own column of this name, unless the table has one.
         names = {name.lower() for name in table.names_at(snapshot).values()}
         inserted = "NULL::BIGINT" if "snapshot_id" in names else "max(snapshot_id)"

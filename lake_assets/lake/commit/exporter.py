@@ -22,7 +22,7 @@ from lake_assets.base.duckdb_engine import glob_literal, identifier
 from lake_assets.base.errors import CatalogError, LakeAssetsError
 from lake_assets.base.events import step
 from lake_assets.config.secrets import masking
-from lake_assets.lake.catalog.past import NEVER, where
+from lake_assets.lake.catalog.past import NEVER, partition_condition
 from lake_assets.lake.catalog.table import named_since
 from lake_assets.lake.commit.change import Change, EarlierRows, Staged, Written
 from lake_assets.lake.commit.deltas import (
@@ -145,7 +145,7 @@ class Exporter:
 
     def _before(self, base: int) -> RowQuery | None:
         """Return the rows of the partition in a snapshot; None if there are none."""
-        condition, parameters = where(self._change.partition)
+        condition, parameters = partition_condition(self._change.partition)
         sql = f"SELECT * FROM {self._change.table.sql} AT (VERSION => {int(base)}) WHERE {condition}"  # noqa: S608
         return RowQuery(sql, parameters) if self._session.rows(f"{sql} LIMIT 1", parameters) else None
 
@@ -187,7 +187,7 @@ class Exporter:
             then = name if name.lower() in keys else new.selected.get(name)
             value = "NULL" if then is None else identifier(then)
             columns.append(f"CAST({value} AS {kind}) AS {identifier(name)}")
-        condition, parameters = where(self._change.partition)
+        condition, parameters = partition_condition(self._change.partition)
         source = f"{self._change.table.sql} AT (VERSION => {int(new.snapshot)}) WHERE {condition}"
         if not self._session.rows(f"SELECT 1 FROM {source} LIMIT 1", parameters):  # noqa: S608 - quoted names
             return None

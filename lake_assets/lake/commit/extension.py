@@ -14,7 +14,7 @@ from lake_assets.lake.catalog.bounds import Bounds
 from lake_assets.lake.catalog.corrected_bounds import correct_bounds, table_bounds
 from lake_assets.lake.catalog.database import NotDirectError
 from lake_assets.lake.catalog.file_entries import registered_before
-from lake_assets.lake.catalog.past import LIVE, counted_rows, past_table, where
+from lake_assets.lake.catalog.past import LIVE, counted_rows, partition_condition, past_table
 from lake_assets.lake.catalog.table import partition_keys, read_folder
 from lake_assets.lake.commit.change import (
     Change,
@@ -44,7 +44,7 @@ Statement = tuple[str, list[object]]
 
 def delete_statement(table: TableName, partition: Partition) -> Statement:
     """Return the statement that removes a partition's rows."""
-    condition, parameters = where(partition)
+    condition, parameters = partition_condition(partition)
     return f"DELETE FROM {table.sql} WHERE {condition}", parameters  # noqa: S608 - quoted names
 
 
@@ -67,13 +67,13 @@ def replace_by_extension(session: LakeSession, changes: Sequence[Change]) -> lis
     Errors are those of `replace_in_transaction`, and NotDirectError if there are several changes; nothing has changed
     then.
     """
-    change = only(changes)
+    change = only_change(changes)
     if change.new is not None:
         refuse_files(session, change.table, [change.partition])
     return replace_in_transaction(session, change, _add_written)
 
 
-def only(changes: Sequence[Change]) -> Change:
+def only_change(changes: Sequence[Change]) -> Change:
     """Return the change, if it is one; DuckLake's extension would delete the rows of each partition by itself.
 
     Several are a NotDirectError.

@@ -15,9 +15,9 @@ from lake_assets.base.errors import CatalogError
 from lake_assets.config.lake import Lake
 from lake_assets.config.layout.partition import Partition
 from lake_assets.config.storages import LocalStorage
-from lake_assets.lake.catalog.past import where
+from lake_assets.lake.catalog.past import partition_condition
 from lake_assets.lake.commit.change import Change, EarlierRows, Rewrite, Staged, Written
-from lake_assets.lake.commit.extension import Statement, only, replace_in_transaction
+from lake_assets.lake.commit.extension import Statement, only_change, replace_in_transaction
 from lake_assets.lake.commit.requirements import partition_drift
 from lake_assets.lake.failures import translated
 from lake_assets.lake.ledger.read import recorded_commits
@@ -48,7 +48,7 @@ def replace_by_insert(session: LakeSession, changes: Sequence[Change]) -> list[L
     Returns the ledger row as written, with the number and size of the files that DuckLake wrote. Raises NotDirectError
     if there are several changes, and SchemaChangedError if the rows were staged for other columns than the table has.
     """
-    return replace_in_transaction(session, only(changes), insert_staged)
+    return replace_in_transaction(session, only_change(changes), insert_staged)
 
 
 def rewrite_by_insert(session: LakeSession, changes: Sequence[Change]) -> list[LedgerRow]:
@@ -58,7 +58,7 @@ def rewrite_by_insert(session: LakeSession, changes: Sequence[Change]) -> list[L
     Returns the ledger row as written, with the rows, and the files and bytes that DuckLake wrote. Raises
     PartitionMovedError if the partition's own rows are rewritten, and its fingerprint is not that of the ledger row.
     """
-    change = only(changes)
+    change = only_change(changes)
     with tempfile.TemporaryDirectory(prefix="lake-assets-") as temporary:
         return replace_in_transaction(
             session, change, insert_staged, stage=lambda: _staged(session, change, Path(temporary))
@@ -95,7 +95,7 @@ def _file_names(session: LakeSession, change: Change, staged: Staged) -> set[str
     columns = [*staged.columns, *(column.name for column in change.partition.columns)]
     if session.config.is_managed or "filename" in map(str.lower, columns):
         return None
-    condition, parameters = where(change.partition)
+    condition, parameters = partition_condition(change.partition)
     names = session.rows(
         f"SELECT DISTINCT filename FROM {change.table.sql} WHERE {condition}",  # noqa: S608 - quoted names
         parameters,
@@ -109,7 +109,7 @@ def _staged(session: LakeSession, change: Change, folder: Path) -> Change:
     The rows of an earlier snapshot are read before the present rows are deleted, because DuckLake then leaves the files
     of these out of time travel too.
     """
-    (condition, parameters), new, row = where(change.partition), change.new, change.row
+    (condition, parameters), new, row = partition_condition(change.partition), change.new, change.row
     if isinstance(new, EarlierRows):
         # The columns that were added since are not inserted, so that the table may have others than the rows.
         names, target = list(new.selected), new.target

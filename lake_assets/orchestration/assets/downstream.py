@@ -17,7 +17,7 @@ from lake_assets.base.errors import ConfigError
 from lake_assets.base.texts import count
 from lake_assets.lake.connecting import connected
 from lake_assets.lake.failures import translated
-from lake_assets.orchestration.partition_keys import keys_of, user_text
+from lake_assets.orchestration.partition_keys import StreamKeys, user_text
 from lake_assets.streams.load import chosen, load_config
 from lake_assets.streams.stream import OpenStream, open_streams
 
@@ -184,7 +184,7 @@ def _rows(
             f"rows of {stream.name} cannot be read as {getattr(into, '__name__', into)}:",
             f"use one of {', '.join(ROWS_CLASSES)}.",
         )
-    of_stream = keys_of(stream)
+    of_stream = StreamKeys(stream)
     partitions = {partition for key in keys for partition in of_stream.partitions(key)}
     log.info(f"Reading {count(len(partitions), 'partition')} of {stream.name}")
     connection = connected(stream.lake_config, read_only=True)

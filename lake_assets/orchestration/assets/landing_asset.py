@@ -16,7 +16,7 @@ import dagster as dg
 from lake_assets.base.texts import count, visible_name
 from lake_assets.config.layout.partition import Partition
 from lake_assets.orchestration.metadata import integers, unmatched_metadata
-from lake_assets.orchestration.partition_keys import dimension_keys, keys_by_dimension, keys_of, partition_key
+from lake_assets.orchestration.partition_keys import StreamKeys, dimension_keys, keys_by_dimension, partition_key
 from lake_assets.orchestration.queued_runs import LOST_SINCE, QueuedRuns, job_schedule
 from lake_assets.orchestration.translator import StreamSpecs
 from lake_assets.streams.calendar import Calendar, deferred
@@ -38,7 +38,7 @@ def landing_asset(readers: Sequence[StreamSpecs], spec: dg.AssetSpec) -> dg.Sour
             group_name=spec.group_name,
             metadata=spec.metadata,
             tags=spec.tags,
-            partitions_def=keys_of(readers[0].stream).definition,
+            partitions_def=StreamKeys(readers[0].stream).definition,
         )
         def observe(context: dg.OpExecutionContext) -> dg.DataVersionsByPartition:
             return _observe(context, readers, spec.key)
@@ -62,7 +62,7 @@ def _observe(
             requested[partition] = requested.get(partition, "") + lost
     calendar = Calendar(stream.config)
     why = {partition: error for partition in pending if (error := calendar.outside(partition)) is not None}
-    of_stream = keys_of(stream)
+    of_stream = StreamKeys(stream)
     cells = {partition: of_stream.cell_of(partition) for partition in pending if partition not in why}
     for name, keys in of_stream.missing(instance, cells.values()).items():
         instance.add_dynamic_partitions(name, keys)
@@ -109,7 +109,7 @@ def _requested(specs: StreamSpecs, scan: LandingScan, instance: dg.DagsterInstan
     runs, since = QueuedRuns(stream, specs.table.key, instance), (now - LOST_SINCE).timestamp()
     requested: dict[Partition, str] = {}
     for partition, manifest in scan.pending.items():
-        failed, last = runs.failed(keys_of(stream).cell_of(partition), since), scan.last(partition)
+        failed, last = runs.failed(StreamKeys(stream).cell_of(partition), since), scan.last(partition)
         tried = last.newest.source_fingerprint if last is not None and last.status == "failed" else None
         has_changed = tried is not None and not stream.has_read(manifest, tried)
         is_over = not failed or failed[0].ended + pause_after(len(failed)) <= now.timestamp()
@@ -135,7 +135,7 @@ def recent_partitions(stream: OpenStream, instance: dg.DagsterInstance, lookback
     """Return the newest partitions that Dagster knows, so many before the current one; None if all are wanted."""
     if lookback is None:
         return None
-    return keys_of(stream).recent_partitions(instance, dt.datetime.now(dt.UTC), lookback)
+    return StreamKeys(stream).recent_partitions(instance, dt.datetime.now(dt.UTC), lookback)
 
 
 def observe_schedule(stream: OpenStream, landing: dg.AssetKey) -> dg.ScheduleDefinition | None:

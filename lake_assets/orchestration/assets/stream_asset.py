@@ -12,8 +12,8 @@ from lake_assets.config.layout.partition import Partition
 from lake_assets.config.models import LakeConfig
 from lake_assets.orchestration.assets.downstream import StreamIOManager
 from lake_assets.orchestration.dagster_private import OUTPUT_WITHOUT_EVENT, UserFailure
-from lake_assets.orchestration.event_log import tried_again
-from lake_assets.orchestration.partition_keys import keys_of, summary_of
+from lake_assets.orchestration.event_log import failure_or_retry
+from lake_assets.orchestration.partition_keys import StreamKeys, summary_of
 from lake_assets.orchestration.resources import PYSPARK, sessions
 from lake_assets.orchestration.stream_checks import Checked, checked
 from lake_assets.orchestration.stream_run import StreamRun, options_of
@@ -79,7 +79,7 @@ def stream_asset(specs: StreamSpecs, config: LakeConfig | None = None) -> dg.Ass
                 **asset_options(spec),
                 config_schema=_SCHEMA,
                 required_resource_keys={PYSPARK},
-                partitions_def=keys_of(stream).definition,
+                partitions_def=StreamKeys(stream).definition,
                 io_manager_def=StreamIOManager(stream),  # for parameters of assets downstream
                 backfill_policy=_backfill_policy(stream),
                 deps=[specs.landing.key, *spec.deps],
@@ -115,7 +115,7 @@ def _events(run: StreamRun, context: dg.AssetExecutionContext, wanted: Wanted) -
     if failure is not None:
         raise failure
     if made.errors:
-        tried_again(context, made.failure(), made.errors.values())
+        failure_or_retry(context, made.failure(), made.errors.values())
     if made.blocking:
         raise made.block()
     if run.done:
@@ -127,7 +127,7 @@ def _events(run: StreamRun, context: dg.AssetExecutionContext, wanted: Wanted) -
 def _partitions(run: StreamRun, context: dg.AssetExecutionContext) -> dict[Partition, str]:
     """Return the key of each partition; a key that names none has failed."""
     partitions: dict[Partition, str] = {}
-    keys = keys_of(run.stream)
+    keys = StreamKeys(run.stream)
     for key in context.partition_keys:
         try:
             partitions |= dict.fromkeys(keys.partitions(key), key)
@@ -149,7 +149,7 @@ def _selected(
     try:
         kept = narrowed(run.stream, list(partitions), wanted)
     except LakeAssetsError as error:
-        raise tried_again(context, UserFailure(str(error)), [error]) from None
+        raise failure_or_retry(context, UserFailure(str(error)), [error]) from None
     run.not_selected = len(partitions) - len(kept)
     run.log.info(f"The run's config selects {count(len(kept), 'partition')} of {len(partitions):,}.")
     return {partition: partitions[partition] for partition in kept}

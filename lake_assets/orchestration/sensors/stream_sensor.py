@@ -18,7 +18,7 @@ from lake_assets.config.layout.partition import Partition
 from lake_assets.config.sections import SensorBase, SqsSensor
 from lake_assets.config.storages import AnyStorage
 from lake_assets.orchestration.dagster_private import delete_texts, store_text, stored_text
-from lake_assets.orchestration.partition_keys import ValueOrder, keys_of, partition_key
+from lake_assets.orchestration.partition_keys import StreamKeys, ValueOrder, partition_key
 from lake_assets.orchestration.queued_runs import QueuedRuns
 from lake_assets.orchestration.sensors.sqs_queue import Queue
 from lake_assets.orchestration.stream_schedules import run_request
@@ -63,7 +63,7 @@ def stream_sensor(stream: OpenStream, asset: dg.AssetKey) -> dg.SensorDefinition
         runs = QueuedRuns(stream, asset, context.instance)
         kept = KeptState(context.instance, context.cursor)
         state, _, requested = (kept.text or "").partition("\n")
-        requests = RequestedCells.load(requested, keys_of(stream).columns)
+        requests = RequestedCells.load(requested, StreamKeys(stream).columns)
         until = time.monotonic() + config.budget
         try:
             scanned = find(state or None, requests, until)
@@ -115,7 +115,7 @@ def _settle(
 
 def _verdicts(stream: OpenStream, cells: Collection[Partition]) -> dict[Partition, Verdict]:
     """Return what the lake says of cells whose runs have ended without success."""
-    keys = keys_of(stream)
+    keys = StreamKeys(stream)
     partitions = {cell: keys.partitions(partition_key(cell)) for cell in cells}
     scan = scan_landing(stream, [partition for of_cell in partitions.values() for partition in of_cell])
     verdicts: dict[Partition, Verdict] = {}
@@ -200,7 +200,7 @@ def _log(context: dg.SensorEvaluationContext, stream: OpenStream, scanned: ScanR
 
 def _new_keys(instance: dg.DagsterInstance, stream: OpenStream, targets: Sequence[RunTarget]) -> dict[str, list[str]]:
     cells = [cell for target in targets for cell in (target.first, target.last, *target.cells)]
-    return keys_of(stream).missing(instance, cells)
+    return StreamKeys(stream).missing(instance, cells)
 
 
 def _runs(
@@ -213,7 +213,7 @@ def _runs(
     order, sensor = ValueOrder(stream, instance, _new_keys(instance, stream, targets)), stream.config.sensor
     assert sensor is not None  # noqa: S101 - its tick calls this
     most = min(sensor.group_runs, stream.config.max_partitions_per_run or sensor.group_runs, partitions)
-    runs = runs_of(targets, keys_of(stream).columns, order.position, most=most, max_runs=sensor.max_runs)
+    runs = runs_of(targets, StreamKeys(stream).columns, order.position, most=most, max_runs=sensor.max_runs)
     totals = accumulate(run.partitions for run in runs)
     return [
         run for number, (run, total) in enumerate(zip(runs, totals, strict=True)) if total <= partitions or not number

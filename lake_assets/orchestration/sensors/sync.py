@@ -34,7 +34,7 @@ from lake_assets.orchestration.commit_events import (
 from lake_assets.orchestration.dagster_private import run_events, take_over
 from lake_assets.orchestration.jobs import audit_name, audit_request, ingest_name, ingest_step
 from lake_assets.orchestration.metadata import elsewhere_metadata, materialization_metadata
-from lake_assets.orchestration.partition_keys import PARTITION, RANGE_END, RANGE_START, keys_of, step_of, user_text
+from lake_assets.orchestration.partition_keys import PARTITION, RANGE_END, RANGE_START, StreamKeys, step_of, user_text
 from lake_assets.orchestration.queued_runs import refresh_job, unfinished_runs
 from lake_assets.orchestration.sensors.stream_sensor import without_traceback
 from lake_assets.orchestration.translator import StreamSpecs
@@ -126,7 +126,7 @@ def _of_run(
 
 def _partitions(instance: dg.DagsterInstance, specs: StreamSpecs, run: dg.DagsterRun) -> list[Partition]:
     """Return the partitions that a run was launched for, as far as the config has them."""
-    keys = keys_of(specs.stream)
+    keys = StreamKeys(specs.stream)
     first, last = (run.tags.get(tag) or run.tags.get(PARTITION) for tag in (RANGE_START, RANGE_END))
     if first is None or last is None:
         return []
@@ -178,7 +178,7 @@ def sync_stream(specs: StreamSpecs, instance: dg.DagsterInstance, *, dry_run: bo
     """Report a materialization of each partition whose newest commit Dagster lacks."""
     news = _news(specs, instance)
     reported = news.lacking if dry_run else news.lacking[: _report(specs, instance, news.lacking)]
-    keys = [keys_of(specs.stream).of(partition) for partition, _ in reported]
+    keys = [StreamKeys(specs.stream).of(partition) for partition, _ in reported]
     return Synced(specs.stream.name, dry_run, keys, news.known, news.outside, news.left)
 
 
@@ -195,7 +195,7 @@ def _news(specs: StreamSpecs, instance: dg.DagsterInstance, after: int | None = 
     ended = {partition: row for partition, row in rows.items() if row.run_id not in running}
     calendar = Calendar(stream.config)
     inside = {partition: row for partition, row in ended.items() if calendar.outside(partition) is None}
-    keys = {partition: keys_of(stream).of(partition) for partition in inside}
+    keys = {partition: StreamKeys(stream).of(partition) for partition in inside}
     known = known_to_dagster(instance, specs.table.key, keys, inside)
     lacking = {p: row for p, row in inside.items() if p not in known and row.mode != RELEASE}
     ends = {p: row for p, row in ends.items() if p in inside and p not in lacking}
@@ -214,7 +214,7 @@ def _report(specs: StreamSpecs, instance: dg.DagsterInstance, commits: Commits, 
 
     But for the first, none is begun after a time of the monotonic clock.
     """
-    stream, of_stream = specs.stream, keys_of(specs.stream)
+    stream, of_stream = specs.stream, StreamKeys(specs.stream)
     for name, keys in of_stream.missing(instance, (of_stream.cell_of(partition) for partition, _ in commits)).items():
         instance.add_dynamic_partitions(name, keys)
     landing = None if stream.config.transform else specs.landing.key

@@ -36,12 +36,12 @@ class FolderDigest:
         return FolderDigest((self.hash_sum + other.hash_sum) % 2**HASH_BITS, self.objects + other.objects)
 
 
-NOTHING = FolderDigest()
+EMPTY_DIGEST = FolderDigest()
 
 
 def total_digest(digests: Iterable[FolderDigest]) -> FolderDigest:
     """Return the digest of all sets together."""
-    return reduce(FolderDigest.plus, digests, NOTHING)
+    return reduce(FolderDigest.plus, digests, EMPTY_DIGEST)
 
 
 def folder_digest(objects: Iterable[LandedObject]) -> FolderDigest:
@@ -158,7 +158,7 @@ class ScanPosition:
     prefix: str  # a folder with a slash at its end, or the empty text
     after: str = ""  # keys up to this text have been read
     folder: str = ""  # that was being read when time ran out; the empty text between two folders
-    digest: FolderDigest = NOTHING  # of that folder's objects so far
+    digest: FolderDigest = EMPTY_DIGEST  # of that folder's objects so far
     partitions: tuple[str, ...] = ()  # of these objects, as `Partition.path`
 
 
@@ -167,8 +167,8 @@ class ScannedFolder:
     """The objects of a folder, or of a stem if the layout has the names of files, as digests."""
 
     path: str  # with a slash at its end; or the stem
-    digest: FolderDigest = NOTHING  # of all objects
-    older: FolderDigest = NOTHING  # that of the objects that are older than the scan before this one
+    digest: FolderDigest = EMPTY_DIGEST  # of all objects
+    older: FolderDigest = EMPTY_DIGEST  # that of the objects that are older than the scan before this one
     newest: float = 0  # Unix time of the newest object, in seconds
     size: int = 0  # bytes of the objects, without those of an interrupted reading before
     # By partition, of which there is one unless the layout is `nested`: the objects, as far as the reading keeps them.

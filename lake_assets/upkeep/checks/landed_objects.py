@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from lake_assets.base.texts import count
 from lake_assets.config.layout.partition import Partition
-from lake_assets.ingest.compare_objects import Comparison, compared, read_noted
+from lake_assets.ingest.compare_objects import Comparison, compare_partition, read_noted
 from lake_assets.ingest.index.index_run import objects_of_lake, registered_uris
 from lake_assets.ingest.index.verify import IndexedState, compare_indexed
 from lake_assets.lake.ledger.tables import LedgerRow
@@ -239,7 +239,9 @@ def appended_objects(facts: Facts) -> PreparedCheck:
         # Listed after the lake was read, so that objects which another process appends meanwhile are listed too.
         landed = facts.landed.all(runs)[0] if tried is None else facts.landed.of(partitions)
         nothing = Manifest(())
-        found = {p: compared(stream, o, landed.get(p, nothing), quarantines=True) for p, o in partitions.items()}
+        found = {
+            p: compare_partition(stream, o, landed.get(p, nothing), quarantines=True) for p, o in partitions.items()
+        }
         # Those that were taken away have not vanished by a mistake.
         return {
             partition: replace(one, vanished=tuple(obj for obj in one.vanished if obj not in one.taken))

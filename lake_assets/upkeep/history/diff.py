@@ -9,7 +9,7 @@ from lake_assets.base.documented import AsText, Documented
 from lake_assets.base.duckdb_engine import followed, identifier
 from lake_assets.base.errors import CatalogError, PartitionError
 from lake_assets.config.layout.partition import Partition
-from lake_assets.lake.catalog.past import where
+from lake_assets.lake.catalog.past import partition_condition
 from lake_assets.lake.commit.deltas import spill_outside
 from lake_assets.lake.failures import translated
 from lake_assets.lake.session import LakeSession
@@ -127,7 +127,7 @@ class _Comparison:
                 if before[old] != after[name]
             ),
         ]
-        condition, parameters = where(partition)
+        condition, parameters = partition_condition(partition)
         olds = ", ".join(f"{identifier(old)} AS {identifier(name)}" for name, old in self.common.items())
         news = ", ".join(map(identifier, self.common))
         table = stream.table.sql

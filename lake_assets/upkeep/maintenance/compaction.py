@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class CompactionCandidate:
     """A partition that can be rewritten as fewer files."""
 
     partition: Partition
@@ -81,12 +81,12 @@ class CompactedPartition(Documented):
     """Why the partition was left as it is."""
 
     @classmethod
-    def of(cls, stream: OpenStream, candidate: Candidate, why: str | None = None) -> Self:
+    def of(cls, stream: OpenStream, candidate: CompactionCandidate, why: str | None = None) -> Self:
         """Return the result for a partition that is unchanged."""
         return cls(stream.name, candidate.partition, len(candidate.files), candidate.size, None, None, why)
 
 
-def candidates(stream: OpenStream, session: LakeSession, at_least: int) -> list[Candidate]:
+def compactable(stream: OpenStream, session: LakeSession, at_least: int) -> list[CompactionCandidate]:
     """Return the partitions of `at_least` files or more that would fit into half as many of the target size.
 
     Files do not fill their target size exactly, so a rewrite may write up to twice as many files as necessary. Without
@@ -115,7 +115,7 @@ def candidates(stream: OpenStream, session: LakeSession, at_least: int) -> list[
             continue
         if (partition := partition_of(columns, key)) is not None:
             is_whole = past.of(partition).is_whole(LIVE) and all(file.is_plain for file in files)
-            result.append(Candidate(partition, tuple(files), is_whole and not has_others))
+            result.append(CompactionCandidate(partition, tuple(files), is_whole and not has_others))
     return sorted(result, key=lambda candidate: candidate.partition.path)
 
 
@@ -140,7 +140,7 @@ def compact(
     which is called between partitions, ends the run.
     """
     with stream.lake.open() as session:
-        chosen = candidates(stream, session, at_least)
+        chosen = compactable(stream, session, at_least)
         if not chosen:
             return []
         create_ledger(session)
@@ -172,7 +172,7 @@ def compact(
 
 
 def _compact(
-    stream: OpenStream, candidate: Candidate, sessions: "Sessions | None", last: LedgerRow | None
+    stream: OpenStream, candidate: CompactionCandidate, sessions: "Sessions | None", last: LedgerRow | None
 ) -> CompactedPartition:
     row = _row(stream, candidate, last)
     if sessions is None or not candidate.is_whole:
@@ -184,7 +184,7 @@ def _compact(
     )
 
 
-def _rewrite(stream: OpenStream, candidate: Candidate, row: LedgerRow) -> LedgerRow:
+def _rewrite(stream: OpenStream, candidate: CompactionCandidate, row: LedgerRow) -> LedgerRow:
     """Rewrite the rows by DuckDB, in the transaction that reads them."""
     with stream.lake.open() as session:
         schema = data_schema(session, stream.table, stream.config.columns)
@@ -194,7 +194,7 @@ def _rewrite(stream: OpenStream, candidate: Candidate, row: LedgerRow) -> Ledger
     return committed.row
 
 
-def _replace(stream: OpenStream, candidate: Candidate, sessions: "Sessions", row: LedgerRow) -> LedgerRow:
+def _replace(stream: OpenStream, candidate: CompactionCandidate, sessions: "Sessions", row: LedgerRow) -> LedgerRow:
     """Rewrite the rows by a Spark job, and replace the files that it read."""
     from lake_assets.spark.remote import in_a_session  # noqa: PLC0415
     from lake_assets.spark.tasks import pass_through  # noqa: PLC0415 - the type above needs no PySpark
@@ -242,7 +242,7 @@ def _replace(stream: OpenStream, candidate: Candidate, sessions: "Sessions", row
     return committed.row
 
 
-def _row(stream: OpenStream, candidate: Candidate, last: LedgerRow | None) -> LedgerRow:
+def _row(stream: OpenStream, candidate: CompactionCandidate, last: LedgerRow | None) -> LedgerRow:
     options = IngestOptions()
     return dataclasses.replace(
         blank_row(stream, candidate.partition, options),
@@ -257,7 +257,7 @@ def _row(stream: OpenStream, candidate: Candidate, last: LedgerRow | None) -> Le
     )
 
 
-def _objects(stream: OpenStream, candidate: Candidate) -> tuple[LandedObject, ...]:
+def _objects(stream: OpenStream, candidate: CompactionCandidate) -> tuple[LandedObject, ...]:
     """Return the files in the store, with the ETags under which tasks read them."""
     store = Store(stream.lake_config.own_storage)
     keys = [file.uri.removeprefix(f"{store.root}/") for file in candidate.files]
@@ -271,7 +271,7 @@ def _objects(stream: OpenStream, candidate: Candidate) -> tuple[LandedObject, ..
     return tuple(listed[key] for key in keys)
 
 
-def _check_rows(candidate: Candidate, files: Sequence[DataFile]) -> None:
+def _check_rows(candidate: CompactionCandidate, files: Sequence[DataFile]) -> None:
     before, after = sum(file.rows for file in candidate.files), sum(file.rows for file in files)
     if before != after:
         raise CatalogError(

@@ -35,7 +35,7 @@ from lake_assets.upkeep.maintenance.cleaning import (
     delete_orphans,
     expire_snapshots,
 )
-from lake_assets.upkeep.maintenance.compaction import CompactedPartition, candidates, compact
+from lake_assets.upkeep.maintenance.compaction import CompactedPartition, compact, compactable
 
 _LOG = logging.getLogger(__name__)
 
@@ -246,7 +246,7 @@ class _Run:
         for stream in streams:
             if self.dry_run:
                 with stream.lake.open(read_only=True) as session:
-                    found = candidates(stream, session, at_least)
+                    found = compactable(stream, session, at_least)
                 yield from (CompactedPartition.of(stream, candidate) for candidate in found)
             else:
                 yield from compact(stream, at_least, self.sessions, checkpoint=self.checkpoint)

@@ -17,7 +17,7 @@ _PAGE = "docs/how-to/rename-or-retire-a-stream.md"
 
 
 @dataclass(frozen=True, slots=True)
-class Former(Documented):
+class FormerStream(Documented):
     """Commits to a table that are of no stream of the config."""
 
     lake: str
@@ -47,14 +47,14 @@ class Former(Documented):
         )
 
 
-def former_of(config: LakeConfig, *, at_hand: bool = False) -> list[Former]:
+def former_streams(config: LakeConfig, *, at_hand: bool = False) -> list[FormerStream]:
     """Return what the lakes of a config have of others than its streams; of each lake the newest commit last.
 
     Tables that were dropped or renamed since are left out. With `at_hand`, only lakes are read that no server and no
     other process can keep from it: SQLite with a folder.
     """
     lakes = {name: lake for name, lake in config.lakes.items() if not at_hand or _is_at_hand(lake)}
-    streams, found = open_streams(config).values(), list[Former]()
+    streams, found = open_streams(config).values(), list[FormerStream]()
     for name, lake in lakes.items():
         with DuckLake(lake).open_if_exists() as session:
             if session is not None:
@@ -68,10 +68,10 @@ def _is_at_hand(lake: Lake) -> bool:
     return is_file and lake.storage is not None and lake.storage.is_local
 
 
-def _former(lake: str, session: LakeSession, streams: Sequence[OpenStream]) -> Iterable[Former]:
+def _former(lake: str, session: LakeSession, streams: Sequence[OpenStream]) -> Iterable[FormerStream]:
     fillers = {str(stream.table).lower(): stream for stream in streams}
     names = {name for stream in streams for name in stream.names}
-    newest: dict[tuple[str, str | None], Former] = {}
+    newest: dict[tuple[str, str | None], FormerStream] = {}
     for row in filled_tables(session):
         filler = fillers.get(row.destination_table.lower())
         schema, _, name = row.destination_table.partition(".")
@@ -81,5 +81,7 @@ def _former(lake: str, session: LakeSession, streams: Sequence[OpenStream]) -> I
             continue
         by, of_filled = (None, None) if filler is None else (filler.name, row.stream)
         newest.pop((str(table), of_filled), None)
-        newest[str(table), of_filled] = Former(lake, str(table), row.stream, by, row.stream in names, row.finished_at)
+        newest[str(table), of_filled] = FormerStream(
+            lake, str(table), row.stream, by, row.stream in names, row.finished_at
+        )
     return newest.values()

@@ -18,7 +18,7 @@ from lake_assets.streams.pending import LandingScan, lag_by
 from lake_assets.streams.stream import OpenStream, open_streams
 from lake_assets.upkeep.report.state import State, state_by
 
-Type = Literal["counter", "histogram", "gauge"]
+InstrumentType = Literal["counter", "histogram", "gauge"]
 
 _UNITS = {"s": "seconds", "By": "bytes"}  # as Prometheus writes them; {…} is left out
 
@@ -28,7 +28,7 @@ class Instrument:
     """One metric."""
 
     name: str  # in OpenTelemetry
-    type: Type  # counters and histograms are of runs, gauges of lakes and landing zones
+    type: InstrumentType  # counters and histograms are of runs, gauges of lakes and landing zones
     unit: str  # as OpenTelemetry writes it: `s`, `By`, or a word in braces
     attributes: tuple[str, ...]  # the names of its attributes, some of which a value may lack
     meaning: str  # one sentence

@@ -7,7 +7,7 @@ from typing import Literal
 
 from lake_assets.base.documented import Documented
 from lake_assets.config.layout.partition import Partition
-from lake_assets.ingest.compare_objects import Comparison, compared, read_noted
+from lake_assets.ingest.compare_objects import Comparison, compare_partition, read_noted
 from lake_assets.lake.ledger.ledger_relation import WantedRows, wanted_rows
 from lake_assets.lake.ledger.lookup import LastRuns
 from lake_assets.lake.ledger.object_history import KnownObject
@@ -67,7 +67,7 @@ def file_entries(stream: OpenStream, partitions: Iterable[Partition] | None = No
         entries.append(FileEntry("", now.uri, "left_out", now.size, now.last_modified, None, None, None, why))
     nothing = Manifest(())
     for path in sorted({*by_path, *noted}):
-        comparison = compared(stream, noted.get(path, {}), by_path.get(path, nothing), quarantines=True)
+        comparison = compare_partition(stream, noted.get(path, {}), by_path.get(path, nothing), quarantines=True)
         entries += _of_partition(path, comparison, runs.get(path), times)
     return sorted(entries, key=lambda entry: (entry.partition, entry.uri))
 

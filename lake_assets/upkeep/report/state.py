@@ -32,7 +32,7 @@ from lake_assets.storage.manifest import Manifest
 from lake_assets.streams.calendar import Calendar, sort_key
 from lake_assets.streams.landing_zone import list_landed
 from lake_assets.streams.left_out import LeftOut
-from lake_assets.streams.pending import is_of_objects, is_pending, next_tries
+from lake_assets.streams.pending import failed_by_objects, is_pending, next_tries
 from lake_assets.streams.select import Wanted
 from lake_assets.streams.stream import OpenStream
 
@@ -314,7 +314,7 @@ def partition_state(
         snapshot=None if last is None else last.snapshot,
         finished_at=None if last is None else last.newest.finished_at,
         error=last.newest.error if last is not None and last.status == "failed" else None,
-        is_of_objects=is_of_objects(stream, manifest, last),
+        is_of_objects=failed_by_objects(stream, manifest, last),
         is_pending=outside is None and pending,
         outside=outside,
         holder=None if last is None or last.holder is None else holder_text(last.holder),

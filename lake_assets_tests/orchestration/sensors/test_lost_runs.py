@@ -13,7 +13,7 @@ import pytest
 from dagster._core.events import AssetMaterializationPlannedData
 from dagster._core.remote_origin import GrpcServerCodeLocationOrigin, RemoteJobOrigin, RemoteRepositoryOrigin
 
-from lake_assets.orchestration.partition_keys import keys_of
+from lake_assets.orchestration.partition_keys import StreamKeys
 from lake_assets.orchestration.sensors import lost_runs
 from lake_assets.orchestration.sensors.lost_runs import _is_alive
 from lake_assets_tests.orchestration.test_queued_runs import add, has_begun
@@ -68,7 +68,7 @@ class Dropped:
     def __post_init__(self) -> None:
         self.world.options["partitions"] = PARTITIONED
         self.ticks = Ticks(self.world, self.instance, sensor="test_lost_runs")
-        self.definition = keys_of(self.world.stream).definition
+        self.definition = StreamKeys(self.world.stream).definition
 
     def run(self, *keys: str, **changes: Any) -> dg.DagsterRun:
         """A queued run that plans these partitions."""

@@ -3,8 +3,8 @@
 import pytest
 
 from lake_assets.streams.detection.reading import (
+    EMPTY_DIGEST,
     MOST_OBJECTS,
-    NOTHING,
     DigestRange,
     DigestRanges,
     FolderDigest,
@@ -17,8 +17,8 @@ SINCE = 100.0  # when the range was last read
 
 def folder(path: str, old: int = 0, new: int = 0) -> ScannedFolder:
     """A folder whose objects have these sums of hashes; 0 for none."""
-    older = FolderDigest(old, 1) if old else NOTHING
-    fresh = FolderDigest(new, 1) if new else NOTHING
+    older = FolderDigest(old, 1) if old else EMPTY_DIGEST
+    fresh = FolderDigest(new, 1) if new else EMPTY_DIGEST
     return ScannedFolder(path, older.plus(fresh), older, SINCE + 1 if new else SINCE - 1)
 
 

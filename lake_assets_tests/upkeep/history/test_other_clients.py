@@ -14,7 +14,7 @@ from lake_assets.base.errors import PartitionError
 from lake_assets.upkeep.history.diff import diff
 from lake_assets.upkeep.history.history_entries import history
 from lake_assets.upkeep.history.restore import release, restore
-from lake_assets.upkeep.maintenance.compaction import candidates, compact
+from lake_assets.upkeep.maintenance.compaction import compact, compactable
 from lake_assets.upkeep.report.state import read_stream_state
 from lake_assets_tests.tiers import more, soak
 from lake_assets_tests.upkeep.checks.checked import check
@@ -140,14 +140,14 @@ def test_commands_that_read_say_what_the_snapshots_have_and_compaction_keeps_the
     assert states[changed.partition(NW)] == rows[max(rows)].total()
 
     with changed.stream.lake.open() as lake:
-        promised = [candidate.partition for candidate in candidates(changed.stream, lake, 2)]
+        promised = [candidate.partition for candidate in compactable(changed.stream, lake, 2)]
     done = compact(changed.stream, 2, changed.sessions)
 
     assert [(result.partition, result.why) for result in done] == [(partition, None) for partition in promised]
     after = snapshots(changed)
     assert after[max(after)] == rows[max(rows)]
     with changed.stream.lake.open() as lake:
-        assert candidates(changed.stream, lake, 2) == []
+        assert compactable(changed.stream, lake, 2) == []
     assert check(changed, "ledger").passed
 
 

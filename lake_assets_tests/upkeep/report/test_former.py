@@ -28,7 +28,7 @@ from lake_assets.upkeep.checks.check_run import run_check
 from lake_assets.upkeep.checks.facts import Scope
 from lake_assets.upkeep.history.history_entries import history
 from lake_assets.upkeep.maintenance.cleaning import clean_deltas, clean_letters
-from lake_assets.upkeep.report.former import former_of
+from lake_assets.upkeep.report.former import former_streams
 from lake_assets.upkeep.report.html import page, section
 from lake_assets.upkeep.report.objects import file_entries
 from lake_assets.upkeep.report.state import read_stream_state
@@ -220,7 +220,7 @@ def test_what_the_config_lacks_is_named(
     local_world: World, tmp_path: Path, options: dict[str, Any], line: str | None
 ) -> None:
     local_world.commit(NW, 1)
-    assert former_of(local_world.config) == []
+    assert former_streams(local_world.config) == []
     validated = command(local_world, tmp_path, "validate", **options).splitlines()
     reported = command(local_world, tmp_path, "report", **options).splitlines()
     assert [each for each in validated if each.startswith("lake test: main")] == [line] * (line is not None)
@@ -233,11 +233,11 @@ def test_what_the_config_lacks_is_named(
 def test_a_table_that_was_dropped_or_renamed_is_not_named(local_world: World) -> None:
     local_world.commit(NW, 1)
     config = LakeConfig.model_validate(document(local_world, **MOVED))
-    assert [each.table for each in former_of(config)] == ["main.sales"]
+    assert [each.table for each in former_streams(config)] == ["main.sales"]
     local_world.execute("ALTER TABLE lake.main.sales RENAME TO other")
-    assert former_of(config) == []
+    assert former_streams(config) == []
     local_world.execute("CREATE TABLE lake.main.sales (id BIGINT)")
-    assert former_of(config) == []
+    assert former_streams(config) == []
 
 
 def test_a_config_is_valid_whose_lake_cannot_be_read(local_world: World, tmp_path: Path) -> None:
@@ -251,7 +251,7 @@ def test_a_lake_with_another_name_has_all_that_it_had(local_world: World) -> Non
     local_world.commit(NW, 1)
     renamed_lake = local_world.document | {"lakes": {"retail": local_world.document["lakes"]["test"]}}
     config = LakeConfig.model_validate(renamed_lake)
-    assert former_of(config) == []
+    assert former_streams(config) == []
     stream = open_stream(config, "sales")
     for what in ("ledger", "commits", "history", "state"):
         assert READ[what](stream) == READ[what](local_world.stream)

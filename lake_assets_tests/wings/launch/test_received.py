@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from lake_assets.base.errors import LauncherError, SourceError
 from lake_assets.base.events import Event, listening
-from lake_assets.ingest.outcome import IngestOptions, Outcome, pending, reported_run
+from lake_assets.ingest.outcome import IngestOptions, Outcome, expected_outcomes, reported_run
 from lake_assets.wings.launch.pipes import Received
 from lake_assets.wings.launch.request import message_of
 from lake_assets_tests.world import NW, SW, World
@@ -15,7 +15,7 @@ NE, SE = "region=NE,date=2026-02-11", "region=SE,date=2026-02-11"
 
 def test_each_outcome_is_an_event_and_the_run_counts_them(local_world: World) -> None:
     partitions = [local_world.partition(text) for text in (NW, SW, NE, SE)]
-    outcomes = pending(local_world.stream, partitions, IngestOptions(run_id="r"))
+    outcomes = expected_outcomes(local_world.stream, partitions, IngestOptions(run_id="r"))
     done, bad, nothing, lost = outcomes
     row = replace(done.row, status="committed", row_count=5, bytes_written=7, snapshot_id=3)
     noted: list[Outcome] = []

@@ -17,7 +17,7 @@ from click.testing import CliRunner
 from dev.servers.inbox import Inbox, inbox
 from lake_assets.base.errors import ConfigError, MissingExtraError, SourceError
 from lake_assets.cli import main
-from lake_assets.ingest.outcome import IngestOptions, Outcome, pending, report_outcome
+from lake_assets.ingest.outcome import IngestOptions, Outcome, expected_outcomes, report_outcome
 from lake_assets.upkeep.exports import lineage
 from lake_assets.wings.telemetry import lineage as lineage_module
 from lake_assets_tests.orchestration.check_runs import PARTITIONS
@@ -219,7 +219,7 @@ def test_a_table_is_named_without_user_and_password(local_world: World) -> None:
 
 
 def failure(world: World) -> Outcome:
-    (outcome,) = pending(world.stream, [world.partition(NW)], IngestOptions())
+    (outcome,) = expected_outcomes(world.stream, [world.partition(NW)], IngestOptions())
     return replace(outcome, error=SourceError("an object is damaged:", "write it again."))
 
 
