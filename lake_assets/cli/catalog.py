@@ -177,24 +177,24 @@ def rebuild(ctx: click.Context, stream: str | None, *, adopt: bool, form: Form) 
 
     options: Options = ctx.obj
     opened = options.stream(stream)
-    failed, again = False, list[str]()
+    failed, rebuilt = False, list[str]()
     with collected(form) as documents:
         for lost in rebuild_stream(opened, IngestOptions(requested_by=user_name()), adopt=adopt):
             documents.append(lost)
             failed |= adopt and lost.action == "adopt" and lost.error is not None
             if lost.action == "ingest":
-                again.append(f"--partition {lost.partition.option}")
+                rebuilt.append(f"--partition {lost.partition.option}")
             if form == "text":
-                what = f"{count(len(lost.files), 'file')} until {lost.written_at:%F %T} UTC, {size(lost.bytes)}"
+                described = f"{count(len(lost.files), 'file')} until {lost.written_at:%F %T} UTC, {size(lost.bytes)}"
                 end = "it has landed objects" if lost.action == "ingest" else "it has no landed objects"
                 if lost.snapshot is not None:
                     end = f"adopted: {count(lost.rows or 0, 'row')} in snapshot {lost.snapshot}"
                 if lost.action == "adopt":
                     end = lost.error or end
-                echo(f"{lost.partition}: {what}; {end}")
+                echo(f"{lost.partition}: {described}; {end}")
         if form == "text":
-            if again:
-                echo(f"Read the landed objects again: lake-assets ingest {opened.name} {' '.join(again)}")
+            if rebuilt:
+                echo(f"Read the landed objects again: lake-assets ingest {opened.name} {' '.join(rebuilt)}")
             if not documents:
                 echo(f"{opened.name}: the catalog has all files that are newer than its rows")
     if failed:

@@ -159,12 +159,12 @@ def _lines(restored: "Restored", *, is_dry: bool) -> list[str]:
         return [f"{style('unchanged', dim=True)}  {partition}  has the {rows} of snapshot {restored.snapshot}"]
     copied = "to copy" if is_dry else "copied"
     files = "written again by DuckLake" if restored.files is None else f"{count(restored.files, 'file')} {copied}"
-    what = f"{rows} of snapshot {restored.snapshot} (before: {restored.rows_before:,}), {files}"
+    restored_rows = f"{rows} of snapshot {restored.snapshot} (before: {restored.rows_before:,}), {files}"
     if is_dry:
-        head = f"would be restored  {partition}  {what}"
+        head = f"would be restored  {partition}  {restored_rows}"
     else:
         commit = restored.row.snapshot_id if restored.row else None
-        head = f"{style('restored', fg='green')}   {partition}  {what}, snapshot {commit}"
+        head = f"{style('restored', fg='green')}   {partition}  {restored_rows}, snapshot {commit}"
     exported = "" if restored.deltas is None else f"; {exported_text(restored.deltas)}"
     lines = [head + (", held" if restored.is_held else "") + exported]
     lines += [f"  columns   {visible_name(difference)}" for difference in restored.differences]

@@ -192,7 +192,7 @@ def _print_ignored(states: "Sequence[StreamState]", *, err: bool) -> None:
         outside = state.in_state("outside")
         retried = [partition for partition in state.partitions if partition.retry is not None]
         letters = count(sum(letter.rows for letter in state.dead_letters), "dead letter")
-        for what, lines in (
+        for subject, lines in (
             (count(len(retried), "failed partition"), [f"{p.partition} is {p.retry_text}" for p in retried]),
             (f"{count(len(outside), 'partition')} outside the config", [_outside(p) for p in outside]),
             (count(len(state.held), "held partition"), [held_text(p) for p in state.held]),
@@ -201,7 +201,7 @@ def _print_ignored(states: "Sequence[StreamState]", *, err: bool) -> None:
             (letters, list(map(str, state.dead_letters))),
         ):
             if lines:
-                echo(f"{state.stream}: {what}:", err=err)
+                echo(f"{state.stream}: {subject}:", err=err)
                 shown = first_lines(
                     [f"  {line}" for line in lines], FEW, "  and {more:,} more; --format json names all"
                 )

@@ -29,7 +29,7 @@ class Comparison:
     names: Mapping[str, KnownObject] = field(default_factory=dict)  # the same, also by URI
     new: Manifest = Manifest(())  # noqa: RUF009 - it is frozen; unknown, or left out and tried again
     same: tuple[LandedObject, ...] = ()  # that the rows were made of
-    again: tuple[LandedObject, ...] = ()  # those of them that are other versions of the same content
+    new_versions: tuple[LandedObject, ...] = ()  # those of them that are other versions of the same content
     changed: tuple[LandedObject, ...] = ()  # known with other content
     vanished: tuple[KnownObject, ...] = ()  # their rows stay
     quarantined: tuple[LandedObject, ...] = ()  # were left out, and have not changed since
@@ -122,7 +122,7 @@ def compare(
 def note_new_versions(lake: LakeSession, stream: OpenStream, comparisons: Mapping[Partition, Comparison]) -> None:
     """Note other versions of the same content, so that no later run reads it to find that out."""
     values: list[Values] = []
-    pairs = [(p, obj, c.known_as(obj)) for p, c in comparisons.items() for obj in c.again]
+    pairs = [(p, obj, c.known_as(obj)) for p, c in comparisons.items() for obj in c.new_versions]
     for partition, obj, known in pairs:
         if known is not None:
             run = LedgerRow.of(["run_id", "stream", "load_partition"], [known.run_id, stream.name, partition.path])
@@ -162,9 +162,9 @@ def compare_partition(
         others = [(obj, comparison.known_as(obj)) for obj in landed.folder.objects if obj.key not in listed]
         pairs += [(obj, before) for obj, before in others if before is not None and before.reason is None]
     kinds: defaultdict[str, list[LandedObject]] = defaultdict(list)
-    again = _new_versions(stream, [(obj, before) for obj, before in pairs if before is not None])
+    new_versions = _new_versions(stream, [(obj, before) for obj, before in pairs if before is not None])
     for obj, before in pairs:
-        is_same = before is not None and (before.is_now(obj) or obj.key in again)
+        is_same = before is not None and (before.is_now(obj) or obj.key in new_versions)
         # An ended one under another path may be registered: a path is, once.
         is_tried = before is not None and before.reason is not None and not (is_same and quarantines)
         if before is None or is_tried or (before.has_ended and before.uri != obj.uri):
@@ -172,18 +172,18 @@ def compare_partition(
         elif before.reason is not None:
             kinds["quarantined"].append(obj)
         elif is_same:
-            kinds["again" if obj.key in again else "same"].append(obj)
+            kinds["new_version" if obj.key in new_versions else "same"].append(obj)
         else:
             kinds["changed"].append(obj)
-    there = {before.key for _, before in pairs if before is not None}
-    vanished = [o for key, o in noted.items() if o.reason is None and key not in there and not o.has_ended]
+    landed_keys = {before.key for _, before in pairs if before is not None}
+    vanished = [o for key, o in noted.items() if o.reason is None and key not in landed_keys and not o.has_ended]
     keys = {obj.key for obj in kinds["new"]}
     replaced = [before for obj in kinds["changed"] if (before := comparison.known_as(obj)) is not None]
     return replace(
         comparison,
         new=Manifest(tuple(kinds["new"]), {key: reason for key, reason in landed.left_out.items() if key in keys}),
         same=(*kinds["same"], *kinds["again"]),
-        again=tuple(kinds["again"]),
+        new_versions=tuple(kinds["new_version"]),
         changed=tuple(kinds["changed"]),
         vanished=tuple(vanished),
         quarantined=tuple(kinds["quarantined"]),

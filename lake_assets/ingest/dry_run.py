@@ -55,9 +55,9 @@ def plan_stream(stream: OpenStream, partitions: Iterable[Partition], options: In
     with stream.lake.open_if_exists() as lake:
         planner = Planner(stream, options)
         decided = list(indexed) if is_index else _plan_landed(stream, lake, landed, planner)
-        there = _InLake.of(lake, stream, decided)
+        in_lake = _InLake.of(lake, stream, decided)
         shown = counted(decided, f"plan {stream.name}", "partitions", len(decided))
-        plans = [plan_in(stream, plan, there) for plan in shown]
+        plans = [plan_in(stream, plan, in_lake) for plan in shown]
         table = stream.table_columns(lake)
         known = NOTHING if table is None else table
         footers = Footers(stream, [plan.reads for plan in plans if plan.adds_rows], known)
@@ -68,7 +68,7 @@ def plan_stream(stream: OpenStream, partitions: Iterable[Partition], options: In
                 read, refusals = _as_read(stream, plan, footers, columns)
                 if read is not plan:  # as a run decides again when it has read the objects
                     decision = planner.decide(read, lake) if read.rows == 0 else decided[index].decision
-                    plans[index] = plan_in(stream, replace(read, decision=decision), there)
+                    plans[index] = plan_in(stream, replace(read, decision=decision), in_lake)
                 plans[index] = _with_footers(stream, plans[index], footers, columns, refusals)
         adds = {plan.partition: is_index or plan.decision.action == "append" for plan in plans if plan.commits}
         strategies = foreseen_strategies(stream.lake_config, lake, stream.table, adds)
@@ -85,10 +85,10 @@ def _held_back(stream: OpenStream, plans: list[PartitionPlan], *, force: bool) -
     for companion in stream.companions:
         columns = companion.config.columns
         moments = {index: Partition(columns, plan.partition.values) for index, plan in enumerate(plans) if plan.commits}
-        asked = {index: partition for index, partition in moments.items() if takes_part(companion, partition)}
+        taking_part = {index: partition for index, partition in moments.items() if takes_part(companion, partition)}
         options = options_of_companion(companion, IngestOptions(force=force))
-        theirs = plan_stream(companion, asked.values(), options).partitions
-        for index, other in zip(asked, theirs, strict=True):
+        theirs = plan_stream(companion, taking_part.values(), options).partitions
+        for index, other in zip(taking_part, theirs, strict=True):
             if other.decision.fails:
                 error = held_back(other.partition, companion.name, other.decision.fails)
                 decision = Decision("fail", str(error), errors=(error,))
@@ -142,11 +142,11 @@ class _InLake:
         return cls(has_table=True, last=last, rows=past.live_rows(partitions), letters=letters)
 
 
-def plan_in(stream: OpenStream, plan: PartitionPlan, there: _InLake) -> PartitionPlan:
+def plan_in(stream: OpenStream, plan: PartitionPlan, in_lake: _InLake) -> PartitionPlan:
     """Return what an ingest would do with a partition, as far as it is known without the footers of its objects."""
     partition, manifest, decision, compared = plan.partition, plan.landed, plan.decision, plan.compared
     mode = stream.config.mode
-    rows_before, last = there.rows.get(partition, 0), there.last.get(partition.path)
+    rows_before, last = in_lake.rows.get(partition, 0), in_lake.last.get(partition.path)
     if not mode.replaces and decision.fails and plan.changed and decision.on_empty is None:
         error = compared.refusal(partition) if mode.reads_new else decision.errors[0]
         decision = replace(decision, note=str(error))
@@ -182,14 +182,14 @@ def plan_in(stream: OpenStream, plan: PartitionPlan, there: _InLake) -> Partitio
         destination=stream.source.uri(stream.prefix(partition))
         if mode.registers
         else stream.destination_uri(partition),
-        table_exists=there.has_table,
+        table_exists=in_lake.has_table,
         rows_before=rows_before,
         files_written=files_written,
         files_copied=files_copied,
         statements=statements,
         rows_after=rows_after,
         letters=f"{stream.letters_uri}{partition.path}/" if stream.letters_uri is not None else None,
-        letters_now=sum(letter.rows for letter in there.letters.get(partition, ())),
+        letters_now=sum(letter.rows for letter in in_lake.letters.get(partition, ())),
         deltas=stream.export.deltas.to.root if stream.export and files_change else None,
     )
 

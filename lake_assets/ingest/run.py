@@ -74,8 +74,8 @@ class Run(ABC):
             else:
                 fail_all(remaining, self.broken)
             with closing(self.execute(remaining)) as executing:
-                for some in executing:
-                    yield from self._ended(some)
+                for group in executing:
+                    yield from self._ended(group)
             yield from self._ended(remaining)
             remaining = [run for run in remaining if run.may_try_again]
             for run in remaining:

@@ -33,15 +33,15 @@ def chained(lake: Lake) -> tuple[str, ...]:
 
 def http_limits(lake: Lake) -> HttpLimits:
     """Return how DuckDB reaches this lake's storages; it has one setting for all of them, and the config one way."""
-    asked = [storage.requests for storage in lake.storages if storage.requests is not None]
-    if not asked:
+    limited = [storage.requests for storage in lake.storages if storage.requests is not None]
+    if not limited:
         return HttpLimits()
     certificates, proxy = way_of(lake.storages)
-    patient = max(asked, key=lambda each: each.retry_seconds)
+    patient = max(limited, key=lambda requests: requests.retry_seconds)
     return HttpLimits(
         patient.retries,
         patient.first_wait,
-        max(each.timeout for each in asked),
+        max(requests.timeout for requests in limited),
         certificates,
         None if proxy is None else proxy.get_secret_value(),
     )

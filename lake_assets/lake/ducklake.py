@@ -305,12 +305,12 @@ def version_without_attach(backend: CatalogBackend[Any], *, is_read_only: bool) 
         with backend.exclusive_access():
             if not backend.has_driver or not (is_read_only or backend.is_ready()):
                 return None
-            found: dict[str, str] = dict(backend.rows(spec.SETTINGS_QUERY))
+            settings: dict[str, str] = dict(backend.rows(spec.SETTINGS_QUERY))
     except CatalogUnreachableError:
         raise
     except errors:
         return None  # the ATTACH says what is wrong
-    if found.get("data_path") != lake.data_path or found.get("encrypted") != "false":
+    if settings.get("data_path") != lake.data_path or settings.get("encrypted") != "false":
         return None
-    version = found.get("version")
+    version = settings.get("version")
     return None if version is None or spec.unknown(version) is not None else version

@@ -134,14 +134,14 @@ def prepare_table(session: LakeSession, table: TableName, compression: Compressi
         under_lock(session, set_options, f"an option of the table {table}")
 
 
-def _has_options(session: LakeSession, table: TableName, wanted: Mapping[str, str]) -> bool:
+def _has_options(session: LakeSession, table: TableName, expected: Mapping[str, str]) -> bool:
     """Return whether the catalog's own tables prove that the table has these options, and the lake is not encrypted."""
     try:
         with session.read() as database:
             options = read_options(database, find_table(database, table))
     except NotDirectError:
         return False
-    return options.get("encrypted") == "false" and wanted.items() <= options.items()
+    return options.get("encrypted") == "false" and expected.items() <= options.items()
 
 
 def data_schema(

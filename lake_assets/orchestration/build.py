@@ -50,32 +50,29 @@ def build_definitions(
     config = loaded(config)
     streams = open_streams(config).values()
     readers = readers_of(streams)
-    specs = [specs_of(stream, translator, readers[stream.name]) for stream in streams]
+    all_specs = [specs_of(stream, translator, readers[stream.name]) for stream in streams]
     by_lake: dict[str, list[StreamSpecs]] = {}
-    for each in specs:
-        by_lake.setdefault(config.lake_name(each.stream.name), []).append(each)
+    for specs in all_specs:
+        by_lake.setdefault(config.lake_name(specs.stream.name), []).append(specs)
     ledgers = {
-        lake: ledger_spec(lake, config.key_prefix, [each.stream for each in of_lake], translator)
+        lake: ledger_spec(lake, config.key_prefix, [specs.stream for specs in of_lake], translator)
         for lake, of_lake in (by_lake.items() if config.orchestration.ledger_asset else ())
     }
-    _check_names(config, specs, ledgers)
+    _check_names(config, all_specs, ledgers)
     sensors = [sync_sensor(lake, of_lake) for lake, of_lake in by_lake.items()]
-    sensors += [lost_runs_sensor(lake, specs) for lake in list(by_lake)[:1]]
-    if earlier := _earlier_names(specs):
+    sensors += [lost_runs_sensor(lake, all_specs) for lake in list(by_lake)[:1]]
+    if earlier := _earlier_names(all_specs):
         sensors.append(renames_sensor(next(iter(by_lake)), earlier))
-    transforms = any(each.stream.config.transform is not None for each in specs)
+    transforms = any(specs.stream.config.transform is not None for specs in all_specs)
     shared = dg.Definitions(
         assets=[ledger_asset(by_lake[lake], spec) for lake, spec in ledgers.items()],
-        sensors=[
-            *sensors,
-            *alert_sensors(config.alerts, [each.stream for each in specs]),
-        ],
+        sensors=[*sensors, *alert_sensors(config.alerts, [specs.stream for specs in all_specs])],
         resources={PYSPARK: pyspark or pyspark_resource(config.spark, transforms=transforms)},
         executor=dg.in_process_executor,
     )
-    by_name = {each.stream.name: each for each in specs}
-    of_streams = [_of_stream(each, [by_name[reader.name] for reader in each.readers], config) for each in specs]
-    return dg.Definitions.merge(shared, maintenance(config), audits(config, by_lake), *of_streams)
+    by_name = {specs.stream.name: specs for specs in all_specs}
+    definitions = [_of_stream(specs, [by_name[reader.name] for reader in specs.readers], config) for specs in all_specs]
+    return dg.Definitions.merge(shared, maintenance(config), audits(config, by_lake), *definitions)
 
 
 def _of_stream(specs: StreamSpecs, readers: Sequence[StreamSpecs], config: LakeConfig) -> dg.Definitions:
@@ -88,8 +85,8 @@ def _of_stream(specs: StreamSpecs, readers: Sequence[StreamSpecs], config: LakeC
         assets=[*landing, asset, *report],
         asset_checks=[checks] if checks else [],
         jobs=[ingest_job(specs, config), restore_job(stream, key)],
-        schedules=[each for each in ticking if isinstance(each, dg.ScheduleDefinition)],
-        sensors=[each for each in ticking if isinstance(each, dg.SensorDefinition)],
+        schedules=[definition for definition in ticking if isinstance(definition, dg.ScheduleDefinition)],
+        sensors=[definition for definition in ticking if isinstance(definition, dg.SensorDefinition)],
     )
 
 
@@ -104,17 +101,17 @@ def _ticking(specs: StreamSpecs, stream: OpenStream) -> list[dg.ScheduleDefiniti
         automation_sensor(stream, table),
         report_sensor(stream, specs.report.key),
     )
-    return [each for each in made if each is not None]
+    return [definition for definition in made if definition is not None]
 
 
-def _earlier_names(streams: Sequence[StreamSpecs]) -> dict[str, str]:
+def _earlier_names(all_specs: Sequence[StreamSpecs]) -> dict[str, str]:
     """Return the names of sensors, schedules and dynamic partitions by their earlier ones that no others have now."""
 
     def names(specs: StreamSpecs, stream: OpenStream) -> list[str]:
-        return [*(each.name for each in _ticking(specs, stream)), *StreamKeys(stream).dynamic.values()]
+        return [*(definition.name for definition in _ticking(specs, stream)), *StreamKeys(stream).dynamic.values()]
 
-    renamed = [(specs, name) for specs in streams for name in specs.stream.config.previously]
-    present = {name for specs in streams for name in names(specs, specs.stream)} if renamed else set()
+    renamed = [(specs, name) for specs in all_specs for name in specs.stream.config.previously]
+    present = {name for specs in all_specs for name in names(specs, specs.stream)} if renamed else set()
     pairs = (
         pair
         for specs, name in renamed
@@ -132,13 +129,13 @@ def _has_report(specs: StreamSpecs, config: LakeConfig) -> bool:
     return config.orchestration.report_asset or specs.stream.config.report is not None
 
 
-def _check_names(config: LakeConfig, specs: Sequence[StreamSpecs], ledgers: Mapping[str, dg.AssetSpec]) -> None:
+def _check_names(config: LakeConfig, all_specs: Sequence[StreamSpecs], ledgers: Mapping[str, dg.AssetSpec]) -> None:
     """Refuse a config in which two definitions would have one name; the error names both.
 
     Assets, jobs and their steps share one namespace.
     """
     owners: dict[str, str] = {"__ASSET_JOB": "a job of Dagster's own"}
-    for name, owner in _names(config, specs, ledgers):
+    for name, owner in _names(config, all_specs, ledgers):
         if name in owners:
             raise ConfigError(
                 f"{owner} and {owners[name]} would both be called {name} in Dagster:",
@@ -146,7 +143,7 @@ def _check_names(config: LakeConfig, specs: Sequence[StreamSpecs], ledgers: Mapp
             )
         owners[name] = owner
     sets: dict[str, str] = {}
-    dynamic = [(each.stream.name, *item) for each in specs for item in StreamKeys(each.stream).dynamic.items()]
+    dynamic = [(specs.stream.name, *item) for specs in all_specs for item in StreamKeys(specs.stream).dynamic.items()]
     for stream, column, name in dynamic:
         owner = f"streams.{stream}.partitions.{column}"
         if name in sets:
@@ -158,7 +155,7 @@ def _check_names(config: LakeConfig, specs: Sequence[StreamSpecs], ledgers: Mapp
 
 
 def _names(
-    config: LakeConfig, specs: Sequence[StreamSpecs], ledgers: Mapping[str, dg.AssetSpec]
+    config: LakeConfig, all_specs: Sequence[StreamSpecs], ledgers: Mapping[str, dg.AssetSpec]
 ) -> Iterator[tuple[str, str]]:
     """Yield each name and its owner."""
     for name in config.lakes:
@@ -168,13 +165,13 @@ def _names(
         yield f"maintain_{name}_lake", f"the maintenance's step of lakes.{name}"
         yield f"audit_{name}", f"the audit of lakes.{name}"
         yield f"audit_{name}_lake", f"the audit's step of lakes.{name}"
-    for each in specs:
-        name, stream = each.stream.name, each.stream.config
-        yield step_of(each.table.key), f"streams.{name}"
-        if _has_report(each, config):
-            yield step_of(each.report.key), f"the report of streams.{name}"
-        if _has_landing(each):
-            yield step_of(each.landing.key), f"the landing zone of streams.{name}"
+    for specs in all_specs:
+        name, stream = specs.stream.name, specs.stream.config
+        yield step_of(specs.table.key), f"streams.{name}"
+        if _has_report(specs, config):
+            yield step_of(specs.report.key), f"the report of streams.{name}"
+        if _has_landing(specs):
+            yield step_of(specs.landing.key), f"the landing zone of streams.{name}"
         yield step_of_checks(name), f"the checks of streams.{name}"
         yield ingest_name(name), f"the ingest of selected partitions of streams.{name}"
         yield ingest_step(name), f"its step of streams.{name}"

@@ -52,8 +52,8 @@ def newest_materializations(
     """Yield the key and the newest materialization of each key that has one."""
     ids = newest_ids(instance, asset, set(keys)) if keys else []
     for start in range(0, len(ids), _EVENTS):
-        some = dg.AssetRecordsFilter(asset, storage_ids=ids[start : start + _EVENTS])
-        for record in instance.fetch_materializations(some, limit=_EVENTS).records:
+        records = dg.AssetRecordsFilter(asset, storage_ids=ids[start : start + _EVENTS])
+        for record in instance.fetch_materializations(records, limit=_EVENTS).records:
             if record.partition_key is not None:
                 yield record.partition_key, record
 
@@ -69,8 +69,8 @@ def known_to_dagster(
     It has one if the newest materialization of the partition's key has its snapshot, or came after it.
     """
     events = dict(newest_materializations(instance, asset, {keys[partition] for partition in newest}))
-    found = ((partition, events.get(keys[partition]), row) for partition, row in newest.items())
-    return {partition: event.run_id for partition, event, row in found if event and _describes(event, row)}
+    materialized = ((partition, events.get(keys[partition]), row) for partition, row in newest.items())
+    return {partition: event.run_id for partition, event, row in materialized if event and _describes(event, row)}
 
 
 def _describes(event: dg.EventLogRecord, row: LedgerRow) -> bool:

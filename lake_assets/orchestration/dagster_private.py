@@ -193,15 +193,15 @@ def _dependents(
     view: AssetGraphView, asset: dg.AssetKey, left: AssetGraphSubset, targets: AssetGraphSubset
 ) -> AssetGraphSubset:
     """Return the targets downstream that depend on partitions of an asset that are left out, and on no other target."""
-    found = AssetGraphSubset.create_empty_subset()
-    gone, others = (view.get_entity_subset_from_asset_graph_subset(each, asset) for each in (left, targets - left))
+    dependents = AssetGraphSubset.create_empty_subset()
+    gone, others = (view.get_entity_subset_from_asset_graph_subset(subset, asset) for subset in (left, targets - left))
     for child in view.asset_graph.get(asset).child_keys & targets.asset_keys - {asset}:
         only = view.compute_child_subset(child, gone).compute_difference(view.compute_child_subset(child, others))
         target = view.get_entity_subset_from_asset_graph_subset(targets, child)
         of_child = AssetGraphSubset.from_entity_subsets([only.compute_intersection(target)])
         if not of_child.is_empty:
-            found |= of_child | _dependents(view, child, of_child, targets)
-    return found
+            dependents |= of_child | _dependents(view, child, of_child, targets)
+    return dependents
 
 
 class UserFailure(DagsterUserCodeProcessError, dg.Failure):  # noqa: N818 - named as its base is

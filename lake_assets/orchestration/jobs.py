@@ -353,7 +353,7 @@ def audit_job(lake: str, streams: Sequence[StreamSpecs]) -> dg.JobDefinition:
         context: dg.OpExecutionContext, config: AuditConfig
     ) -> Iterator[dg.AssetCheckEvaluation | dg.Output[None]]:
         made = Checked()
-        for stream, asset in ((each.stream, each.table.key) for each in streams):
+        for stream, asset in ((specs.stream, specs.table.key) for specs in streams):
             scope = Scope()
             if config.partitions:
                 paths = config.partitions.get(stream.name, [])
@@ -391,7 +391,7 @@ def audits(config: LakeConfig, streams: Mapping[str, Sequence[StreamSpecs]]) -> 
     """Return a job for each lake that has checks, and a schedule for each of these whose config has `audit`."""
     jobs, schedules = [], []
     for name, of_lake in streams.items():
-        if not any(checks_of(each.stream) for each in of_lake):
+        if not any(checks_of(specs.stream) for specs in of_lake):
             continue
         jobs.append(job := audit_job(name, of_lake))
         if (audit := config.lakes[name].audit) is not None:

@@ -71,8 +71,8 @@ def _backfill(stream: OpenStream) -> str:
             f"One run for {most}each {first}, or each {others[0]} if these are fewer, and unbroken range of the other"
         )
     if not keys.dynamic:
-        fewest, *rest = sorted(len(dimension_keys(dimension, None)) for dimension in keys.dimensions.values())
-        groups, length = (fewest, rest[0]) if rest else (1, fewest)
+        fewest, *more = sorted(len(dimension_keys(dimension, None)) for dimension in keys.dimensions.values())
+        groups, length = (fewest, more[0]) if more else (1, fewest)
         runs = groups * -(-length // (limit or length or 1))
         today = dt.datetime.now(dt.UTC).date()
         text += f". All {count(groups * length, noun)} of {today} are {count(runs, 'run')}"
@@ -242,10 +242,10 @@ def preview_markdown(view: PartitionView) -> str:
     for shown in _TURNED:
         if _fits(table):
             return table
-        some = preview[:shown]
-        heads = ["column", *(f"row {number}" for number in range(1, len(some) + 1))]
-        lines = [[markdown(name), *(_cell(row[at], _NARROW) for row in some)] for at, name in enumerate(names)]
-        table = _preview(heads, lines, view.rows, len(some))
+        rows = preview[:shown]
+        heads = ["column", *(f"row {number}" for number in range(1, len(rows) + 1))]
+        lines = [[markdown(name), *(_cell(row[at], _NARROW) for row in rows)] for at, name in enumerate(names)]
+        table = _preview(heads, lines, view.rows, len(rows))
     return table
 
 

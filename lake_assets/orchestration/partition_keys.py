@@ -136,7 +136,7 @@ class StreamKeys:
         of_cells = [keys_by_dimension(cell) for cell in cells] if self.dynamic else []
         missing: dict[str, list[str]] = {}
         for column, name in self.dynamic.items():
-            keys = {each[column] for each in of_cells}
+            keys = {of_cell[column] for of_cell in of_cells}
             if new := sorted(keys - {*instance.get_dynamic_partitions(name)} if keys else ()):
                 missing[name] = new
         return missing

@@ -92,8 +92,8 @@ class Evaluator:
         failing = _failing_of(newest)
         left = None if failing is None else failing - covered(result.name, scope.tried)
         if not result.passed:
-            both = None if left is None or result.failing is None else result.failing | left
-            return self._evaluation(replace(result, failing=both), blocks)
+            keys = None if left is None or result.failing is None else result.failing | left
+            return self._evaluation(replace(result, failing=keys), blocks)
         if left == frozenset():
             return self._evaluation(result, blocks)
         kept = replace(result, passed=False, description=newest.description or "")
@@ -107,9 +107,9 @@ class Evaluator:
         results |= self._again(name, [partition for partition in before if partition not in results])
         # Dagster has no plan of these partitions, so it lists their results as newer than the total, in this order.
         # Its overview shows the last one: failures are last.
-        of_each = sorted(results.items(), key=lambda item: not item[1].passed)
+        by_partition = sorted(results.items(), key=lambda item: not item[1].passed)
         yield from self._of_partitions(
-            {partition: result for partition, result in of_each if not result.passed or partition in before}
+            {partition: result for partition, result in by_partition if not result.passed or partition in before}
         )
         yield self._total(name, whole)
 
@@ -126,7 +126,7 @@ class Evaluator:
             if not self._of_stream.are_partitions:
                 newest = dagster_private.newest_result(self.instance, self._key(name), key)
                 named = frozenset() if newest is None or newest.passed else _failing_of(newest)
-            failed += [each for each in partitions if named is None or key_of(each) in named]
+            failed += [partition for partition in partitions if named is None or key_of(partition) in named]
         return failed
 
     def _of_partitions(self, results: Results, failed: Collection[Partition] = ()) -> Iterator[dg.AssetCheckEvaluation]:
@@ -294,7 +294,7 @@ def checked(
     names = tuple(checks_of(stream) if names is None else names)
     evaluator, (in_run, _) = Evaluator(stream, asset, context.instance), planned(context, asset)
     check_run = CheckRun(stream, names, scope, by_partition=True)
-    for name in (each for each in names if scope.tried is None or scope.tried or each in in_run):
+    for name in (check for check in names if scope.tried is None or scope.tried or check in in_run):
         of_name = evaluator.of_scope(name, check_run, also if name in in_run else ())
         for evaluation in _results(evaluator, of_name, name, context, made):
             yield evaluation

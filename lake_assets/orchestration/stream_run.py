@@ -292,7 +292,7 @@ class StreamRun:
 
     def _unchanged(self) -> Iterator[PartitionEvent]:
         instance, run = self._context.instance, self._context.run
-        skipped = {each.partition: each for each in self.done.values() if each.row.status == "skipped"}
+        skipped = {o.partition: o for o in self.done.values() if o.row.status == "skipped"}
         if not skipped:
             return
         commits: dict[Partition, LedgerRow] = {}
@@ -307,7 +307,7 @@ class StreamRun:
         known = known_to_dagster(instance, self.asset, self.partitions, commits)
         tries = {run.run_id, *(run.tags[tag] for tag in _TRIES if tag in run.tags)}
         if not self.has_own_keys:  # in the order of their commits
-            skipped = dict(sorted(skipped.items(), key=lambda each: _snapshot(commits.get(each[0]))))
+            skipped = dict(sorted(skipped.items(), key=lambda item: _snapshot(commits.get(item[0]))))
         last = {self.partitions[partition]: partition for partition in skipped}
         for partition, outcome in skipped.items():
             row, key = commits.get(partition), self.partitions[partition]
@@ -365,7 +365,7 @@ class StreamRun:
         else:
             unchanged = len(self.done) - self.committed
             others = {"committed": self.committed, "unchanged": unchanged, "never landed": len(self.absent)}
-            numbers = [f"{number:,} {what}" for what, number in others.items() if number]
+            numbers = [f"{number:,} {noun}" for noun, number in others.items() if number]
             failed = f"{len(texts):,} of {self.number:,} partitions failed"
             lines = [f"{'; '.join([failed, *([', '.join(numbers)] if numbers else [])])}."]
             lines += lines_by_text(texts, NAMED_FAILURES, "the log and the ledger name them all.")

@@ -148,7 +148,9 @@ def specs_of(
 def readers_of(streams: Iterable[OpenStream]) -> dict[str, tuple[OpenStream, ...]]:
     """Return for each stream, by its name, those with the same landing zone, of which the first one names its asset."""
     readers: dict[tuple[object, ...], tuple[OpenStream, ...]] = {}
-    zones = {each.name: (identity(each.config), each.key_prefix, StreamKeys(each).definition) for each in streams}
+    zones = {
+        stream.name: (identity(stream.config), stream.key_prefix, StreamKeys(stream).definition) for stream in streams
+    }
     for stream in streams:
         readers[zones[stream.name]] = (*readers.get(zones[stream.name], ()), stream)
     return {name: readers[zone] for name, zone in zones.items()}

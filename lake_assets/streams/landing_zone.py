@@ -34,8 +34,8 @@ def list_landed(
     if not stream.source.is_listable:
         wanted = dict.fromkeys([*calendar.expected(known), *known])
         listed = list_landed_in(stream, wanted).items()
-        found = {p: manifest for p, manifest in listed if manifest.objects or manifest.folder}
-        return found, LeftOut(listed=sum(len(manifest.objects) for manifest in found.values()))
+        landed = {p: manifest for p, manifest in listed if manifest.objects or manifest.folder}
+        return landed, LeftOut(listed=sum(len(manifest.objects) for manifest in landed.values()))
     with counting(f"list {stream.name}", "objects") as count_of:
         objects = stream.source.all(listed=count_of.advance, hides=stream.layout.hides)
     by_path_part, left_out = _by_path_part(stream, objects, calendar)
@@ -59,8 +59,8 @@ def list_landed_in(stream: OpenStream, partitions: Iterable[Partition]) -> dict[
         listed = counted(pool.map(stream.landed_at, path_parts), f"list {stream.name}", "prefixes", len(path_parts))
         manifests = dict(zip(path_parts, listed, strict=True))
     held = [stream.holding(manifests[path_part], sharing) for path_part, sharing in path_parts.items()]
-    found = {partition: manifest for of_path_part in held for partition, manifest in of_path_part.items()}
-    return {partition: found[partition] for partition in wanted}
+    landed = {partition: manifest for of_path_part in held for partition, manifest in of_path_part.items()}
+    return {partition: landed[partition] for partition in wanted}
 
 
 def list_scope(

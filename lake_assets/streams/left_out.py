@@ -56,8 +56,8 @@ def class_of(why: LakeAssetsError) -> LeftOutClass:
 
 def class_counts(classes: Iterable[LeftOutClass]) -> dict[LeftOutClass, int]:
     """Return the number of objects of each class, for every class."""
-    found = Counter(classes)
-    return {name: found[name] for name in _CLASSES}
+    counts = Counter(classes)
+    return {name: counts[name] for name in _CLASSES}
 
 
 def left_out_text(classes: Iterable[LeftOutClass]) -> str:

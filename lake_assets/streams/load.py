@@ -117,13 +117,13 @@ def _object(uri: str, environment: Mapping[str, str]) -> bytes:
     folder, _, key = uri.rpartition("/")
     store = Store(_bucket(folder, uri, environment))
     for _ in range(_READS):
-        found = store.find(key)
-        if found is None:
+        stored = store.find(key)
+        if stored is None:
             raise ConfigError(f"there is no config {uri}:", "copy one there, or correct the URI.")
-        if found.size > _MAX_BYTES:
+        if stored.size > _MAX_BYTES:
             raise ConfigError(f"config {uri} has more than {_MAX_BYTES:,} bytes:", _SMALLER)
         try:
-            return bytes(store.get(key, found.etag))
+            return bytes(store.get(key, stored.etag))
         except SourceChangedError:
             continue
     raise StorageError(f"config {uri} changed each time while it was read:", "run it again when its writer has ended.")
@@ -190,9 +190,9 @@ def _sentence_of(text: str) -> str:
 def _problems(error: ValidationError, document: ConfigDocument) -> list[Problem]:
     """Return Pydantic's errors in the order of the file. Only the printed have a text: a suggestion takes long."""
     once = {}  # an error in the defaults is one of each stream
-    found = error.errors(include_url=False, include_input=False)
-    with_words = _with_words(found)
-    for details in found:
+    errors = error.errors(include_url=False, include_input=False)
+    with_words = _with_words(errors)
+    for details in errors:
         if not _is_of_what_is_written(details["loc"], with_words):
             continue
         location = _written_location(details, document.nodes)

@@ -138,13 +138,13 @@ def due_again(stream: OpenStream, now: dt.datetime, most: int) -> list[Partition
     due = [partition for partition, at in tries.items() if at <= now and calendar.outside(partition) is None]
     turn = hash_of(now) % len(due) if due else 0
     due = due[turn:] + due[:turn]
-    again: list[Partition] = []
+    late: list[Partition] = []
     for begin in range(0, len(due), LOOKED):
-        if len(again) >= most or time.monotonic() > until:
+        if len(late) >= most or time.monotonic() > until:
             break
         scan = scan_landing(stream, due[begin : begin + LOOKED])
-        again += [partition for partition in scan.pending if scan.verdict(partition) == "failed"]
-    return again[:most]
+        late += [partition for partition in scan.pending if scan.verdict(partition) == "failed"]
+    return late[:most]
 
 
 @dataclass(frozen=True, slots=True)

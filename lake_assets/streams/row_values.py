@@ -93,18 +93,18 @@ class Holdings:
 
     def _boxes(self, objects: Sequence[LandedObject]) -> Iterator[tuple[LandedObject, tuple[Box, ...]]]:
         """Yield what each object holds, in their order."""
-        found: dict[str, tuple[Box, ...]] = {}
+        known: dict[str, tuple[Box, ...]] = {}
         with self._lock:
             for obj in objects:
                 etag, boxes = self._known.get(obj.key, (None, ()))
                 if etag == obj.etag:
                     self._known.move_to_end(obj.key)
-                    found[obj.key] = boxes
-        if new := [obj for obj in objects if obj.key not in found]:
+                    known[obj.key] = boxes
+        if new := [obj for obj in objects if obj.key not in known]:
             with ThreadPoolExecutor(FOOTERS) as pool:
                 read = counted(pool.map(self._read, new), "read statistics", "footers", len(new))
-                found |= {obj.key: boxes for obj, boxes in zip(new, read, strict=True)}
-        return ((obj, found[obj.key]) for obj in objects)
+                known |= {obj.key: boxes for obj, boxes in zip(new, read, strict=True)}
+        return ((obj, known[obj.key]) for obj in objects)
 
     def _read(self, landed: LandedObject) -> tuple[Box, ...]:
         """Return what an object holds; it is remembered if it is of the listed version."""
@@ -183,9 +183,9 @@ class RowValues:
 
         Too many, or none because of an object that cannot be read, are a SourceError.
         """
-        found: _Values = {column: set() for column in self._columns}
-        if not found:
-            return found
+        of_columns: _Values = {column: set() for column in self._columns}
+        if not of_columns:
+            return of_columns
         unproved = []
         for obj, boxes in self._holdings.boxes(landed):
             known = [self._proved(box) for box in boxes]
@@ -193,7 +193,7 @@ class RowValues:
                 unproved.append(obj)
             for of_box in filter(None, known):
                 for column, values in of_box.items():
-                    found[column] |= values
+                    of_columns[column] |= values
         failed: SourceError | None = None
         with ThreadPoolExecutor(FOOTERS) as pool:
             for read in counted(pool.map(self._of_object, unproved), "read values", "objects", len(unproved)):
@@ -201,10 +201,10 @@ class RowValues:
                     failed = read  # a run of any partition reports it
                     continue
                 for column, values in read.items():
-                    found[column] |= values
-        if failed is not None and not any(found.values()):
+                    of_columns[column] |= values
+        if failed is not None and not any(of_columns.values()):
             raise failed
-        return found
+        return of_columns
 
     def _proved(self, box: Mapping[str, ValueSpan]) -> _Values | None:
         """Return the values in some row groups; None if their statistics do not have them all."""
@@ -215,27 +215,27 @@ class RowValues:
 
     def _read(self, obj: LandedObject) -> _Values | SourceError:
         """Read the values of an object; returns the error if the object cannot be read. Too many are a SourceError."""
-        found: _Values = {column: set() for column in self._columns}
+        of_columns: _Values = {column: set() for column in self._columns}
         try:
             for batch in self._batches(obj):
                 for column, name in self._columns.items():
                     values = pc.unique(dictionary_decoded(batch.column(name)))
-                    found[column].update(cast(values, typed_value(column, None).type).to_pylist())
-                if max(map(len, found.values())) > MOST_VALUES:
+                    of_columns[column].update(cast(values, typed_value(column, None).type).to_pylist())
+                if max(map(len, of_columns.values())) > MOST_VALUES:
                     break
         except SourceError as error:
             return error
         except pa.ArrowInvalid as error:
             why = f"{self._landed.origin(obj.key)} has a value that is not of the partition column's type: {error}:"
             return SourceError(why, "correct the value, or the type in the config.")
-        for column, values in found.items():
+        for column, values in of_columns.items():
             if len(values) > MOST_VALUES:
                 raise SourceError(
                     f"{self._landed.origin(obj.key)} has over {MOST_VALUES:,} values of {column.name}, and each is a "
                     "partition:",
                     f"give the `values` of {column.name} in the config, or choose another partition column.",
                 )
-        return found
+        return of_columns
 
     def _batches(self, obj: LandedObject) -> Iterator[pa.RecordBatch]:
         types = {name: typed_value(column, None).type for column, name in self._columns.items()}

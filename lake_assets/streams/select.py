@@ -82,8 +82,8 @@ class UnknownPartitions:
                 texts |= {column.shown(other.values[other.columns.index(column)]) for other in self._landed}
             if text in texts:
                 continue
-            near, some = nearest(text, texts), sorted(texts)[:NAMED]
-            listed = f": did you mean {near[0]}?" if near else f"; there is {', '.join(some)}." if some else "."
+            near, shown = nearest(text, texts), sorted(texts)[:NAMED]
+            listed = f": did you mean {near[0]}?" if near else f"; there is {', '.join(shown)}." if shown else "."
             return f"nothing of {column.name}={text} has landed or is in the lake{listed}"
         return ""
 
@@ -105,11 +105,11 @@ def _first_landed(stream: OpenStream) -> Iterator[Partition]:
         try:
             pages = stream.source.pages(tree=tree)
             for landed in islice((obj for page in pages for obj in page), MOST_OBJECTS):
-                where = locator.find(landed.key)
-                if isinstance(where, NotDataError):  # its folder has landed
-                    where = locator.find_of_folder(landed.key.rpartition("/")[0])
-                if isinstance(where, Partition):
-                    yield where
+                location = locator.find(landed.key)
+                if isinstance(location, NotDataError):  # its folder has landed
+                    location = locator.find_of_folder(landed.key.rpartition("/")[0])
+                if isinstance(location, Partition):
+                    yield location
         except KeyOrderError:
             continue
         except StorageError:
@@ -194,20 +194,20 @@ def select(stream: OpenStream, wanted: Wanted, *, outside: bool = False, now: dt
     calendar = Calendar(stream.config, now)
     selectors = [parse_selector(stream.config, text, calendar) for text in dict.fromkeys(wanted.texts)]
     named = list(dict.fromkeys(p for selector in selectors for p in selector.named or ()))
-    rest = [selector for selector in selectors if selector.named is None]
+    unnamed = [selector for selector in selectors if selector.named is None]
     if not outside:
-        refuse_outside(stream, [*named, *(value for selector in rest for value in selector.values)])
-    if selectors and not rest and not (wanted.waiting or wanted.failed):
+        refuse_outside(stream, [*named, *(value for selector in unnamed for value in selector.values)])
+    if selectors and not unnamed and not (wanted.waiting or wanted.failed):
         return _first(Selection(tuple(named), len(named), is_named=True), wanted.most)
     # Partitions outside the config are in the landing zone and the ledger only.
-    expected = _expected(rest, named, calendar) if selectors and not outside else None
+    expected = _expected(unnamed, named, calendar) if selectors and not outside else None
     known, in_state, left_out = _read(stream, wanted, expected)
     is_wanted = matcher(selectors)
     meant = {p for p in known if is_wanted(p)}
-    found = meant if outside else {p for p in meant if calendar.outside(p) is None}
-    others = meant - found
-    absent = 0 if expected is None else len({p for p in expected if calendar.outside(p) is None} - found - set(named))
-    chosen = [*named, *sorted(found.difference(named), key=sort_key)]
+    kept = meant if outside else {p for p in meant if calendar.outside(p) is None}
+    others = meant - kept
+    absent = 0 if expected is None else len({p for p in expected if calendar.outside(p) is None} - kept - set(named))
+    chosen = [*named, *sorted(kept.difference(named), key=sort_key)]
     if wanted.waiting or wanted.failed:
         chosen, absent = [partition for partition in chosen if partition in in_state], 0
         others = others.intersection(in_state)
@@ -250,15 +250,15 @@ def _first(selection: Selection, most: int | None) -> Selection:
     return selection if most is None else replace(selection, partitions=selection.partitions[:most])
 
 
-def _expected(rest: Sequence[Selector], named: Sequence[Partition], calendar: Calendar) -> list[Partition] | None:
+def _expected(unnamed: Sequence[Selector], named: Sequence[Partition], calendar: Calendar) -> list[Partition] | None:
     """Return all partitions that can be meant; None if the landing zone decides it, or if they are many."""
-    found = dict.fromkeys(named)
-    for selector in rest:
+    partitions = dict.fromkeys(named)
+    for selector in unnamed:
         expected = selector.expected(calendar, PREFIXES)
         if expected is None:
             return None
-        found |= dict.fromkeys(expected)
-    return list(found) if len(found) <= PREFIXES else None
+        partitions |= dict.fromkeys(expected)
+    return list(partitions) if len(partitions) <= PREFIXES else None
 
 
 def _read(stream: OpenStream, wanted: Wanted, scope: Sequence[Partition] | None) -> Known:

@@ -130,8 +130,8 @@ class Selector:
             if values_text and not calendar.has_values(column):
                 return None
             known = calendar.values(column) if values_text else []
-            found = [value for value in known if any(a.matches(column, value) for a in values_text)]
-            values.append(list(dict.fromkeys([*named, *found])))
+            matching = [value for value in known if any(a.matches(column, value) for a in values_text)]
+            values.append(list(dict.fromkeys([*named, *matching])))
         if prod(map(len, values)) > most:
             return None
         return [Partition(self.columns, combination) for combination in product(*values)]

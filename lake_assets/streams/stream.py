@@ -159,10 +159,10 @@ class OpenStream:
         if lake is None or self.config.on_bad_object == "fail":
             return {}
         adds = self.config.mode.reads_new
-        found = object_history.quarantined_objects(lake, self.names, self.table, _paths(partitions), adds=adds)
+        by_path = object_history.quarantined_objects(lake, self.names, self.table, _paths(partitions), adds=adds)
         root = f"{self.source.root}/"  # that of the URI which an older version has noted
         objects = {
-            path: {self.source.uri(k.removeprefix(root)): why for k, why in o.items()} for path, o in found.items()
+            path: {self.source.uri(k.removeprefix(root)): why for k, why in o.items()} for path, o in by_path.items()
         }
         return self.config.by_partition(objects)
 
@@ -175,8 +175,8 @@ class OpenStream:
         """
         if lake is None or self.letters is None:
             return {}
-        found = object_history.dead_letters(lake, self.names, self.table, _paths(partitions), at=at)
-        return self.config.by_partition(found)
+        by_path = object_history.dead_letters(lake, self.names, self.table, _paths(partitions), at=at)
+        return self.config.by_partition(by_path)
 
     @property
     def letters_uri(self) -> str | None:
@@ -250,10 +250,12 @@ class OpenStream:
         """
         # In the order of keys, as in a listing of the whole landing zone. One prefix may be within another.
         by_key = {obj.key: obj for p in self.prefixes(partition) for obj in self._listed(p)}
-        found = [(by_key[key], self._locator.find(key)) for key in sorted(by_key)]
+        locations = [(by_key[key], self._locator.find(key)) for key in sorted(by_key)]
         # If the layout has more columns than the partition, the prefix holds other partitions too.
-        read = tuple(obj for obj, where in found if where == partition.path_part and not self.source.is_marker(obj))
-        others = [obj.key for obj, where in found if not isinstance(where, Partition)]
+        read = tuple(
+            obj for obj, location in locations if location == partition.path_part and not self.source.is_marker(obj)
+        )
+        others = [obj.key for obj, location in locations if not isinstance(location, Partition)]
         if self.source.storage.is_local:  # in a bucket it would be more requests
             others += [obj.key for log in LOGS for obj in self.source.all(log, hides=self.layout.hides)]
         refuse_tables(self.source.root, [obj.key for obj in read], others)
@@ -262,9 +264,9 @@ class OpenStream:
     def left_out_of(self, partition: Partition) -> Iterator[tuple[LandedObject, LakeAssetsError]]:
         """Yield the objects in the partition's folders that no refresh reads, but hidden ones, each with the reason."""
         for landed in (obj for prefix in self.prefixes(partition) for obj in self._listed(prefix)):
-            where = self._locator.find(landed.key)
-            if not isinstance(where, Partition | HiddenError):
-                yield landed, where
+            location = self._locator.find(landed.key)
+            if not isinstance(location, Partition | HiddenError):
+                yield landed, location
 
     def prefixes(self, partition: Partition) -> list[str]:
         """Return the prefixes of the partition's objects, below the landing zone's root; see `folder_prefixes`."""

@@ -132,17 +132,17 @@ def _limited(
     subject: str, check: Callable[Arguments, str], *args: Arguments.args, **kwargs: Arguments.kwargs
 ) -> Finding:
     """Return the finding of a check of another machine, or of a possible share; it fails after some seconds."""
-    found: Future[Finding] = Future()
+    finding: Future[Finding] = Future()
 
     def run() -> None:
         try:
-            found.set_result(_checked(subject, check, *args, **kwargs))
+            finding.set_result(_checked(subject, check, *args, **kwargs))
         except BaseException as error:  # noqa: BLE001 - raised by `result`
-            found.set_exception(error)
+            finding.set_exception(error)
 
     Thread(target=run, daemon=True).start()  # a process does not wait for it at its end
     try:
-        return found.result(timeout=LIMIT)
+        return finding.result(timeout=LIMIT)
     except TimeoutError:
         hint = "run it again when the server or the mount answers."
         return Finding(subject, "failed", f"no answer within {LIMIT:g} seconds:", hint)
@@ -388,16 +388,16 @@ def _existing(folder: Path) -> Path:
 
 def probe_reading(store: Store) -> bool:
     """Return whether an object is below the root, and read a byte of it: listing and reading are two rights."""
-    found = store.probe()
-    if found is None:
+    landed = store.probe()
+    if landed is None:
         return False
     try:
-        store.find(found.key)
-        if found.size:
+        store.find(landed.key)
+        if landed.size:
             with suppress(SourceChangedError):  # it was replaced or removed meanwhile, and not refused
-                store.get_range(found.key, found.etag, 0, 1)
+                store.get_range(landed.key, landed.etag, 0, 1)
     except StorageError as error:
-        raise StorageError(f"{found.uri} is listed and cannot be read: {error.problem}", error.hint) from error
+        raise StorageError(f"{landed.uri} is listed and cannot be read: {error.problem}", error.hint) from error
     return True
 
 

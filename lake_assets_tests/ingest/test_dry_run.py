@@ -251,13 +251,13 @@ def test_the_time_is_estimated_from_the_runs_of_the_stream_with_one_start_of_spa
     assert [p.partition for p in plan.work] == others
     assert outcome.row.seconds is not None
     assert outcome.row.duration < sum(outcome.seconds.values())  # which has the commit too, and not the start
-    assert 0 < plan.pace.each <= outcome.row.seconds
-    assert plan.pace.fixed + plan.pace.each >= 0.1
-    assert plan.seconds == pytest.approx(plan.pace.fixed + 2 * plan.pace.each)
+    assert 0 < plan.pace.per_partition <= outcome.row.seconds
+    assert plan.pace.fixed + plan.pace.per_partition >= 0.1
+    assert plan.seconds == pytest.approx(plan.pace.fixed + 2 * plan.pace.per_partition)
 
 
 def test_partitions_that_are_larger_than_the_usual_ones_take_longer() -> None:
-    pace = Pace(runs=3, fixed=4.0, each=0.5, size=1_000.0)
+    pace = Pace(runs=3, fixed=4.0, per_partition=0.5, size=1_000.0)
 
     assert pace.seconds(10, 10_000) == pace.seconds(10, 1_000) == 9.0
     assert pace.seconds(10, 20_000) == 14.0

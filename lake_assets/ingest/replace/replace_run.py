@@ -62,9 +62,9 @@ class ReplaceRun(Run):
 
     def plan(self, runs: Sequence[PartitionRun]) -> None:
         """List and decide, stream by stream; then hold back what is not ready as a whole."""
-        for member, some in self._by_member(runs):
+        for member, of_member in self._by_member(runs):
             if self.broken is None:
-                member.plan(some)
+                member.plan(of_member)
                 self.broken = member.broken
         if self.broken is not None:
             fail_all(still_open(runs), self.broken)
@@ -82,18 +82,18 @@ class ReplaceRun(Run):
         with_job = [key for key in keys if any(run.reads.read for run in key)]
         others = [key for key in keys if not any(run.reads.read for run in key)]
         for group in (others, *chunks(with_job, BYTES_AT_ONCE, lambda key: sum(run.reads.size for run in key))):
-            some = _flat(group)
-            for member, of_member in self._by_member(some):
+            group_runs = _flat(group)
+            for member, of_member in self._by_member(group_runs):
                 if self.broken is None:
                     member.write(of_member)
                     self.broken = member.broken
             if self.broken is not None:
-                self._break_off(self.broken, some)
+                self._break_off(self.broken, group_runs)
             for chunk in chunks(group, at_once):
                 opened = still_open(_flat(chunk))
                 self._commit_or_break(chunk)
                 yield [run for run in opened if run.held_by is None]  # another one may be tried again
-            for member, of_member in self._by_member(some):
+            for member, of_member in self._by_member(group_runs):
                 if self.broken is None:
                     member.evolve(of_member)
                     member.quarantine(of_member)
@@ -119,8 +119,8 @@ class ReplaceRun(Run):
         try:
             if self.broken is not None:
                 raise self.broken
-            for member, some in self._by_member(still_open(runs)):
-                member.verify(some)
+            for member, of_member in self._by_member(still_open(runs)):
+                member.verify(of_member)
             for key in keys:
                 self._hold_back(key)
             self.commit(still_open(runs))
@@ -208,14 +208,14 @@ class ReplaceRun(Run):
         self._discard(rest)
 
     def _discard(self, runs: Sequence[PartitionRun]) -> None:
-        for member, some in self._by_member(runs):
-            member.writer.discard(some)
+        for member, of_member in self._by_member(runs):
+            member.writer.discard(of_member)
 
     def _by_member(self, runs: Iterable[PartitionRun]) -> Iterator[tuple[StreamSteps, list[PartitionRun]]]:
         of_streams: dict[str, list[PartitionRun]] = {name: [] for name in self._members}
         for run in runs:
             of_streams[run.stream.name].append(run)
-        return ((self._members[name], some) for name, some in of_streams.items() if some)
+        return ((self._members[name], of_stream) for name, of_stream in of_streams.items() if of_stream)
 
 
 class _ApartError(Exception):

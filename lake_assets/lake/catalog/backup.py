@@ -283,13 +283,13 @@ def _refuse_mixed(engine: duckdb.DuckDBPyConnection, tables: Sequence[str]) -> N
 def _fetched(lake: Lake, backup: Backup, to: AnyStorage | None, folder: Path) -> Path:
     """Copy a backup's file into a folder."""
     store, key, file = Store(_place(lake, to)), f"{FOLDER}/{backup.name}.duckdb", folder / "catalog.duckdb"
-    found = store.find(key)
-    if found is not None:
+    stored = store.find(key)
+    if stored is not None:
         with file.open("wb") as written:
-            for start in range(0, found.size, _CHUNK):
-                written.write(store.get_range(key, found.etag, start, min(start + _CHUNK, found.size)))
-    if found is None or found.size != backup.bytes or _checksum(file) != backup.sha256:
-        state = "is gone" if found is None else "is not the file that was written: its checksum differs"
+            for start in range(0, stored.size, _CHUNK):
+                written.write(store.get_range(key, stored.etag, start, min(start + _CHUNK, stored.size)))
+    if stored is None or stored.size != backup.bytes or _checksum(file) != backup.sha256:
+        state = "is gone" if stored is None else "is not the file that was written: its checksum differs"
         raise CatalogError(f"the backup {store.uri(key)} {state}:", "nothing was changed. Choose another backup.")
     return file
 

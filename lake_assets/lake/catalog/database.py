@@ -21,8 +21,8 @@ _ROWS_AT_ONCE = 10_000  # in one statement
 def among(values: Sequence[object]) -> Iterator[tuple[str, Sequence[object]]]:
     """Yield what follows `IN` in a statement for these values, with the values; of many, for several statements."""
     for start in range(0, len(values), _AT_ONCE):
-        some = values[start : start + _AT_ONCE]
-        yield f"({', '.join('?' for _ in some)})", some
+        part = values[start : start + _AT_ONCE]
+        yield f"({', '.join('?' for _ in part)})", part
 
 
 class NotDirectError(Exception):
@@ -71,7 +71,7 @@ class CatalogDatabase(ABC):
 
     def rows_among(self, sql: str, values: Sequence[object]) -> list[Row]:
         """Return the rows of a query that ends with `IN`, for these values; of many, by several statements."""
-        return [row for marks, some in among(values) for row in self.rows(f"{sql} {marks}", some)]
+        return [row for marks, part in among(values) for row in self.rows(f"{sql} {marks}", part)]
 
     def columns(self, table: str) -> list[str]:
         """Return the names of a table's columns."""

@@ -36,10 +36,10 @@ def ask_tables(database: CatalogDatabase, table_ids: Sequence[int]) -> Answer:
     )
 
 
-def read_tables(asked: Answer) -> Mapping[int, Sequence[str]]:
+def read_tables(answer: Answer) -> Mapping[int, Sequence[str]]:
     """Return the tables that were asked for, the newest first, by the ids of their tables."""
     tables: dict[int, list[str]] = {}
-    for table_id, name in asked():
+    for table_id, name in answer():
         tables.setdefault(table_id, []).append(name)
     return tables
 
@@ -65,7 +65,7 @@ def ask_added(
 
 def total(counts: Sequence[Answer]) -> int:
     """Return the sum of the numbers that were asked for."""
-    return sum(int(count) for ((count,),) in [asked() for asked in counts])
+    return sum(int(count) for ((count,),) in [answer() for answer in counts])
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,13 +143,13 @@ def describe(session: LakeSession, targets: Sequence[TableName], others: Sequenc
         assert isinstance(known, Description)  # noqa: S101 - nothing else is kept
         return known
     with session.read() as database:
-        asked = ask_state(database)
+        answer = ask_state(database)
         tables = {name: read_table(database, name) for name in key}
         ids = [tables[target].table_id for target in targets]
         partitionings = {target: read_partitioning(database, i) for target, i in zip(targets, ids, strict=True)}
         mappings = {table_id: read_mappings(database, table_id) for table_id in ids}
         inlined = read_tables(ask_tables(database, [table.table_id for table in tables.values()]))
-        state, *_ = read_schema_state(asked)
+        state, *_ = read_schema_state(answer)
     session.descriptions[key] = description = Description(state, tables, inlined, partitionings, mappings)
     return description
 
@@ -165,12 +165,12 @@ def ask_state(database: CatalogDatabase, earlier: int | None = None) -> Answer:
     )
 
 
-def read_schema_state(asked: Answer) -> tuple[SchemaState, int, int, object]:
+def read_schema_state(answer: Answer) -> tuple[SchemaState, int, int, object]:
     """Return the state, the next ids of the catalog's objects and files, and the time of the earlier snapshot.
 
     An untested version of the specification is a NotDirectError.
     """
-    ((snapshot_id, schema_version, moment, next_catalog_id, next_file_id, version, earlier),) = asked()
+    ((snapshot_id, schema_version, moment, next_catalog_id, next_file_id, version, earlier),) = answer()
     if (reason := spec.unknown(version)) is not None:
         raise NotDirectError(reason)
     return SchemaState(version, schema_version, snapshot_id, moment), next_catalog_id, next_file_id, earlier

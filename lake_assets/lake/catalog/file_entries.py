@@ -116,11 +116,11 @@ def add_copies(transaction: Transaction, table: Table, copies: Mapping[int, str]
     database.insert(spec.DATA_FILE, names, entries)
     for name in (spec.FILE_PARTITION_VALUE, spec.FILE_COLUMN_STATS):
         columns = database.columns(name)
-        found = _entries(database, name, columns, list(copies))
+        copied = _entries(database, name, columns, list(copies))
         if name == spec.FILE_COLUMN_STATS:
-            found = [entry for entry in found if entry["column_id"] in table.columns]
-            transaction.widen(table, _facts(table, found, len(copies)), is_first=False)
-        rows_of = [tuple((e | {"data_file_id": new_ids[e["data_file_id"]]})[c] for c in columns) for e in found]
+            copied = [entry for entry in copied if entry["column_id"] in table.columns]
+            transaction.widen(table, _facts(table, copied, len(copies)), is_first=False)
+        rows_of = [tuple((e | {"data_file_id": new_ids[e["data_file_id"]]})[c] for c in columns) for e in copied]
         if rows_of:
             database.insert(name, columns, rows_of)
     transaction.note("inserted_into_table", table)
@@ -179,5 +179,5 @@ def live_file_ids(database: CatalogDatabase, table: Table, uris: Sequence[str]) 
     """Return the ids of those of the files that are live in the table."""
     names = {uri.removeprefix(table.folder): uri for uri in uris}
     live = f"SELECT path, data_file_id, table_id FROM {spec.DATA_FILE} WHERE end_snapshot IS NULL AND path IN"
-    found = database.rows_among(live, list(names))
-    return {names[path]: file_id for path, file_id, owner in found if owner == table.table_id}
+    rows = database.rows_among(live, list(names))
+    return {names[path]: file_id for path, file_id, owner in rows if owner == table.table_id}

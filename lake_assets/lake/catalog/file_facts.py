@@ -372,18 +372,18 @@ def _columns(
 ) -> dict[tuple[str, str], ColumnFacts]:
     """Return the facts of all row groups together, by file and path."""
     result = {}
-    several = {key: of_column for key, of_column in chunks.items() if len(of_column) > 1}
+    split = {key: of_column for key, of_column in chunks.items() if len(of_column) > 1}
     bounds = merged(
         engine,
         (
             (key, leaves[key[1]].type, Bounds(chunk.least, chunk.greatest))
-            for key, of_column in several.items()
+            for key, of_column in split.items()
             for chunk in of_column
         ),
     )
     for key, of_column in chunks.items():
         facts = [_facts(chunk) for chunk in of_column]
-        if key not in several:
+        if key not in split:
             result[key] = facts[0]
             continue
         result[key] = ColumnFacts(

@@ -195,12 +195,12 @@ def ask_whole_files(
             raise NotDirectError("the table has files of another partitioning")
         if total(counts):
             raise NotDirectError(_INLINED)
-        found = grouped(files())
-        if any(is_deleted for rows in found.values() for *_, is_deleted in rows) or (
-            any(found.values()) and deletes_in_catalog() and _has_rows(database, name)
+        of_keys = grouped(files())
+        if any(is_deleted for rows in of_keys.values() for *_, is_deleted in rows) or (
+            any(of_keys.values()) and deletes_in_catalog() and _has_rows(database, name)
         ):
             raise NotDirectError(_DELETED)
-        return {values: [PartitionFile(*file) for *file, _ in rows] for values, rows in found.items()}
+        return {values: [PartitionFile(*file) for *file, _ in rows] for values, rows in of_keys.items()}
 
     return concluded
 

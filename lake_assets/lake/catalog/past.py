@@ -264,16 +264,16 @@ class PastPartition:
         entries += [entry for file in self.files for entry in self.table.deletes.get(file.file_id, ())]
         moments = {entry.begin_snapshot for entry in entries}
         moments |= {file.end_snapshot for file in self.files if file.end_snapshot is not None}
-        found = sorted((n for n in moments if n >= since and n not in known), reverse=True)[:newest]
+        noted = sorted((n for n in moments if n >= since and n not in known), reverse=True)[:newest]
         hidden = [*self.table.elsewhere, *map(_partial, entries)]
         others: list[int] = []
         for number, before in self.table.changed:
-            if number < since or len(others) + sum(n > number for n in found) >= newest:
+            if number < since or len(others) + sum(n > number for n in noted) >= newest:
                 break
             is_hidden = number not in moments and number not in known and any(number in span.closed for span in hidden)
             if is_hidden and self._has_changed(number, before):
                 others.append(number)
-        return sorted([*found, *others], reverse=True)[:newest]
+        return sorted([*noted, *others], reverse=True)[:newest]
 
     def _has_changed(self, snapshot: int, before: int | None) -> bool:
         rows, newest = self._counted(snapshot)
@@ -340,23 +340,23 @@ def newest_values(
 
 
 def changed_partitions(
-    session: LakeSession, name: TableName, columns: Sequence[PartitionColumn], numbers: Sequence[Snapshot], most: int
+    session: LakeSession, name: TableName, columns: Sequence[PartitionColumn], snapshots: Sequence[Snapshot], most: int
 ) -> dict[int, set[Key]]:
     """Return the partitions in which each of these snapshots added or ended files, or changed rows.
 
     There are at most so many of each kind of change, those of the newest snapshots. Raises NotDirectError if there is
     no such table, or the catalog's tables cannot be used.
     """
-    if not numbers:
+    if not snapshots:
         return {}
     with session.read() as database:
         reader = _Reader(session, database, name, columns)
-        found = reader.changed([snapshot.number for snapshot in numbers], most)
+        changed = reader.changed([snapshot.number for snapshot in snapshots], most)
         hidden = reader.hidden()
-    for snapshot in numbers:
+    for snapshot in snapshots:
         if changes_rows(snapshot.changes, reader.table_id) and any(snapshot.number in span for span in hidden):
-            found.setdefault(snapshot.number, set()).update(reader.changed_by_duckdb(snapshot.number, most))
-    return found
+            changed.setdefault(snapshot.number, set()).update(reader.changed_by_duckdb(snapshot.number, most))
+    return changed
 
 
 class _Reader:
@@ -400,9 +400,9 @@ class _Reader:
                 keys.setdefault(partitioning, {})[column_id] = index
         groups: dict[tuple[int, ...], list[int]] = {}
         for partitioning, places in keys.items():
-            found = [places[number] for number in column_ids if number is not None and number in places]
-            if len(found) == len(column_ids):
-                groups.setdefault(tuple(found), []).append(partitioning)
+            indexes = [places[number] for number in column_ids if number is not None and number in places]
+            if len(indexes) == len(column_ids):
+                groups.setdefault(tuple(indexes), []).append(partitioning)
         return groups
 
     def read(self, partitions: Collection[Partition] | None, since: int) -> PastTable:
@@ -453,7 +453,7 @@ class _Reader:
         keys, joins = values_of_files(others)[0], values_of_files([*others, time])[1]
         selected, group = (f", {keys}", f" GROUP BY {keys}") if others else ("", "")
         singly = [] if wanted is None or not others or len(wanted) > SINGLY else wanted
-        found: dict[Key, str] = {}
+        newest: dict[Key, str] = {}
         for condition, parameters in [of_partition(self.table_id, key, others) for key in singly] or [
             ("f.table_id = ?", [self.table_id])
         ]:
@@ -462,12 +462,12 @@ class _Reader:
                 f"WHERE {condition} AND f.end_snapshot IS NULL AND f.record_count > 0{group}",
                 parameters,
             )
-            found |= {tuple(key): newest for newest, *key in rows if newest is not None}
-        return found if wanted is None else {key: newest for key, newest in found.items() if key in wanted}
+            newest |= {tuple(key): text for text, *key in rows if text is not None}
+        return newest if wanted is None else {key: text for key, text in newest.items() if key in wanted}
 
     def changed(self, numbers: Sequence[int], most: int) -> dict[int, set[Key]]:
         """Return the partitions in which these snapshots added or ended files, or deleted rows of these."""
-        found: dict[int, set[Key]] = {}
+        changed: dict[int, set[Key]] = {}
         deletes = [(spec.DELETE_FILE, "data_file_id")]
         if self.database.has_table(inlined := spec.inlined_deletes(self.table_id)):
             deletes.append((inlined, "file_id"))
@@ -487,8 +487,8 @@ class _Reader:
                     f"WHERE f.table_id = ? AND {_under(ids)} AND {moment} IN ({among}) ORDER BY {order} LIMIT ?",
                     [self.table_id, *numbers, most],
                 ):
-                    found.setdefault(number, set()).add(tuple(texts))
-        return found
+                    changed.setdefault(number, set()).add(tuple(texts))
+        return changed
 
     def hidden(self) -> list[SnapshotSpan]:
         """Return the snapshots that may have changed rows of partitions without an entry that says which."""

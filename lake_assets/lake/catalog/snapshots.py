@@ -42,18 +42,18 @@ _SNAPSHOT = (
 
 def _changes(text: str | None) -> list[tuple[str, str]]:
     parts = (part.partition(":") for part in (text or "").split(","))
-    return [(kind, what) for kind, _, what in parts]
+    return [(kind, changed_id) for kind, _, changed_id in parts]
 
 
 def changes_rows(changes: Sequence[tuple[str, str]], table_id: int) -> bool:
     """Return whether the changes of a snapshot insert or delete rows of a table."""
-    return any(what == str(table_id) and _CHANGES_ROWS.fullmatch(kind) for kind, what in changes)
+    return any(changed_id == str(table_id) and _CHANGES_ROWS.fullmatch(kind) for kind, changed_id in changes)
 
 
 def ask_changes(database: CatalogDatabase, since: int) -> Callable[[], list[Sequence[tuple[str, str]]]]:
     """Ask for the changes of each snapshot after this one, as of `Snapshot`."""
-    asked = database.ask(f"SELECT changes_made FROM {spec.SNAPSHOT_CHANGES} WHERE snapshot_id > ?", [since])
-    return lambda: [_changes(text) for (text,) in asked()]
+    answer = database.ask(f"SELECT changes_made FROM {spec.SNAPSHOT_CHANGES} WHERE snapshot_id > ?", [since])
+    return lambda: [_changes(text) for (text,) in answer()]
 
 
 def snapshots(database: CatalogDatabase, numbers: Sequence[int]) -> dict[int, Snapshot]:

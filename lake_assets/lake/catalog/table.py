@@ -218,7 +218,7 @@ def key_values(partitioning: Partitioning, partition: Partition) -> Key:
     }
     names = [column.name.lower() for column in partitioning.columns]
     if set(names) != set(texts):
-        of_table, of_stream = (", ".join(some) or "nothing" for some in (names, texts))
+        of_table, of_stream = (", ".join(parts) or "nothing" for parts in (names, texts))
         raise NotDirectError(f"the table is partitioned by {of_table}, the stream by {of_stream}")
     return tuple(texts[name] for name in names)
 

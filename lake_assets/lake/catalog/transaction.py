@@ -34,7 +34,7 @@ class Transaction:
         self._engine = engine
         ids = [table.table_id for table in description.tables.values()]
         seen = description.state
-        asked = ask_state(database, seen.snapshot_id)
+        answer = ask_state(database, seen.snapshot_id)
         among = f"WHERE table_id IN ({', '.join('?' for _ in ids)})"
         sizes = database.ask(f"SELECT {', '.join(_TABLE_STATISTICS)} FROM {spec.TABLE_STATS} {among}", ids)
         columns = database.ask(
@@ -43,7 +43,7 @@ class Transaction:
             ids,
         )
         inlined = ask_tables(database, ids)
-        state, self._next_catalog_id, self._next_file_id, moment = read_schema_state(asked)
+        state, self._next_catalog_id, self._next_file_id, moment = read_schema_state(answer)
         if (state.version, state.schema_version, moment) != (seen.version, seen.schema_version, seen.moment):
             raise duckdb.TransactionException(OVERTAKEN)
         self.snapshot_id = state.snapshot_id + 1
@@ -66,10 +66,10 @@ class Transaction:
 
     def read_mappings(self, table: Table) -> Mappings:
         """Return the mappings of a table that the commit changes, as they are now, with those that it has added."""
-        self.mappings[table.table_id] = found = read_mappings(self.database, table.table_id)
-        others = {number: columns for number, columns in found.items() if number < self._first_file_id}
+        self.mappings[table.table_id] = mappings = read_mappings(self.database, table.table_id)
+        others = {number: columns for number, columns in mappings.items() if number < self._first_file_id}
         self._description.mappings[table.table_id] = others
-        return found
+        return mappings
 
     def end_files(self, table: Table, file_ids: Sequence[int]) -> None:
         """Remove these data files from the table's new snapshot."""

@@ -34,12 +34,12 @@ def untyped_ids(database: CatalogDatabase, table_id: int, columns: Sequence[Lake
         leaves.discard(column_id)
     if leaves:
         listed = ", ".join(map(str, leaves))
-        found = database.rows(
+        with_values = database.rows(
             f"SELECT DISTINCT column_id FROM {spec.FILE_COLUMN_STATS} WHERE table_id = ? AND column_id IN ({listed}) "
             "AND (value_count IS NULL OR value_count <> 0)",
             [table_id],
         )
-        leaves -= {column_id for (column_id,) in found}
+        leaves -= {column_id for (column_id,) in with_values}
     return frozenset(leaves)
 
 

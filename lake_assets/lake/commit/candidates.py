@@ -187,8 +187,8 @@ def _read(
             probe()  # each of the others would take as long to fail
         if len(uris) > 1:
             half = len(uris) // 2
-            (footers, errors), (more, other) = (_read(session, part, probe) for part in (uris[:half], uris[half:]))
-            return footers + more, errors | other
+            (footers, errors), (others, other) = (_read(session, part, probe) for part in (uris[:half], uris[half:]))
+            return footers + others, errors | other
         return [], {uris[0]: _refusal(session, uris[0], error, _damaged)}
 
 

@@ -237,7 +237,7 @@ def message(changes: Sequence[Change]) -> tuple[str, str]:
     paths = {change.row.load_partition for change in changes}
     streams = list(dict.fromkeys(change.row.stream for change in changes))
     partitions = f"{len(paths):,} partitions" if len(paths) > 1 else row.load_partition
-    modes = " and ".join(dict.fromkeys(one.mode for one in (row, *others)))
+    modes = " and ".join(dict.fromkeys(of_change.mode for of_change in (row, *others)))
     of_run: dict[str, object] = {"run_id": row.run_id, "stream": row.stream}
     if len(streams) > 1:
         of_run["together"] = streams

@@ -162,7 +162,7 @@ def open_tables(
             refuse_drift(session, changes, database)
         yield [
             OpenTable(
-                some,
+                table_changes,
                 session,
                 database,
                 transaction,
@@ -171,7 +171,7 @@ def open_tables(
                 description.partitionings[name],
                 files.get(name, dict),
             )
-            for name, some in by_table(changes).items()
+            for name, table_changes in by_table(changes).items()
         ]
 
 
@@ -197,15 +197,15 @@ def replace_directly(session: LakeSession, changes: Sequence[Change]) -> list[Le
         wanted = {name: list(values.values()) for name, (values, _) in prepared.items()}
         with open_tables(session, changes, wanted, drift_checked(session, changes)) as opened:
             rows_before: dict[tuple[TableName, Partition], int] = {}
-            for one in opened:
-                name = one.changes[0].table
+            for table in opened:
+                name = table.changes[0].table
                 values, facts = prepared[name]
-                rows_before |= {(name, partition): rows for partition, rows in _end_files(one, values).items()}
+                rows_before |= {(name, partition): rows for partition, rows in _end_files(table, values).items()}
                 if facts:
-                    one.transaction.add_files(one.table, one.partitioning, one.mapping(), facts)
-                for change in one.changes:
+                    table.transaction.add_files(table.table, table.partitioning, table.mapping(), facts)
+                for change in table.changes:
                     if isinstance(change.new, EarlierRows):
-                        _add_copies(one, change, change.new)
+                        _add_copies(table, change, change.new)
             return _finish(opened, changes, rows_before)
 
 
@@ -221,24 +221,24 @@ def _prepared(session: LakeSession, changes: Sequence[Change]) -> dict[TableName
     """
     description, tables = _described(session, changes), by_table(changes)
     values: dict[TableName, Mapping[Partition, Key]] = {}
-    for name, some in tables.items():
-        refuse_other_types(session, some, description.tables[name])
+    for name, table_changes in tables.items():
+        refuse_other_types(session, table_changes, description.tables[name])
         partitioning = description.partitionings[name]
-        values[name] = {change.partition: key_values(partitioning, change.partition) for change in some}
-        if len(set(values[name].values())) < len(some):
+        values[name] = {change.partition: key_values(partitioning, change.partition) for change in table_changes}
+        if len(set(values[name].values())) < len(table_changes):
             raise NotDirectError("two commits are of the same partition")
     files = [file for change in changes for file in _written(change)]
     copies = [copy for change in changes if isinstance(change.new, EarlierRows) for copy in change.new.copies]
     _check_stored(session, [*files, *(DataFile(copy.uri, 0, copy.size) for copy in copies)])
     result: dict[TableName, _Prepared] = {}
-    for name, some in tables.items():
-        added = [(file, values[name][change.partition]) for change in some for file in _written(change)]
+    for name, table_changes in tables.items():
+        added = [(file, values[name][change.partition]) for change in table_changes for file in _written(change)]
         facts: Sequence[FileFacts] = []
         if added:
             table, partitioning = description.tables[name], description.partitionings[name]
             with translated(session.config):
                 facts = read_footers(session.engine, [file for file, _ in added], table, partitioning)
-        result[name] = values[name], [(one, key) for one, (_, key) in zip(facts, added, strict=True)]
+        result[name] = values[name], [(of_file, key) for of_file, (_, key) in zip(facts, added, strict=True)]
     return result
 
 
@@ -289,9 +289,9 @@ def _check_stored(session: LakeSession, files: Sequence[DataFile]) -> None:
     store = Store(session.config.own_storage)
 
     def check(file: DataFile) -> None:
-        found = store.find(file.uri.removeprefix(f"{store.root}/"))
-        if found is None or (file.size and found.size != file.size):
-            state = "is gone" if found is None else f"has {found.size:,} bytes, and was written with {file.size:,}"
+        stored = store.find(file.uri.removeprefix(f"{store.root}/"))
+        if stored is None or (file.size and stored.size != file.size):
+            state = "is gone" if stored is None else f"has {stored.size:,} bytes, and was written with {file.size:,}"
             raise StorageError(
                 f"the new data file {file.uri} {state}:",
                 "nothing was changed. Set orphans_older_than of the lake's maintenance to more time than a run takes, "
@@ -311,7 +311,7 @@ def _inspected(new: Sequence[LandedFiles | Renewed]) -> tuple[Table | None, list
 
     Raises NotDirectError if a file has no facts.
     """
-    files, described = [file for one in new for file in one.files], new[0].described
+    files, described = [file for landed in new for file in landed.files], new[0].described
     if files and (described is None or any(file.facts is None for file in files if file.rows)):
         raise NotDirectError("some of the files have no statistics")
     return described, files
@@ -354,13 +354,13 @@ def repair_directly(session: LakeSession, changes: Sequence[Change]) -> list[Led
     described, files = _inspected(renewed)
     with _open_table(session, changes) as opened:
         table, partitions = opened.table, [change.partition for change in changes]
-        uris = [*(uri for one in renewed for uri in one.vanished), *(file.uri for file in files)]
+        uris = [*(uri for repair in renewed for uri in repair.vanished), *(file.uri for file in files)]
         ids = live_file_ids(opened.database, table, uris)
         if set(ids) != set(uris) or (files and table != described):
             raise CatalogError(f"{changes[0].table} changed while its files were being inspected:", "run it again.")
         refuse_deletes(opened.database, table, {ids[file.uri] for file in files if file.facts is not None})
         before = opened.rows_of(partitions)
-        opened.transaction.end_files(table, [ids[uri] for one in renewed for uri in one.ended])
+        opened.transaction.end_files(table, [ids[uri] for repair in renewed for uri in repair.ended])
         opened.transaction.renew_files(
             table,
             opened.partitioning,

@@ -48,7 +48,7 @@ def refuse_drift(session: LakeSession, changes: Sequence[Change], database: Cata
     DuckLake can read the manifest.
     """
     for of_table in by_table(changes).values():
-        expecting = [(one, one.requires.objects) for one in of_table if one.requires.objects is not None]
+        expecting = [(change, change.requires.objects) for change in of_table if change.requires.objects is not None]
         if expecting:
             _refuse_drift(session, expecting, database)
 
@@ -60,10 +60,10 @@ def _refuse_drift(
     paths = [change.partition.path for change, _ in expecting]
     known = partition_objects(session, of_first.streams, first.table, paths, database)
     for change, expected in expecting:
-        found = known.get(change.partition.path, {})
+        noted = known.get(change.partition.path, {})
         if expected.keys is not None:
-            found = {key: found[key] for key in expected.keys if key in found}
-        if found != expected.objects:
+            noted = {key: noted[key] for key in expected.keys if key in noted}
+        if noted != expected.objects:
             raise partition_drift(change)
 
 
@@ -103,11 +103,11 @@ def ask_drift(
     def may_drift(transaction: Transaction) -> bool:
         of_snapshots = made()
         is_known = len(of_snapshots) == transaction.snapshot_id - 1 - since and len(ids) == len(names)
-        if any(kind != "inlined_insert" and what in ids for changes in of_snapshots for kind, what in changes):
+        if any(kind != "inlined_insert" and table_id in ids for changes in of_snapshots for kind, table_id in changes):
             is_known = False
         if not is_known or transaction.inlined.get(ledger, ()) != inlined:
             return True
-        return any(not among.isdisjoint(read_inlined(row, ["VARCHAR"])) for asked in added for row in asked())
+        return any(not among.isdisjoint(read_inlined(row, ["VARCHAR"])) for answer in added for row in answer())
 
     return may_drift
 

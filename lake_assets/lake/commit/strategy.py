@@ -103,9 +103,9 @@ def foreseen_strategies(
         return dict.fromkeys(adds, "INSERT")
     if session is None or not session.exists(table):
         return dict.fromkeys(adds, "extension" if lake.catalog.is_service else "direct")
-    found: dict[Partition, StrategyName] = dict.fromkeys(adds, "extension")
+    foreseen: dict[Partition, StrategyName] = dict.fromkeys(adds, "extension")
     if lake.catalog.is_service:
-        return found
+        return foreseen
     try:
         with session.read() as database:
             described = read_table(database, table)
@@ -116,14 +116,14 @@ def foreseen_strategies(
                 with suppress(NotDirectError):
                     key_values(partitioning, added[0])
                     refuse_inlined_rows(database, described.table_id)
-                    found |= dict.fromkeys(added, "direct")
+                    foreseen |= dict.fromkeys(added, "direct")
 
             def find_direct(partitions: Sequence[Partition]) -> None:
                 if not partitions:
                     return  # it would be asked for all files
                 keys = [key_values(partitioning, partition) for partition in partitions]
                 whole_files_of(database, described, partitioning, keys)
-                found.update(dict.fromkeys(partitions, "direct"))
+                foreseen.update(dict.fromkeys(partitions, "direct"))
 
             try:
                 find_direct(replaced)
@@ -132,9 +132,9 @@ def foreseen_strategies(
                     with suppress(NotDirectError):
                         find_direct([partition])
     except NotDirectError:
-        found = dict.fromkeys(adds, "extension")
-    refuse_files(session, table, [partition for partition, strategy in found.items() if strategy == "extension"])
-    return found
+        foreseen = dict.fromkeys(adds, "extension")
+    refuse_files(session, table, [partition for partition, strategy in foreseen.items() if strategy == "extension"])
+    return foreseen
 
 
 def commit(session: LakeSession, changes: Sequence[Change]) -> list[Committed]:

@@ -78,9 +78,9 @@ def wanted_rows(
     """Return the wanted rows after SQL's other clauses (`tail`, with its parameters); none without such a table."""
     if not session.exists(wanted.own.name(session.config)):
         return []
-    found = relation(session, wanted)
+    rows = relation(session, wanted)
     names = ", ".join(map(identifier, wanted.columns))
-    return query(session, f"SELECT {names} FROM {found} {tail}", [*found.parameters, *parameters], [found])  # noqa: S608
+    return query(session, f"SELECT {names} FROM {rows} {tail}", [*rows.parameters, *parameters], [rows])  # noqa: S608
 
 
 def relation(session: LakeSession, wanted: WantedRows, database: CatalogDatabase | None = None) -> Relation:
@@ -108,8 +108,8 @@ def relation(session: LakeSession, wanted: WantedRows, database: CatalogDatabase
     parameters: list[object] = [list(column) for column in values]
     if files:
         bound = None if wanted.newest is None else _bound(session, files, inlined, wanted)
-        part, more = _part(_FILES, *_conditions(wanted, bound), wanted)
-        sql, parameters = f"{sql} UNION ALL BY NAME ({part})", [*parameters, files, *more]
+        part, others = _part(_FILES, *_conditions(wanted, bound), wanted)
+        sql, parameters = f"{sql} UNION ALL BY NAME ({part})", [*parameters, files, *others]
     return Relation(sql, parameters, needs_lake=False)
 
 

@@ -125,16 +125,16 @@ def newest_runs(
     Of their rows these columns are read, among them `STATE`; the others are None.
     """
     ledger = LEDGER.name(session.config)
-    found: dict[str, LastRuns] = {}
+    newest: dict[str, LastRuns] = {}
     try:
         with session.read() as database:
             ledger_id, *_ = read_folder(database, ledger)
             since = named_since(session, table, database)
             for name in inlined_tables(database, ledger_id):
-                for paths in _statements(_lacking(load_partitions, found)):
+                for paths in _statements(_lacking(load_partitions, newest)):
                     for path, runs in _inlined(database, name, str(table), paths, since, columns).items():
-                        found[path] = found[path].or_older(runs) if path in found else runs
-            older = _lacking(load_partitions, found)
+                        newest[path] = newest[path].or_older(runs) if path in newest else runs
+            older = _lacking(load_partitions, newest)
             files = flushed_files(database, ledger) if older is None or older else []
     except NotDirectError:
         if not session.exists(ledger):
@@ -147,16 +147,16 @@ def newest_runs(
         if wanted is None or wanted:
             for path, runs in _aggregated(session, table, wanted, batch, since, columns).items():
                 flushed[path] = flushed[path].or_later(runs) if path in flushed else runs
-    return found | {path: found[path].or_older(runs) if path in found else runs for path, runs in flushed.items()}
+    return newest | {path: newest[path].or_older(runs) if path in newest else runs for path, runs in flushed.items()}
 
 
 def _lacking(
-    load_partitions: Sequence[str] | None, found: Mapping[str, LastRuns], snapshot: int = -1
+    load_partitions: Sequence[str] | None, known: Mapping[str, LastRuns], snapshot: int = -1
 ) -> Sequence[str] | None:
     """Return those of the partitions without a commit after a snapshot; None for all partitions of the table."""
     if load_partitions is None:
         return None
-    commits = {path: runs.commit.snapshot_id or 0 for path, runs in found.items() if runs.commit is not None}
+    commits = {path: runs.commit.snapshot_id or 0 for path, runs in known.items() if runs.commit is not None}
     return [path for path in load_partitions if commits.get(path, -1) <= snapshot]
 
 
@@ -210,13 +210,13 @@ def _inlined(
             for value in (*of_source, *of_commit, *(paths or ()), table, COMPACT, "cancelled", *of_source, *of_commit)
         ],
     )
-    found: dict[str, LastRuns] = {}
+    inlined: dict[str, LastRuns] = {}
     for has_source, has_commit, *values in rows:
         row = LedgerRow.of(columns, read_inlined(values, types))
         runs = LastRuns(row, row if has_source else None, row if has_commit else None)
         path = row.load_partition
-        found[path] = found[path].or_older(runs) if path in found else runs
-    return found
+        inlined[path] = inlined[path].or_older(runs) if path in inlined else runs
+    return inlined
 
 
 def _aggregated(
@@ -237,7 +237,7 @@ def _aggregated(
     )
     run = f"struct_pack(number := number, {', '.join(f'{name} := {name}' for name in map(identifier, columns))})"
     commit = "status = 'committed' AND snapshot_id >= ?"
-    found = query(
+    rows_of_partitions = query(
         session,
         # Most partitions have one row that is all three, and it is returned once.
         "SELECT source.number, last_commit.number, newest, "  # noqa: S608 - quoted names
@@ -252,8 +252,8 @@ def _aggregated(
         [rows],
     )
     last: dict[str, LastRuns] = {}
-    for source, commit_number, *structs in found:
-        by_number = {each["number"]: LedgerRow.of(columns, [*each.values()][1:]) for each in structs if each}
+    for source, commit_number, *structs in rows_of_partitions:
+        by_number = {struct["number"]: LedgerRow.of(columns, [*struct.values()][1:]) for struct in structs if struct}
         newest = next(iter(by_number.values()))
         last[newest.load_partition] = LastRuns(newest, by_number.get(source), by_number.get(commit_number))
     return last

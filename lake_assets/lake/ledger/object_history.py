@@ -193,16 +193,16 @@ def objects_at(
     first = max((row.snapshot for row in before if row.mode in ("replace", "restore")), default=0)
     runs = {row.run_id for row in before if row.snapshot >= first}
     among = {"stream": streams, "load_partition": [before[0].load_partition], "run_id": sorted(runs)}
-    found = relation(session, WantedRows(MANIFEST, (*MANIFEST.columns, ADDED), among))
+    rows_of_manifest = relation(session, WantedRows(MANIFEST, (*MANIFEST.columns, ADDED), among))
     noted = query(
         session,
         # A run can be repeated under its id: each object has a row of each time.
         "SELECT arg_max(struct_pack(uri, key, etag, size, last_modified, digest), number), "  # noqa: S608
         f"arg_max_null(reason, number) FROM (SELECT * REPLACE ({_KEY}), row_number() OVER "
-        f"(ORDER BY {ADDED} NULLS FIRST, last_modified NULLS LAST) AS number FROM {found} "
+        f"(ORDER BY {ADDED} NULLS FIRST, last_modified NULLS LAST) AS number FROM {rows_of_manifest} "
         f"WHERE coalesce({ADDED} BETWEEN ? AND ?, TRUE)) GROUP BY key ORDER BY key",
-        [*found.parameters, first, snapshot],
-        [found],
+        [*rows_of_manifest.parameters, first, snapshot],
+        [rows_of_manifest],
     )
     objects, left_out = list[LandedObject](), dict[str, str]()
     for values, reason in noted:

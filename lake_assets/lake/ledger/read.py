@@ -44,23 +44,23 @@ def last_runs(
     partition. If a table was dropped and recreated, its earlier commits are ignored.
     """
     paths = None if partitions is None else [partition.path for partition in partitions]
-    found = newest_runs(session, table, paths)
-    if held := [path for path, runs in found.items() if runs.is_held]:
-        found |= {path: replace(found[path], holder=row) for path, row in _holders(session, table, held).items()}
-    return found
+    newest = newest_runs(session, table, paths)
+    if held := [path for path, runs in newest.items() if runs.is_held]:
+        newest |= {path: replace(newest[path], holder=row) for path, row in _holders(session, table, held).items()}
+    return newest
 
 
 def _holders(session: LakeSession, table: TableName, load_partitions: Sequence[str]) -> dict[str, LedgerRow]:
     """Return the commit that began the hold of each held partition; a forced refresh of one does not begin it."""
-    found: dict[str, LedgerRow] = {}
+    holders: dict[str, LedgerRow] = {}
     ended = set()
     for row in commits(session, table, load_partitions):
         if row.mode != COMPACT and row.load_partition not in ended:
             if row.is_held:
-                found[row.load_partition] = row
+                holders[row.load_partition] = row
             else:
                 ended.add(row.load_partition)
-    return found
+    return holders
 
 
 def last_commits(
@@ -74,9 +74,9 @@ def last_commits(
     With `newest`, several commits make up a partition, as in mode append; the fingerprint is then of the last one that
     added rows.
     """
-    found = commits_by_files(session, table, partitions, newest=newest)
-    others = [partition for partition in partitions if partition.path not in found]
-    return found | (recorded_commits(session, table, others) if others else {})
+    named = commits_by_files(session, table, partitions, newest=newest)
+    others = [partition for partition in partitions if partition.path not in named]
+    return named | (recorded_commits(session, table, others) if others else {})
 
 
 def recorded_commits(session: LakeSession, table: TableName, partitions: Sequence[Partition]) -> dict[str, LedgerRow]:
@@ -218,8 +218,8 @@ def rows_as_written(session: LakeSession, rows: Iterable[LedgerRow]) -> list[Led
         "load_partition": list(dict.fromkeys(row.load_partition for row in (first, *others))),
         "status": ["committed"],
     }
-    found = _rows(session, WantedRows(LEDGER, _ALL, among))
-    written = {(row.stream, row.load_partition, row.started_at): row for row in found}
+    committed = _rows(session, WantedRows(LEDGER, _ALL, among))
+    written = {(row.stream, row.load_partition, row.started_at): row for row in committed}
     if (first.stream, first.load_partition, first.started_at) not in written:
         return None
     return [written.get((row.stream, row.load_partition, row.started_at), row) for row in (first, *others)]
@@ -266,18 +266,12 @@ def ledger_figures(session: LakeSession) -> LedgerFigures | None:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """The duration of a stream's last runs that committed something.
-
-    Attributes:
-        fixed: seconds of a run that do not depend on its partitions, such as Spark's start.
-        each: seconds of a partition.
-        size: landed bytes of a partition, on average.
-    """
+    """The duration of a stream's last runs that committed something."""
 
     runs: int
-    fixed: float
-    each: float
-    size: float
+    fixed: float  # seconds of a run that do not depend on its partitions, such as Spark's start
+    per_partition: float  # seconds
+    size: float  # landed bytes of a partition, on average
 
     def seconds(self, partitions: int, size: int) -> float:
         """Return how long a run of so many partitions and landed bytes would take.
@@ -285,7 +279,7 @@ class Pace:
         Partitions that are larger than those of the last runs take longer.
         """
         larger = max(1.0, size / partitions / self.size) if partitions and self.size else 1.0
-        return self.fixed + partitions * self.each * larger
+        return self.fixed + partitions * self.per_partition * larger
 
 
 def pace(session: LakeSession, table: TableName, mode: str) -> Pace | None:
@@ -307,13 +301,13 @@ def _pace(runs: Sequence[Sequence[LedgerRow]]) -> Pace | None:
         return None
     rows = [row for run in runs for row in run]
     numbers, spans = [float(len(run)) for run in runs], [_span(run) for run in runs]
-    each = sum(row.seconds or 0 for row in rows) / len(rows)
+    per_partition = sum(row.seconds or 0 for row in rows) / len(rows)
     if len(set(numbers)) > 1 and (slope := statistics.linear_regression(numbers, spans).slope) > 0:
-        each = slope
+        per_partition = slope
     # Partitions are listed side by side, so their seconds may add up to more than the run took.
-    each = min(each, sum(spans) / len(rows))
-    fixed = max(0.0, statistics.fmean(spans) - each * statistics.fmean(numbers))
-    return Pace(len(runs), fixed, each, statistics.fmean(row.source_bytes or 0 for row in rows))
+    per_partition = min(per_partition, sum(spans) / len(rows))
+    fixed = max(0.0, statistics.fmean(spans) - per_partition * statistics.fmean(numbers))
+    return Pace(len(runs), fixed, per_partition, statistics.fmean(row.source_bytes or 0 for row in rows))
 
 
 def _span(run: Sequence[LedgerRow]) -> float:

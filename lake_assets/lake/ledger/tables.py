@@ -410,4 +410,4 @@ def ended_values(keys: Mapping[str, str]) -> list[Values]:
 
 def letter_values(letters: Iterable[LetterFile]) -> list[Values]:
     """Return the values of `LETTERS` for files of rows that a run left out."""
-    return [(one.landed, one.uri, one.rows, one.size, storable(one.reason)) for one in letters]
+    return [(letter.landed, letter.uri, letter.rows, letter.size, storable(letter.reason)) for letter in letters]

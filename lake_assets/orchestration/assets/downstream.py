@@ -226,7 +226,7 @@ def _not_one(
             f"the asset {user_text(asset)} depends on several streams, {', '.join(fitting)}:",
             f'name one: read(context, "{fitting[0]}").',
         )
-    wanted = [user_text(key) for key, each in streams.items() if stream in {None, each.name}]
+    wanted = [user_text(key) for key, of_key in streams.items() if stream in {None, of_key.name}]
     return ConfigError(
         f"the asset {user_text(asset)} depends on no asset of {'a stream' if stream is None else stream}:",
         f'add it, as in deps=["{wanted[0]}"], or name the key of its asset in asset_keys.',

@@ -51,7 +51,7 @@ def _observe(
     context: dg.OpExecutionContext, readers: Sequence[StreamSpecs], key: dg.AssetKey
 ) -> dg.DataVersionsByPartition:
     instance, stream = context.instance, readers[0].stream
-    scans = [scan_landing(each.stream, _scanned_partitions(each.stream, instance)) for each in readers]
+    scans = [scan_landing(reader.stream, _scanned_partitions(reader.stream, instance)) for reader in readers]
     landed = {partition: manifest for scan in scans for partition, manifest in scan.landed.items()}
     pending = {partition: manifest for scan in scans for partition, manifest in scan.pending.items()}
     # The version of a partition is the fingerprint of the first stream's job, for all streams.

@@ -109,7 +109,7 @@ def ledger_asset(streams: Sequence[StreamSpecs], spec: dg.AssetSpec) -> dg.Asset
     It is never materialized, because the streams' own transactions write it. An observation reads the table; its data
     version is the number of rows.
     """
-    spec = spec.replace_attributes(deps=[*(each.table.key for each in streams), *spec.deps])
+    spec = spec.replace_attributes(deps=[*(specs.table.key for specs in streams), *spec.deps])
 
     def observe() -> dg.ObserveResult:
         with streams[0].stream.lake.open_if_exists() as session:

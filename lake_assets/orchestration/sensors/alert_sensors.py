@@ -162,8 +162,8 @@ class FailedRun:
         first, last = run.tags.get(RANGE_START), run.tags.get(RANGE_END)
         partition = run.tags.get(PARTITION) or (f"{first}...{last}" if first else None)
         assets = sorted("/".join(key.path) for key in run.asset_selection or ())
-        what = several(assets) if assets else f"the job {run.job_name}"
-        return cls(f"A run of {what} failed{f' for {partition}' if partition else ''}", text)
+        subject = several(assets) if assets else f"the job {run.job_name}"
+        return cls(f"A run of {subject} failed{f' for {partition}' if partition else ''}", text)
 
 
 def _step_text(event: dg.DagsterEvent) -> str:

@@ -45,9 +45,9 @@ def stream_sensor(stream: OpenStream, asset: dg.AssetKey) -> dg.SensorDefinition
     if config is None:
         return None
     if isinstance(config, SqsSensor):
-        find, what = _by_messages(stream, Queue(config)), f"for which {config.queue_url} has a notification"
+        find, reason = _by_messages(stream, Queue(config)), f"for which {config.queue_url} has a notification"
     else:
-        find, what = _by_listing(stream), f"in which objects have landed below {stream.source.root}"
+        find, reason = _by_listing(stream), f"in which objects have landed below {stream.source.root}"
 
     @dg.sensor(
         name=f"{stream.name}_sensor",
@@ -57,7 +57,7 @@ def stream_sensor(stream: OpenStream, asset: dg.AssetKey) -> dg.SensorDefinition
         # milliseconds: with a minimum of 5 most ticks would be 10 seconds apart.
         minimum_interval_seconds=interval_of(config, stream.config.source) - 1,
         default_status=dg.DefaultSensorStatus(config.status.upper()),
-        description=f"Requests a run of each partition {what}.",
+        description=f"Requests a run of each partition {reason}.",
     )
     def changes(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         runs = QueuedRuns(stream, asset, context.instance)
@@ -109,7 +109,7 @@ def _settle(
         return
     blocked = "failed by its objects, and is requested when these change"
     later = "failed, and is requested again {:.0f} seconds from now, if its objects still wait"
-    of_cells = ((cell.path, each.phase == "blocked", each.due - now) for cell, each in failed.items())
+    of_cells = ((cell.path, state.phase == "blocked", state.due - now) for cell, state in failed.items())
     _warn(context, "", ((path, blocked if is_blocked else later.format(due)) for path, is_blocked, due in of_cells))
 
 
@@ -192,7 +192,7 @@ def _warn(context: dg.SensorEvaluationContext, begin: str, named: Iterable[tuple
 
 def _log(context: dg.SensorEvaluationContext, stream: OpenStream, scanned: ScanResult) -> None:
     """Log the objects that belong to no partition."""
-    _warn(context, f"below {stream.source.root}: ", ((each.key, each.reason) for each in scanned.unmatched))
+    _warn(context, f"below {stream.source.root}: ", ((key.key, key.reason) for key in scanned.unmatched))
     if scanned.unremembered:
         another = count(scanned.unremembered, "object")
         context.log.warning(f"below {stream.source.root}: another {another} in no partition")

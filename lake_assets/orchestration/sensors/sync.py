@@ -220,7 +220,7 @@ def _report(specs: StreamSpecs, instance: dg.DagsterInstance, commits: Commits, 
     landing = None if stream.config.transform else specs.landing.key
     viewer = Viewer(stream, _LOG.warning)  # the first ones of a viewer have a preview: here the newest commits
     outcomes = [outcome_of_commit(stream, partition, row) for partition, row in reversed(commits)]
-    viewed = [each if each.row.mode == RELEASE else viewer.viewed(each) for each in outcomes][::-1]
+    viewed = [committed if committed.row.mode == RELEASE else viewer.viewed(committed) for committed in outcomes][::-1]
     with counting(f"report {stream.name}", "partitions", len(commits)) as done:
         for number, outcome in enumerate(viewed):
             if number and until is not None and time.monotonic() >= until:
@@ -246,7 +246,7 @@ def sync_sensor(lake: str, streams: Sequence[StreamSpecs]) -> dg.SensorDefinitio
 
     @dg.sensor(
         name=f"{lake}_sync",
-        job_name=audit_name(lake) if any(checks_of(each.stream) for each in streams) else None,
+        job_name=audit_name(lake) if any(checks_of(specs.stream) for specs in streams) else None,
         minimum_interval_seconds=INTERVAL_SECONDS,
         default_status=dg.DefaultSensorStatus.RUNNING if is_cheap else dg.DefaultSensorStatus.STOPPED,
         description=f"Reports what the command line or another deployment has committed to the lake {lake}, and "
@@ -315,7 +315,7 @@ def _tick(streams: Sequence[StreamSpecs], instance: dg.DagsterInstance, cursor: 
 
 def _newest(commits: Mapping[str, Commits], left: Unchecked) -> dict[str, list[Partition]]:
     """Return the newest `CHECKED` partitions of the commits of streams, and those that runs have left."""
-    all_of = [(row.snapshot_id or 0, name, each) for name, of_stream in commits.items() for each, row in of_stream]
+    all_of = [(row.snapshot_id or 0, name, p) for name, of_stream in commits.items() for p, row in of_stream]
     newest = {name: list(of_stream) for name, of_stream in left.partitions.items() if of_stream}
     for _, stream, partition in sorted(all_of, key=itemgetter(0))[-CHECKED:]:
         newest.setdefault(stream, []).append(partition)

@@ -197,18 +197,18 @@ class _Sorting:
         return (template.stem(key) or key) if template.file_parts else key.rpartition("/")[0]
 
     def _add(self, key: str, number: int, size: int = 0) -> None:
-        where = self.locator.find(key)
-        if isinstance(where, Partition):
-            if not self.run_plan.take([({self.cells.of(where)}, size)]):
+        location = self.locator.find(key)
+        if isinstance(location, Partition):
+            if not self.run_plan.take([({self.cells.of(location)}, size)]):
                 self.left.add(number)
-        elif isinstance(where, FuturePartitionError):
+        elif isinstance(location, FuturePartitionError):
             if number not in self.seen:
-                self.unmatched.append(UnmatchedKey(key, str(deferred(where))))
+                self.unmatched.append(UnmatchedKey(key, str(deferred(location))))
             self.future[self._folder(key)] = key, number
         else:
-            kind = self.left_out[key] = class_of(where)
+            kind = self.left_out[key] = class_of(location)
             if kind in REPORTED:
-                self.unmatched.append(UnmatchedKey(key, str(where)))
+                self.unmatched.append(UnmatchedKey(key, str(location)))
 
     def _new(self, unmatched: Iterable[UnmatchedKey]) -> Iterable[UnmatchedKey]:
         reported = set(self.cursor.reported)

@@ -296,14 +296,14 @@ class Reader:
         """Add the objects of one directory to the folder, or to the unmatched objects."""
         data: dict[Partition, list[LandedObject]] = {}
         for landed in objects:
-            where = self.locator.find(landed.key)
-            if isinstance(where, Partition):
+            location = self.locator.find(landed.key)
+            if isinstance(location, Partition):
                 if not self.listing.is_marker(landed):
-                    data.setdefault(where, []).append(landed)
+                    data.setdefault(location, []).append(landed)
                 continue
-            kind = reading.left_out[landed.key] = class_of(where)
+            kind = reading.left_out[landed.key] = class_of(location)
             if kind in REPORTED and len(reading.unmatched) < MOST_UNMATCHED:
-                reading.unmatched.append(UnmatchedKey(storable(landed.key), str(deferred(where))))
+                reading.unmatched.append(UnmatchedKey(storable(landed.key), str(deferred(location))))
         for partition, of_partition in data.items():
             folder.count(of_partition, partition, since, keep=self.keeps and reading.objects <= MOST_KEPT)
 

@@ -48,14 +48,14 @@ class RequestedCells:
     def load(cls, text: str, columns: Sequence[PartitionColumn]) -> Self:
         """Load the text of `dump`; nothing waits if it cannot be read, or is of other columns."""
         names = [column.name for column in columns]
-        found = unpacked(
+        waiting = unpacked(
             text,
             lambda state: [
                 (Partition.of(columns, dict(zip(names, texts, strict=True))), Waiting(*values))
                 for texts, values in state["waiting"]
             ],
         )
-        return cls(dict(found or ()))
+        return cls(dict(waiting or ()))
 
     def dump(self) -> str:
         """Return them as a text for `load`."""

@@ -108,8 +108,8 @@ def data_files(facts: Facts) -> PreparedCheck:
     wrong = {} if is_run else wrong_bounds(facts.lake, facts.stream.table)
 
     def result() -> CheckResult:
-        found = _found(facts, keys) if is_run else _listed(facts.stream, keys)
-        of_files = _of_uris(facts.stream, keys, ended, found)
+        existing = _found(facts, keys) if is_run else _listed(facts.stream, keys)
+        of_files = _of_uris(facts.stream, keys, ended, existing)
         if not wrong or not of_files.passed:
             return of_files
         return CheckResult.of_findings(

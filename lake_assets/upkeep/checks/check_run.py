@@ -129,9 +129,9 @@ class CheckRun:
 
         Of the whole table, `indexed_objects` and a query have results only of partitions that fail.
         """
-        of_each = self._of(name).by_partition
-        assert of_each is not None  # noqa: S101 - the caller has called is_by_partition
-        return of_each()
+        by_partition = self._of(name).by_partition
+        assert by_partition is not None  # noqa: S101 - the caller has called is_by_partition
+        return by_partition()
 
     def _of(self, name: str) -> PreparedCheck:
         if not self._prepared:

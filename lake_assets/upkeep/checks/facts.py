@@ -103,7 +103,7 @@ class LandedListing:
             self._listed |= list_landed_in(self._stream, missing)
         return {partition: self._listed[partition] for partition in wanted}
 
-    def again(self, partitions: Iterable[Partition]) -> bool:
+    def list_again(self, partitions: Iterable[Partition]) -> bool:
         """List those of the partitions again that the ingest has listed, before they are wrong; False if none."""
         outdated = [partition for partition in partitions if partition in self._handed_on]
         self._handed_on.difference_update(outdated)

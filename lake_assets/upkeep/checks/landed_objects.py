@@ -69,9 +69,9 @@ def landing_zone_check(facts: Facts) -> PreparedCheck:
 
     @cache
     def states() -> tuple[Sequence[PartitionState], LeftOut | None]:
-        found, left_out = _states(facts)
+        landed, left_out = _states(facts)
         quarantined = facts.still_landed()
-        return [replace(s, quarantined=quarantined.get(s.partition, {})) for s in found], left_out
+        return [replace(s, quarantined=quarantined.get(s.partition, {})) for s in landed], left_out
 
     return PreparedCheck(
         lambda: _of_states(scope, *states()),
@@ -96,13 +96,13 @@ def _of_states(scope: Scope, states: Sequence[PartitionState], listed: LeftOut |
         sentences = [f"Objects of {len(pending):,} of {count(inside, 'partition')} are not in the lake."]
         sentences.append(_what_to_do(waiting))
     elif inside > len(held) or not held:
-        there = count(inside - len(held), "partition")
-        sentences = [f"All landed objects of {there} are in the lake{_but(quarantined)}."]
+        refreshed = count(inside - len(held), "partition")
+        sentences = [f"All landed objects of {refreshed} are in the lake{_but(quarantined)}."]
     if pending and quarantined:
         sentences.append(f"{count(quarantined, 'object')} {'is' if quarantined == 1 else 'are'} quarantined.")
     if held:
-        they = ("is held", "it") if len(held) == 1 else ("are held", "them")
-        sentences.append(f"{count(len(held), 'partition')} {they[0]}, so no refresh changes {they[1]}.")
+        are, them = ("is", "it") if len(held) == 1 else ("are", "them")
+        sentences.append(f"{count(len(held), 'partition')} {are} held, so no refresh changes {them}.")
     if left_out:
         sentences.append(f"No refresh reads the objects of {count(left_out, 'partition')} outside the config.")
     if unmatched:
@@ -124,7 +124,7 @@ def _of_states(scope: Scope, states: Sequence[PartitionState], listed: LeftOut |
 
 
 def _what_to_do(waiting: Sequence[PartitionState]) -> str:
-    failed = sum(s.is_of_objects for s in waiting)
+    failed = sum(s.is_failed_by_objects for s in waiting)
     if not failed:
         return "Refresh these."
     others = "" if failed == len(waiting) else " Refresh the others."
@@ -146,7 +146,7 @@ def _of_partition(state: PartitionState) -> CheckResult:
     description = f"All landed objects of the partition are in the lake{_but(len(state.quarantined))}."
     if state.holder is not None:
         description = f"No refresh changes the partition: {held_text(state)}."
-    elif state.is_waiting and state.is_of_objects:
+    elif state.is_waiting and state.is_failed_by_objects:
         description = (
             f"{state.partition}: it has objects that are not in the lake, as its last run failed: "
             f"{_without_class(state.error)}"
@@ -169,7 +169,7 @@ def _states(facts: Facts) -> tuple[Sequence[PartitionState], LeftOut | None]:
         return [partition for partition in state.partitions if partition.state != "absent"], state.left_out
     states = _states_of(facts, tried)
     # The ingest listed these before its commit, and another run may have committed a partition since.
-    if facts.landed.again(s.partition for s in states if s.is_waiting or s.is_left_out):
+    if facts.landed.list_again(s.partition for s in states if s.is_waiting or s.is_left_out):
         states = _states_of(facts, tried)
     return states, None
 
@@ -189,7 +189,7 @@ def indexed_objects(facts: Facts) -> PreparedCheck:
     if not known:
         live = set()
     elif tried is not None and facts.past().is_read and not facts.past().elsewhere:
-        live = {file.uri for of_one in facts.past().files.values() for file in of_one}
+        live = {file.uri for files in facts.past().files.values() for file in files}
     else:
         live = registered_uris(facts.lake, stream)
     runs = facts.runs if tried is None else {}
@@ -202,7 +202,7 @@ def indexed_objects(facts: Facts) -> PreparedCheck:
         if tried is None:
             return compare_indexed(stream, facts.landed.all(runs)[0], known, live)
         state = compare_indexed(stream, facts.landed.of(tried), known, live)
-        if facts.landed.again(state.inconsistent(stream.config.columns)):
+        if facts.landed.list_again(state.inconsistent(stream.config.columns)):
             state = compare_indexed(stream, facts.landed.of(tried), known, live)
         return state
 
@@ -239,14 +239,13 @@ def appended_objects(facts: Facts) -> PreparedCheck:
         # Listed after the lake was read, so that objects which another process appends meanwhile are listed too.
         landed = facts.landed.all(runs)[0] if tried is None else facts.landed.of(partitions)
         nothing = Manifest(())
-        found = {
-            p: compare_partition(stream, o, landed.get(p, nothing), quarantines=True) for p, o in partitions.items()
-        }
-        # Those that were taken away have not vanished by a mistake.
-        return {
-            partition: replace(one, vanished=tuple(obj for obj in one.vanished if obj not in one.taken))
-            for partition, one in found.items()
-        }
+        result = {}
+        for partition, known in partitions.items():
+            compared = compare_partition(stream, known, landed.get(partition, nothing), quarantines=True)
+            # Those that were taken away have not vanished by a mistake.
+            vanished = tuple(obj for obj in compared.vanished if obj not in compared.taken)
+            result[partition] = replace(compared, vanished=vanished)
+        return result
 
     return PreparedCheck(
         lambda: _of_appended(comparisons()), lambda: _each_partition(facts, comparisons(), _of_appended)
@@ -262,9 +261,9 @@ def _each_partition(
 
 
 def _of_appended(comparisons: Mapping[Partition, Comparison]) -> CheckResult:
-    changed = [f"{obj.uri} has changed" for found in comparisons.values() for obj in found.changed]
-    vanished = [f"{obj.uri} has vanished" for found in comparisons.values() for obj in found.vanished]
-    known = sum(len(found.known) for found in comparisons.values())
+    changed = [f"{obj.uri} has changed" for comparison in comparisons.values() for obj in comparison.changed]
+    vanished = [f"{obj.uri} has vanished" for comparison in comparisons.values() for obj in comparison.vanished]
+    known = sum(len(comparison.known) for comparison in comparisons.values())
     findings = [*changed, *vanished]
     return CheckResult(
         "appended_objects",
@@ -285,9 +284,9 @@ def dead_letters_check(facts: Facts) -> PreparedCheck:
 
 
 def _of_letters(letters: Mapping[Partition, Sequence[LetterFile]]) -> CheckResult:
-    files = [letter for of_one in letters.values() for letter in of_one]
+    files = [letter for of_partition in letters.values() for letter in of_partition]
     rows = sum(letter.rows for letter in files)
-    partitions = sum(bool(of_one) for of_one in letters.values())
+    partitions = sum(bool(of_partition) for of_partition in letters.values())
     are = "is" if rows == 1 else "are"
     return CheckResult(
         "dead_letters",
@@ -309,9 +308,9 @@ def quarantine(facts: Facts) -> PreparedCheck:
 
 
 def _of_objects(left_out: Mapping[Partition, Mapping[str, str]]) -> CheckResult:
-    reasons = [reason for of_one in left_out.values() for reason in of_one.values()]
+    reasons = [reason for of_partition in left_out.values() for reason in of_partition.values()]
     are = "is" if len(reasons) == 1 else "are"
-    partitions = sum(bool(of_one) for of_one in left_out.values())
+    partitions = sum(bool(of_partition) for of_partition in left_out.values())
     return CheckResult(
         "quarantine",
         not reasons,

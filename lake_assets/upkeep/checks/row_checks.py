@@ -55,7 +55,7 @@ def row_counts(facts: Facts) -> PreparedCheck:
 
     return PreparedCheck(
         lambda: _of_counts(facts.stream, counts()),
-        lambda: {partition: _of_counts(facts.stream, {partition: of_one}) for partition, of_one in counts().items()},
+        lambda: {p: _of_counts(facts.stream, {p: rows}) for p, rows in counts().items()},
     )
 
 
@@ -127,7 +127,7 @@ def _appended(facts: Facts, partitions: Sequence[Partition]) -> Mapping[str, Col
     noted = read_noted(facts.lake, facts.stream, partitions)
     root = f"{facts.stream.source.root}/"  # that of the URI which an older version has noted
     return {
-        path: {o.key.removeprefix(root) for o in of_one.values() if o.reason is None} for path, of_one in noted.items()
+        path: {o.key.removeprefix(root) for o in known.values() if o.reason is None} for path, known in noted.items()
     }
 
 
@@ -159,12 +159,12 @@ class _InLake:
         if _is_by_ledger(stream) or partition in self.kept:  # a restore lacks the rows of objects that came since
             return last.rows
         (manifest,) = landed.of([partition]).values()
-        if not stream.has_read(manifest, last.fingerprint) and landed.again([partition]):
+        if not stream.has_read(manifest, last.fingerprint) and landed.list_again([partition]):
             (manifest,) = landed.of([partition]).values()
         if not stream.has_read(manifest, last.fingerprint):
             return None
-        there = {obj.key for obj in manifest.objects if obj.uri not in left_out}
-        if stream.config.mode.reads_new and there != set(self.appended.get(partition.path, ())):
+        landed_keys = {obj.key for obj in manifest.objects if obj.uri not in left_out}
+        if stream.config.mode.reads_new and landed_keys != set(self.appended.get(partition.path, ())):
             return last.rows  # with the rows of objects that have vanished
         try:
             rows = sum(stream.landed.count_rows(obj.key) for obj in manifest.objects if obj.uri not in left_out)
@@ -239,19 +239,19 @@ def _late(facts: Facts, limit: float) -> Iterator[tuple[Key, str]]:
     kind, end, zone = TIME_TYPES[time.type], calendar.spans[time.name].end, zone_of(time.type, config.time_zone)
     beside = [index for index, column in enumerate(config.columns) if column in others]
     wanted = None if tried is None else {tuple(key_of(partition)[index] for index in beside) for partition in tried}
-    found: dict[Partition, str | None] = {}
+    latest: dict[Partition, str | None] = {}
     if wanted is None and all(map(calendar.has_values, others)):
-        found = {Partition(others, values): None for values in product(*map(calendar.values, others))}
+        latest = {Partition(others, values): None for values in product(*map(calendar.values, others))}
     for key, newest in newest_values(facts.lake, facts.stream.table, others, time, wanted).items():
         if (group := partition_of(others, key)) is not None and calendar.outside(group) is None:
-            found[group] = newest
+            latest[group] = newest
     ages: list[tuple[float, Partition, str]] = []
-    for group, text in found.items():
+    for group, text in latest.items():
         ended = None if text is None else kind.at(kind.number(kind.start(text)) + 1).replace(tzinfo=ZoneInfo(zone))
         hours = float("inf") if ended is None else (dt.datetime.now(dt.UTC) - ended).total_seconds() / 3600
         if hours > limit and (text is None or text != end):  # nothing follows the end of the config
-            what = "no rows" if text is None else f"{time.name}={text}, which ended {hours:,.1f} hours ago"
-            ages.append((hours, group, f"{group.path if others else time.name}: {what}"))
+            reason = "no rows" if text is None else f"{time.name}={text}, which ended {hours:,.1f} hours ago"
+            ages.append((hours, group, f"{group.path if others else time.name}: {reason}"))
     for _, group, named in sorted(ages, key=lambda late: -late[0]):
         values = dict(zip((column.name for column in others), key_of(group), strict=True))
         yield tuple(values.get(column.name) for column in config.columns), named

@@ -113,14 +113,14 @@ class _Comparison:
             by_name = {name.lower(): name for name in before}
             earlier = {name.lower(): by_name[name.lower()] for name in after if name.lower() in by_name}
         of_partition = {column.name.lower() for column in partition.columns}
-        there = {name: earlier[name.lower()] for name in after if name.lower() in earlier}
+        renamed = {name: earlier[name.lower()] for name in after if name.lower() in earlier}
         self.common = {  # the name in the second snapshot, and that in the first
-            name: old for name, old in there.items() if name.lower() not in of_partition
+            name: old for name, old in renamed.items() if name.lower() not in of_partition
         }
         self.table = [
-            *(f"column {name} was added" for name in after if name not in there),
-            *(f"column {name} was dropped" for name in before if name not in there.values()),
-            *(f"column {old} was renamed to {name}" for name, old in there.items() if name.lower() != old.lower()),
+            *(f"column {name} was added" for name in after if name not in renamed),
+            *(f"column {name} was dropped" for name in before if name not in renamed.values()),
+            *(f"column {old} was renamed to {name}" for name, old in renamed.items() if name.lower() != old.lower()),
             *(
                 f"column {name} was {before[old]} and became {after[name]}"
                 for name, old in self.common.items()
@@ -128,12 +128,12 @@ class _Comparison:
             ),
         ]
         condition, parameters = partition_condition(partition)
-        olds = ", ".join(f"{identifier(old)} AS {identifier(name)}" for name, old in self.common.items())
+        old_columns = ", ".join(f"{identifier(old)} AS {identifier(name)}" for name, old in self.common.items())
         news = ", ".join(map(identifier, self.common))
         table = stream.table.sql
         # A name of the table is quoted, and the rest are bound parameters.
         self._with = (
-            f"WITH old AS (SELECT {olds} FROM {table} AT (VERSION => ?) WHERE {condition}), "  # noqa: S608
+            f"WITH old AS (SELECT {old_columns} FROM {table} AT (VERSION => ?) WHERE {condition}), "  # noqa: S608
             f"new AS (SELECT {news} FROM {table} AT (VERSION => ?) WHERE {condition}) "
         )
         self._parameters = [first, *parameters, second, *parameters]
@@ -240,17 +240,17 @@ class _Comparison:
         fields = [_TEXT.format(f"n.{identifier(key)}") for key in keys]
         for name, condition in differs.items():
             fields += [condition, *(_TEXT.format(f"{side}.{identifier(name)}") for side in "on")]
-        found = self._rows(
+        rows = self._rows(
             f"SELECT {', '.join(fields)} FROM {both} WHERE {' OR '.join(differs.values())} "  # noqa: S608 - quoted
             f"ORDER BY {', '.join(f'n.{identifier(key)}' for key in keys)} LIMIT {sample:d}"
         )
         sampled = []
-        for row in found:
+        for row in rows:
             values = dict(zip(keys, row, strict=False))
             before: dict[str, str | None] = {}
-            rest = row[len(keys) :]
+            old_and_new = row[len(keys) :]
             for index, name in enumerate(differs):
-                is_other, old, new = rest[3 * index : 3 * index + 3]
+                is_other, old, new = old_and_new[3 * index : 3 * index + 3]
                 if is_other:
                     before[name], values[name] = old, new
             sampled.append(SampledRow("update", values, before))

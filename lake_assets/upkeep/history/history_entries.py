@@ -64,9 +64,9 @@ def history(
             with counting(title, "snapshots"):
                 return _entries(stream, session, None, since, limit)
         wanted = [partitions] if isinstance(partitions, Partition) else list(dict.fromkeys(partitions))
-        each = counted(wanted, title, "partitions", len(wanted))
-        found = [entry for partition in each for entry in _entries(stream, session, partition, since, limit)]
-        return sorted(found, key=lambda entry: (-entry.snapshot, entry.partition or ""))[:limit]
+        shown = counted(wanted, title, "partitions", len(wanted))
+        entries = [entry for partition in shown for entry in _entries(stream, session, partition, since, limit)]
+        return sorted(entries, key=lambda entry: (-entry.snapshot, entry.partition or ""))[:limit]
 
 
 def _entries(
@@ -106,8 +106,8 @@ class _Reader:
         known = {item.number for item in items}
         oldest = min(known, default=0) if len(rows) == limit else 0
         past = past_table(self.session, self.stream.table, partition.columns, [partition], max(oldest - 1, 0))
-        found = self._snapshots(past.of(partition).changes(oldest, limit, known))
-        items += [_Item(number, partition.path, snapshot=snapshot) for number, snapshot in found.items()]
+        existing = self._snapshots(past.of(partition).changes(oldest, limit, known))
+        items += [_Item(number, partition.path, snapshot=snapshot) for number, snapshot in existing.items()]
         return self._entries(items, limit, {partition.path: past.of(partition)})
 
     def of_table(self, rows: Sequence[LedgerRow], limit: int) -> list[HistoryEntry]:

@@ -315,16 +315,16 @@ def _copy(stream: OpenStream, files: Sequence[CatalogFile], run_id: str, *, is_h
 
     def copy(file: CatalogFile) -> Copy:
         key = file.uri.removeprefix(f"{store.root}/")
-        found = store.find(key)
-        if found is None or found.size != file.size:
-            state = "is gone" if found is None else f"has {found.size:,} bytes, and the catalog says {file.size:,}"
+        stored = store.find(key)
+        if stored is None or stored.size != file.size:
+            state = "is gone" if stored is None else f"has {stored.size:,} bytes, and the catalog says {file.size:,}"
             raise unusable(file, state)
         # The original's own: compaction, an append or an older version may have given the files different ones.
         name = new_name(f"{run_id}-", MARK if is_held else named_fingerprint(file.uri))
         new_key = posixpath.join(posixpath.dirname(key), name)
         uris.append(store.uri(new_key))
         try:
-            copy_object(storage, found, storage, new_key, may_link=True)
+            copy_object(storage, stored, storage, new_key, may_link=True)
         except SourceChangedError as error:  # maintenance removed it meanwhile
             raise unusable(file, "is gone") from error
         return Copy(file.file_id, store.uri(new_key), file.size)

@@ -193,9 +193,9 @@ class _Run:
             if not session.exists(table):
                 continue
             work = partial(wrong_bounds if self.dry_run else repair_bounds, session, table)
-            what = f"the least and greatest values of {table}"
+            subject = f"the least and greatest values of {table}"
             try:
-                names = work() if self.dry_run else under_lock(session, work, what)
+                names = work() if self.dry_run else under_lock(session, work, subject)
             except CatalogError as error:
                 # A file may be gone, which `check` says. The other tables and steps do not need it.
                 _LOG.warning("The least and greatest values of the columns of %s are not corrected: %s", table, error)
@@ -246,8 +246,8 @@ class _Run:
         for stream in streams:
             if self.dry_run:
                 with stream.lake.open(read_only=True) as session:
-                    found = compactable(stream, session, at_least)
-                yield from (CompactedPartition.of(stream, candidate) for candidate in found)
+                    partitions = compactable(stream, session, at_least)
+                yield from (CompactedPartition.of(stream, candidate) for candidate in partitions)
             else:
                 yield from compact(stream, at_least, self.sessions, checkpoint=self.checkpoint)
 

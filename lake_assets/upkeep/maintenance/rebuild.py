@@ -98,7 +98,7 @@ def rebuild(stream: OpenStream, options: IngestOptions, *, adopt: bool = False) 
             None,
             # Stores have whole seconds.
             "several jobs wrote files at the same time, and nothing says which was the last"
-            if sum(each[-1].last_modified == files[-1].last_modified for each in by_job.values()) > 1
+            if sum(of_job[-1].last_modified == files[-1].last_modified for of_job in by_job.values()) > 1
             else None,
         )
         if adopt and lost.action == "adopt" and lost.error is None:

@@ -54,12 +54,12 @@ def former_streams(config: LakeConfig, *, at_hand: bool = False) -> list[FormerS
     other process can keep from it: SQLite with a folder.
     """
     lakes = {name: lake for name, lake in config.lakes.items() if not at_hand or _is_at_hand(lake)}
-    streams, found = open_streams(config).values(), list[FormerStream]()
+    streams, former = open_streams(config).values(), list[FormerStream]()
     for name, lake in lakes.items():
         with DuckLake(lake).open_if_exists() as session:
             if session is not None:
-                found += _former(name, session, [stream for stream in streams if stream.lake_name == name])
-    return found
+                former += _former(name, session, [stream for stream in streams if stream.lake_name == name])
+    return former
 
 
 def _is_at_hand(lake: Lake) -> bool:

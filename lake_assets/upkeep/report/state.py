@@ -66,7 +66,7 @@ class PartitionState(Documented):
     error: str | None = None
     """Of the newest run, if it failed."""
     # It failed by the objects that are there now, so that another run would, too
-    is_of_objects: Annotated[bool, NotInJson] = False
+    is_failed_by_objects: Annotated[bool, NotInJson] = False
     retry: Retry | None = None
     """Of a failed partition, by sensor or schedule: `later`, or when its objects have `changed`; null if by nobody."""
     next_try: dt.datetime | None = None
@@ -181,14 +181,14 @@ def read_stream_state(stream: OpenStream, now: dt.datetime | None = None) -> Str
         tries = {} if lake is None or not has_failed else next_tries(stream, lake, now)
     landed, others_landed = list_landed(stream, ledger, now)
     state = state_by(stream, ledger, landed, others_landed, now)
-    configs = [each.config for each in (stream, *stream.companions)]
+    configs = [member.config for member in (stream, *stream.companions)]
     is_refreshed = any(config.sensor or config.schedule or config.automation for config in configs)
 
     def with_retry(state: PartitionState) -> PartitionState:
         partition = state.partition
         if not (state.state == "failed" and state.is_pending and is_refreshed):
             return state
-        if state.is_of_objects:
+        if state.is_failed_by_objects:
             return replace(state, retry="changed")
         return replace(state, retry="later", next_try=tries[partition]) if partition in tries else state
 
@@ -238,8 +238,8 @@ def only_partitions(state: StreamState, wanted: Wanted, is_wanted: Callable[[Par
 
 def reasons_of_landed(reasons: Mapping[str, str], manifest: Manifest | None) -> dict[str, str]:
     """Return those of the objects that commits left out that are still there, with the reasons; both by URI."""
-    there = set() if manifest is None else {landed.uri for landed in manifest.objects}
-    return {uri: reason for uri, reason in reasons.items() if uri in there}
+    uris = set() if manifest is None else {landed.uri for landed in manifest.objects}
+    return {uri: reason for uri, reason in reasons.items() if uri in uris}
 
 
 def state_by(
@@ -314,7 +314,7 @@ def partition_state(
         snapshot=None if last is None else last.snapshot,
         finished_at=None if last is None else last.newest.finished_at,
         error=last.newest.error if last is not None and last.status == "failed" else None,
-        is_of_objects=failed_by_objects(stream, manifest, last),
+        is_failed_by_objects=failed_by_objects(stream, manifest, last),
         is_pending=outside is None and pending,
         outside=outside,
         holder=None if last is None or last.holder is None else holder_text(last.holder),

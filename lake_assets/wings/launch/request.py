@@ -192,12 +192,12 @@ def facts_of(config: LakeConfig, stream: str) -> dict[str, str]:
     """Return the facts of a stream and its lake by their keys, without secrets."""
     lake = config.lake_name(stream)
     of_lake = config.lakes[lake]
-    found = dict(_facts(config.streams[stream], f"streams.{stream}"))
-    found |= _facts(of_lake, f"lakes.{lake}")
-    found |= {f"lakes.{lake}.catalog.type": of_lake.catalog.type, f"streams.{stream}.lake": lake}
+    facts = dict(_facts(config.streams[stream], f"streams.{stream}"))
+    facts |= _facts(of_lake, f"lakes.{lake}")
+    facts |= {f"lakes.{lake}.catalog.type": of_lake.catalog.type, f"streams.{stream}.lake": lake}
     if (database := getattr(of_lake.catalog, "database", None)) is not None:
-        found[f"lakes.{lake}.catalog.database"] = str(database)
-    return found
+        facts[f"lakes.{lake}.catalog.database"] = str(database)
+    return facts
 
 
 def _facts(value: object, key: str) -> Iterator[tuple[str, str]]:

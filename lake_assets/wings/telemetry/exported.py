@@ -39,10 +39,10 @@ class Exported:
         self._tracer = self._tracers.get_tracer(SCOPE)
         create = {"counter": meter.create_counter, "gauge": meter.create_gauge}
         self._instruments: dict[str, Any] = {
-            name: meter.create_histogram(name, one.unit, one.meaning, explicit_bucket_boundaries_advisory=_BOUNDS)
-            if one.type == "histogram"
-            else create[one.type](name, one.unit, one.meaning)
-            for name, one in INSTRUMENTS.items()
+            name: meter.create_histogram(name, i.unit, i.meaning, explicit_bucket_boundaries_advisory=_BOUNDS)
+            if i.type == "histogram"
+            else create[i.type](name, i.unit, i.meaning)
+            for name, i in INSTRUMENTS.items()
         }
         self._runs: dict[str, trace.Span] = {}
         self._tasks: list[Event] = []  # of steps that have not ended

@@ -207,8 +207,8 @@ def _of_table(stream: OpenStream) -> dict[str, DatasetFacet]:
 
 def _subset(partition: Partition) -> dict[str, OutputDatasetFacet]:
     values: dict[str, Any] = dict(partition.texts())
-    one = SubsetPartition(values, partition.path)
-    return {"subset": OutputSubsetOutputDatasetFacet(PartitionSubsetCondition([one]))}
+    written = SubsetPartition(values, partition.path)
+    return {"subset": OutputSubsetOutputDatasetFacet(PartitionSubsetCondition([written]))}
 
 
 def _column_lineage(stream: OpenStream, columns: list[str]) -> ColumnLineageDatasetFacet:
@@ -242,7 +242,7 @@ def sent_lineage(stream: OpenStream, run: tuple[str, str] | None) -> Iterator[No
     `run` is as of `exports.lineage`.
     """
     sender, began = _Sender(_client()), dt.datetime.now(dt.UTC)
-    streams = {one.name: one for one in (stream, *stream.companions)}
+    streams = {member.name: member for member in (stream, *stream.companions)}
 
     def trace(event: Event) -> None:
         of_event = streams.get(event.stream or "")
