@@ -22,11 +22,11 @@ from lake_assets.cli.ingest import ingest
 from lake_assets.cli.init import demo, import_, init
 from lake_assets.cli.interrupt import interrupt
 from lake_assets.cli.land import land
-from lake_assets.cli.maintain import maintain
+from lake_assets.cli.maintain import forget, maintain
 from lake_assets.cli.output import echo, is_plain, log_format_option, print_error, set_log_format
 from lake_assets.cli.planning import apply, plan
 from lake_assets.cli.progress_bar import progress_bar
-from lake_assets.cli.query import forget, ledger, query
+from lake_assets.cli.query import ledger, query
 from lake_assets.cli.report import files, metrics, report_
 from lake_assets.cli.verbosity import accept_verbosity, end_verbosity, quiet_option, set_verbosity, verbose_option
 from lake_assets.upkeep.exports import telemetry

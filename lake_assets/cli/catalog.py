@@ -9,7 +9,7 @@ import click
 
 from lake_assets.base.machine import user_name
 from lake_assets.base.texts import count, first_lines, size
-from lake_assets.cli.common import Options, stream_argument
+from lake_assets.cli.common import Options, all_lakes_option, lake_option, stream_argument
 from lake_assets.cli.output import Form, collected, echo, form_option, info
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def catalog() -> None:
 
 
 @catalog.command()
-@click.option("--lake", metavar="NAME", help="Only this lake. Default: all lakes of the config.")
+@all_lakes_option
 @click.option("--drop", is_flag=True, help="Drop them, as before a migration to another version of DuckLake.")
 @click.pass_obj
 def optimize(options: Options, lake: str | None, *, drop: bool) -> None:
@@ -63,7 +63,7 @@ folder_option = click.option(
 
 
 @catalog.command()
-@click.option("--lake", metavar="NAME", help="Only this lake. Default: all lakes of the config.")
+@all_lakes_option
 @folder_option
 @click.option("--keep", type=click.IntRange(min=1), metavar="N", help="Delete the oldest backups but N.")
 @form_option
@@ -85,7 +85,7 @@ def backup(options: Options, lake: str | None, folder: Path | None, keep: int | 
 
 
 @catalog.command()
-@click.option("--lake", metavar="NAME", help="Only this lake. Default: all lakes of the config.")
+@all_lakes_option
 @folder_option
 @form_option
 @click.pass_obj
@@ -104,7 +104,7 @@ def backups(options: Options, lake: str | None, folder: Path | None, form: Form)
 
 @catalog.command()
 @click.argument("backup", required=False)
-@click.option("--lake", metavar="NAME", help="The lake; may be left out if there is one.")
+@lake_option
 @folder_option
 @click.option("--replace", is_flag=True, help="Replace a catalog that exists; it is moved aside.")
 @form_option

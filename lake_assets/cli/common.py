@@ -31,6 +31,7 @@ NO_WILDCARDS = "A wildcard names no partition here: give --partition with the va
 
 stream_argument = click.argument("stream", required=False)
 lake_option = click.option("--lake", metavar="NAME", help="The lake; required if the config has several.")
+all_lakes_option = click.option("--lake", metavar="NAME", help="Only this lake. Default: all lakes of the config.")
 dry_run_option = click.option("--dry-run", is_flag=True, help="Show what would be done; change nothing.")
 outside_option = click.option(
     "--outside", is_flag=True, help="Accept partitions outside the config: other values or other dates."

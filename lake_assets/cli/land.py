@@ -124,7 +124,7 @@ def _land(
         return writer.schema((lambda: as_known(infer(), stream)) if form in ("jsonl", "csv") else infer)
 
     pipe = sys.stdin.buffer if path == "-" else None
-    advance = done.advance if by_bytes else _ignore
+    advance = (done if by_bytes else UNWATCHED).advance
     seconds, integers = writer.gather_seconds, writer.integers
     for records in read_records(pipe, path, form, schema, seconds, advance, integers=integers):
         # Interrupted only between two blocks: within one, a part of its records would land.
@@ -132,10 +132,6 @@ def _land(
             writer.accept(records)
         if not by_bytes:
             done.advance(len(records))
-
-
-def _ignore(_: int) -> None:
-    """Count no bytes."""
 
 
 def _print_landed(landed: "LandingCounts") -> None:

@@ -1,4 +1,4 @@
-"""The command `maintain`: expires snapshots, deletes unused files and compacts partitions."""
+"""The commands that tidy a lake: `maintain`, and `forget`, which deletes ledger rows of partitions without data."""
 
 # ruff: noqa: PLC0415 - imports inside functions keep `--help` quick
 
@@ -7,9 +7,17 @@ from typing import TYPE_CHECKING
 import click
 
 from lake_assets.base.texts import count, first_lines, several, size
-from lake_assets.cli.common import Options, Session, dry_run_option
+from lake_assets.cli.common import (
+    Options,
+    Session,
+    all_lakes_option,
+    dry_run_option,
+    named_partitions,
+    partition_option,
+    stream_argument,
+)
 from lake_assets.cli.interrupt import interrupt
-from lake_assets.cli.output import Form, collected, echo, form_option, info, style
+from lake_assets.cli.output import Form, collected, echo, form_option, info, style, write_documents
 
 if TYPE_CHECKING:
     from lake_assets.upkeep.maintenance.compaction import CompactedPartition
@@ -19,7 +27,7 @@ SHOWN = 20  # files and partitions of each kind
 
 
 @click.command()
-@click.option("--lake", metavar="NAME", help="Only this lake. Default: all lakes of the config.")
+@all_lakes_option
 @dry_run_option
 @form_option
 @click.pass_context
@@ -103,3 +111,27 @@ def _compacted(partition: "CompactedPartition") -> str:
     if partition.files_after is None or partition.bytes_after is None:
         return text
     return f"{text} → {count(partition.files_after, 'file')}, {size(partition.bytes_after)}"
+
+
+@click.command()
+@stream_argument
+@partition_option("Such as region=XX,date=2026-02-11; repeatable.", required=True)
+@dry_run_option
+@form_option
+@click.pass_obj
+def forget(options: Options, stream: str | None, texts: tuple[str, ...], *, dry_run: bool, form: Form) -> None:
+    """Delete the ledger rows of partitions without data.
+
+    Such a partition is, for example, a misspelt one. If one of the partitions has rows in the lake or landed
+    objects, nothing is deleted.
+    """
+    from lake_assets.ingest.forget import forget as forget_partitions
+
+    opened = options.stream(stream)
+    forgotten = forget_partitions(opened, named_partitions(opened.config, texts), dry_run=dry_run)
+    if form == "json":
+        write_documents(forgotten)
+        return
+    would = "would be " if dry_run else ""
+    for entry in forgotten:
+        (echo if dry_run else info)(f"{would}forgotten  {entry.partition}  {count(entry.ledger_rows, 'ledger row')}")

@@ -1,4 +1,4 @@
-"""The commands about what a lake has: `query`, `ledger` and `forget`."""
+"""The commands about what a lake has: `query`, its rows by SQL, and `ledger`, the runs that made them."""
 
 # ruff: noqa: PLC0415 - imports inside functions keep `--help` quick
 
@@ -17,26 +17,19 @@ from lake_assets.base.progress import counting
 from lake_assets.base.texts import count
 from lake_assets.cli.common import (
     Options,
-    dry_run_option,
     lake_option,
     named_partition,
-    named_partitions,
-    partition_option,
     stream_argument,
 )
 from lake_assets.cli.output import (
-    Form,
     Format,
     echo,
-    form_option,
     format_option,
-    info,
     output_format,
     print_json,
     print_table,
     text_table,
     write_csv,
-    write_documents,
     write_rows,
 )
 
@@ -252,27 +245,3 @@ def _partition_path(config: "LakeConfig", stream: str | None, text: str) -> str:
         except LakeAssetsError:  # another stream has other columns
             continue
     return named_partition(config.streams[names[-1]], text).path
-
-
-@click.command()
-@stream_argument
-@partition_option("Such as region=XX,date=2026-02-11; repeatable.", required=True)
-@dry_run_option
-@form_option
-@click.pass_obj
-def forget(options: Options, stream: str | None, texts: tuple[str, ...], *, dry_run: bool, form: Form) -> None:
-    """Delete the ledger rows of partitions without data.
-
-    Such a partition is, for example, a misspelt one. If one of the partitions has rows in the lake or landed
-    objects, nothing is deleted.
-    """
-    from lake_assets.ingest.forget import forget as forget_partitions
-
-    opened = options.stream(stream)
-    forgotten = forget_partitions(opened, named_partitions(opened.config, texts), dry_run=dry_run)
-    if form == "json":
-        write_documents(forgotten)
-        return
-    would = "would be " if dry_run else ""
-    for entry in forgotten:
-        (echo if dry_run else info)(f"{would}forgotten  {entry.partition}  {count(entry.ledger_rows, 'ledger row')}")

@@ -30,8 +30,6 @@ from lake_assets.cli.output import (
 from lake_assets.cli.selecting import selected_or_all, selection_options
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from lake_assets.base.documented import Documented
     from lake_assets.streams.select import Wanted
     from lake_assets.streams.stream import OpenStream

@@ -109,9 +109,9 @@ def evolve_table(
 
     def change() -> list[ColumnChange]:
         # A conflict must end the try: DuckLake's own retry would use the columns that were read before.
-        typed_ones = _give_types(session, table, landed, partition_columns, run_id, known)
+        typed = _give_types(session, table, landed, partition_columns, run_id, known)
         if not rules.grows:
-            return typed_ones
+            return typed
         session.rows("SET ducklake_max_retry_count = 0")
         with session.transaction():
             before = data_schema(session, table, partition_columns)
@@ -121,7 +121,7 @@ def evolve_table(
                 for statement in statements(table, before, after):
                     session.rows(statement)
                 session.sign(AUTHOR, *_signed(table, changes, run_id))
-        return [*typed_ones, *changes]
+        return [*typed, *changes]
 
     return under_lock(session, change, f"the change of the columns of {table}")
 

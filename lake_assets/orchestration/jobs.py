@@ -1,4 +1,4 @@
-"""A Dagster job for each stream, `ingest_<stream>`: it ingests the partitions that its run config selects."""
+"""Dagster's jobs: a stream's ingest of selected partitions and its restore, a lake's maintenance and its audit."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -327,9 +327,6 @@ def maintenance(config: LakeConfig) -> dg.Definitions:
     return dg.Definitions(
         jobs=[*jobs.values()], schedules=[job_schedule(jobs[name], at.cron, at.time_zone) for name, at in times.items()]
     )
-
-
-Results = Iterator[dg.AssetCheckEvaluation | dg.Output[None]]
 
 
 class AuditConfig(dg.Config):

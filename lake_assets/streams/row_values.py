@@ -47,7 +47,7 @@ _RowKey = tuple[Any, ...]
 
 
 class Holdings:
-    """Finds these objects by the statistics in their footers. Each version of an object is read once.
+    """Finds the objects that may hold rows of a partition, by their footers. Each version of an object is read once.
 
     An object may hold rows of every partition if it is not Parquet, if its footer cannot be read, if it lacks the
     column, or if it is another one than in the listing. The run that reads it reports what is wrong.
@@ -166,7 +166,10 @@ _Values = dict[PartitionColumn, set[PartitionValue]]
 
 
 class RowValues:
-    """Finds these values: by the statistics of an object, or by its column, which is read once for each version."""
+    """Finds the values of discovered partition columns in rows: by the statistics of an object, or in its column.
+
+    The column is read once for each version of an object.
+    """
 
     def __init__(self, config: StreamConfig, landed: Landed, holdings: Holdings) -> None:
         self._columns: Mapping[PartitionColumn, str] = {

@@ -18,7 +18,7 @@ A character of the grammar that is part of a value is percent-encoded: `%2A` for
 
 import datetime as dt
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import product
 from math import prod
@@ -126,11 +126,11 @@ class Selector:
         values: list[list[PartitionValue]] = []
         for column, condition in zip(self.columns, self.conditions, strict=True):
             named = [alternative.value for alternative in condition if isinstance(alternative, OneValue)]
-            values_text = [alternative for alternative in condition if not isinstance(alternative, OneValue)]
-            if values_text and not calendar.has_values(column):
+            patterns = [alternative for alternative in condition if not isinstance(alternative, OneValue)]
+            if patterns and not calendar.has_values(column):
                 return None
-            known = calendar.values(column) if values_text else []
-            matching = [value for value in known if any(a.matches(column, value) for a in values_text)]
+            known = calendar.values(column) if patterns else []
+            matching = [value for value in known if any(pattern.matches(column, value) for pattern in patterns)]
             values.append(list(dict.fromkeys([*named, *matching])))
         if prod(map(len, values)) > most:
             return None
@@ -269,11 +269,11 @@ def _example(column: PartitionColumn) -> str:
 
 def values_text(partitions: Iterable[Partition]) -> str:
     """Return the values of partitions, column by column: `region NE, NW; date 2026-02-01 to 2026-02-28`."""
-    found: Mapping[PartitionColumn, dict[PartitionValue, None]] = {}
+    by_column: dict[PartitionColumn, dict[PartitionValue, None]] = {}
     for partition in partitions:
         for column, value in zip(partition.columns, partition.values, strict=True):
-            found.setdefault(column, {})[value] = None  # type: ignore[attr-defined]
-    texts = [f"{column.name} {_values_text(column, list(values))}" for column, values in found.items()]
+            by_column.setdefault(column, {})[value] = None
+    texts = [f"{column.name} {_values_text(column, list(values))}" for column, values in by_column.items()]
     return "; ".join(texts) or WHOLE
 
 

@@ -10,7 +10,7 @@ import hashlib
 import re
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,7 +26,7 @@ from lake_assets.lake.attach import extensions, http_limits, secret_statements
 from lake_assets.lake.backends import catalog_backend, commit_lock
 from lake_assets.lake.catalog import spec
 from lake_assets.lake.catalog.database import CatalogDatabase
-from lake_assets.lake.catalog.files import needed_files, scheduled_files, table_folders
+from lake_assets.lake.catalog.files import needed_files, table_folders, unnamed_files
 from lake_assets.lake.ducklake import DuckLake
 from lake_assets.lake.failures import catalog_error, translated
 from lake_assets.lake.locks import COMMITS
@@ -138,16 +138,14 @@ def make_backup(lake: Lake, to: AnyStorage | None = None, keep: int | None = Non
 def backups(lake: Lake, to: AnyStorage | None = None) -> list[Backup]:
     """Return the lake's backups, the newest first; those of other lakes, and other documents, are left out."""
     store = Store(_place(lake, to))
-    found = []
+    made = []
     for landed in store.all(f"{FOLDER}/", hides=lambda _: False):
         name = landed.key.rpartition("/")[2]
         if name.endswith(".json") and _NAME.fullmatch(name.removesuffix(".json")):
-            try:
-                found.append(_DOCUMENT.validate_json(bytes(store.get(landed.key, landed.etag))))
-            except ValidationError:
-                continue
-    found = [backup for backup in found if backup.data_path == lake.data_path]
-    return sorted(found, key=lambda backup: (backup.made_at, backup.snapshot), reverse=True)
+            with suppress(ValidationError):
+                made.append(_DOCUMENT.validate_json(bytes(store.get(landed.key, landed.etag))))
+    of_lake = [backup for backup in made if backup.data_path == lake.data_path]
+    return sorted(of_lake, key=lambda backup: (backup.made_at, backup.snapshot), reverse=True)
 
 
 def restore_backup(
@@ -199,19 +197,15 @@ def unknown_files(
     """
     lake = session.config
     longest = dt.timedelta(days=(lake.maintenance or Maintenance()).orphans_older_than)
-    known = needed_files(session) | {file.uri for file in scheduled_files(session)}
-    # By name too, because the catalog may write the folder differently; names of data files are unique.
-    names = {uri.rpartition("/")[2] for uri in known}
     # A table that was created after the backup has a folder in that of its schema.
     schemas = session.rows(f"SELECT path FROM {session.metadata}.{spec.SCHEMA} WHERE path_is_relative::BOOLEAN")
     folders = (*table_folders(session), *(lake.data_path + path for (path,) in schemas if path))
     return [
         file
-        for file in files
+        for file in unnamed_files(session, files)
         if file.key.endswith(".parquet")
         and file.uri.startswith(folders)
         and (since is None or file.last_modified >= since - longest)
-        and file.key.rpartition("/")[2] not in names
     ]
 
 

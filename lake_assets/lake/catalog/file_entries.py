@@ -29,10 +29,10 @@ def ensure_mapping(transaction: Transaction, table: Table, from_path: Collection
         (column.column_id, _source_name(table, column, folders), column.parent, column.column_id in from_path)
         for column in table.columns.values()
     }
-    if (found := _fitting(transaction.mappings.get(table.table_id, {}), expected)) is not None:
-        return found
-    if (found := _fitting(transaction.read_mappings(table), expected)) is not None:
-        return found
+    if (known_id := _fitting(transaction.mappings.get(table.table_id, {}), expected)) is not None:
+        return known_id
+    if (known_id := _fitting(transaction.read_mappings(table), expected)) is not None:
+        return known_id
     mapping_id = transaction.new_file_id()  # the extension numbers mappings and files together
     numbers: dict[int | None, int | None] = {None: None}
     rows: list[Row] = []

@@ -13,6 +13,7 @@ from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError, R
 from lake_assets.lake.catalog.described import ask_counts, inlined_rows, inlined_tables, total
 from lake_assets.lake.catalog.table import Key, Partitioning, Table, find_table
 from lake_assets.lake.session import LakeSession, TableName
+from lake_assets.storage.manifest import LandedObject
 
 _FEW = 500  # ids in one statement; for more files, the deletes of all files are read
 _INLINED = "the table has inlined rows"
@@ -29,23 +30,14 @@ class PartitionFile:
     begin_snapshot: int
 
 
-def partition_files(
-    database: CatalogDatabase, table_id: int, partitioning: Partitioning, values: Key
-) -> list[PartitionFile]:
-    """Return the live data files of a partition, by id; files of another partitioning are left out.
-
-    The values are texts of the catalog, in the order of the partitioning's keys.
-    """
-    return files_of_partitions(database, table_id, partitioning, [values])[values]
-
-
 def files_of_partitions(
     database: CatalogDatabase, table_id: int, partitioning: Partitioning, wanted: Collection[Key] | None
 ) -> dict[Key, list[PartitionFile]]:
     """Return the live data files of some partitions, or of all when None, by the partition's values, in one query.
 
     The database returns the files of all combinations of these values: few more, where the partitions are those of a
-    region's or a day's range. The other arguments are those of `partition_files`.
+    region's or a day's range. A partition's files are sorted by id; those of another partitioning are left out. The
+    values are texts of the catalog, in the order of the partitioning's keys.
     """
     statement, read = _query(table_id, partitioning, wanted, _COLUMNS)
     files = read(database.rows(*statement))
@@ -72,9 +64,9 @@ def _query(
     conditions = ["f.table_id = ?", "f.end_snapshot IS NULL", "f.partition_id = ?"]
     parameters: list[object] = [table_id, partitioning.partition_id]
     for index, of_key in enumerate(zip(*(wanted or ()), strict=True)):
-        condition, more = _among(f"p{index}.partition_value", list(dict.fromkeys(of_key)))
+        condition, texts = is_any_of(f"p{index}.partition_value", dict.fromkeys(of_key))
         conditions.append(condition)
-        parameters += more
+        parameters += texts
     several = (
         f"SELECT {selected}, {columns} "
         f"FROM {spec.DATA_FILE} f {joins} WHERE {' AND '.join(conditions)} ORDER BY f.data_file_id"
@@ -94,12 +86,12 @@ def _query(
 _COLUMNS = "f.data_file_id, f.path, f.record_count, f.begin_snapshot"
 
 
-def _among(column: str, texts: Sequence[str | None]) -> tuple[str, list[object]]:
-    """Return the condition that a column has one of these texts, or is NULL where they have None."""
-    known = [text for text in texts if text is not None]
-    found = [f"{column} IN ({', '.join('?' for _ in known)})"] if known else []
-    found += [f"{column} IS NULL"] if None in texts else []
-    return f"({' OR '.join(found)})", [*known]
+def is_any_of(column: str, values: Collection[object]) -> tuple[str, list[object]]:
+    """Return the condition that a column has one of these values, or is NULL where they have None; the parameters."""
+    known = [value for value in values if value is not None]
+    conditions = [f"{column} IN ({', '.join('?' for _ in known)})"] if known else []
+    conditions += [f"{column} IS NULL"] if None in values else []
+    return f"({' OR '.join(conditions)})", known
 
 
 def of_partition(
@@ -294,6 +286,16 @@ def scheduled_files(session: LakeSession) -> list[ScheduledFile]:
         [session.config.data_path],
     )
     return [ScheduledFile(*row) for row in rows]
+
+
+def unnamed_files(session: LakeSession, files: Sequence[LandedObject]) -> list[LandedObject]:
+    """Return those of the files that the catalog does not name, also as one that is scheduled for deletion."""
+    if not files:
+        return []
+    named = needed_files(session) | {file.uri for file in scheduled_files(session)}
+    # By name, because the catalog may write the folder differently; names of data files are unique.
+    names = {uri.rpartition("/")[2] for uri in named}
+    return [file for file in files if file.key.rpartition("/")[2] not in names]
 
 
 def forget_scheduled(session: LakeSession, file_ids: list[int]) -> None:

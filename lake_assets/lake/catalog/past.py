@@ -16,7 +16,7 @@ from lake_assets.config.layout.partition import Partition, PartitionColumn
 from lake_assets.lake.catalog import spec
 from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError, Row
 from lake_assets.lake.catalog.described import inlined_tables
-from lake_assets.lake.catalog.files import of_partition, partition_rows, refuse_inlined_rows, values_of_files
+from lake_assets.lake.catalog.files import is_any_of, of_partition, partition_rows, refuse_inlined_rows, values_of_files
 from lake_assets.lake.catalog.snapshots import Snapshot, changes_rows, snapshots_with_rows
 from lake_assets.lake.catalog.table import Key, read_folder
 from lake_assets.lake.session import LakeSession, TableName
@@ -85,9 +85,8 @@ def _among(partitions: Collection[Partition]) -> tuple[str, list[object]]:
     for index, column in enumerate(next(iter(partitions)).columns):
         values = {partition.values[index] for partition in partitions}
         if len(values) <= _VALUES:
-            known, name = [value for value in values if value is not None], identifier(column.name)
-            among = [f"{name} IN ({', '.join('?' for _ in known)})"] if known else []
-            conditions.append(f"({' OR '.join([*among, *([f'{name} IS NULL'] if None in values else [])])})")
+            condition, known = is_any_of(identifier(column.name), values)
+            conditions.append(condition)
             parameters += known
     return " AND ".join(conditions), parameters
 
@@ -410,13 +409,10 @@ class _Reader:
         files: dict[Key | None, list[CatalogFile]] = {}
         moment, moments = _ended_after(since)
         wanted = None if partitions is None else {key_of(partition) for partition in partitions}
-        singly = [] if wanted is None or len(wanted) > SINGLY else list(wanted)
         for places, ids in self.groups.items():
             values, joins = values_of_files(places)
             under = _under(ids)
-            for condition, parameters in [of_partition(self.table_id, key, places) for key in singly] or [
-                ("f.table_id = ?", [self.table_id])
-            ]:
+            for condition, parameters in self._conditions(wanted, places):
                 for row in self.database.rows(
                     f"SELECT {', '.join(filter(None, [values, _COLUMNS]))} FROM {spec.DATA_FILE} f {joins} "
                     f"WHERE {condition} AND {under} AND {moment} ORDER BY f.data_file_id",
@@ -437,9 +433,19 @@ class _Reader:
 
         Raises NotDirectError if the table has rows in no file of a partition.
         """
+        return partition_rows(self.database, self.table_id, self._only_places())
+
+    def _only_places(self) -> tuple[int, ...]:
+        """Return the places of the keys of the one partitioning of all files; others are a NotDirectError."""
         if len(self.groups) != 1 or any(self._of_others(None, *_ended_after(LIVE))):
             raise NotDirectError(f"{self.name} has files of another partitioning")
-        return partition_rows(self.database, self.table_id, next(iter(self.groups)))
+        return next(iter(self.groups))
+
+    def _conditions(self, wanted: Collection[Key] | None, places: Sequence[int]) -> list[tuple[str, list[object]]]:
+        """Return the conditions, one a query, for the files of partitions; of many or None, for all of the table."""
+        if wanted is None or not 0 < len(wanted) <= SINGLY:
+            return [("f.table_id = ?", [self.table_id])]
+        return [of_partition(self.table_id, key, places) for key in wanted]
 
     def newest_values(self, wanted: Collection[Key] | None) -> Mapping[Key, str]:
         """Return the greatest value of the last column, for each key of the others.
@@ -447,16 +453,11 @@ class _Reader:
         Raises NotDirectError if the table has rows in no file of a partition.
         """
         refuse_inlined_rows(self.database, self.table_id)
-        if len(self.groups) != 1 or any(self._of_others(None, *_ended_after(LIVE))):
-            raise NotDirectError(f"{self.name} has files of another partitioning")
-        *others, time = next(iter(self.groups))
+        *others, time = self._only_places()
         keys, joins = values_of_files(others)[0], values_of_files([*others, time])[1]
         selected, group = (f", {keys}", f" GROUP BY {keys}") if others else ("", "")
-        singly = [] if wanted is None or not others or len(wanted) > SINGLY else wanted
         newest: dict[Key, str] = {}
-        for condition, parameters in [of_partition(self.table_id, key, others) for key in singly] or [
-            ("f.table_id = ?", [self.table_id])
-        ]:
+        for condition, parameters in self._conditions(wanted if others else None, others):
             rows = self.database.rows(
                 f"SELECT max(p{time}.partition_value){selected} FROM {spec.DATA_FILE} f {joins} "
                 f"WHERE {condition} AND f.end_snapshot IS NULL AND f.record_count > 0{group}",

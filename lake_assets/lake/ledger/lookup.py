@@ -20,7 +20,7 @@ from lake_assets.base.duckdb_engine import identifier
 from lake_assets.config.layout.partition import Partition
 from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError
 from lake_assets.lake.catalog.described import FlushedFile, flushed_files, inlined_tables
-from lake_assets.lake.catalog.files import PartitionFile, files_of_partitions, partition_files
+from lake_assets.lake.catalog.files import PartitionFile, files_of_partitions
 from lake_assets.lake.catalog.table import Key, Partitioning, key_values, named_since, read_folder, read_partitioning
 from lake_assets.lake.ledger.ledger_relation import (
     WantedRows,
@@ -285,7 +285,7 @@ def _files(
 ) -> Mapping[Key, Sequence[PartitionFile]]:
     if len(wanted) > _SINGLY:
         return files_of_partitions(database, table_id, partitioning, None if len(wanted) > _SOME else wanted)
-    return {texts: partition_files(database, table_id, partitioning, texts) for texts in wanted}
+    return {texts: files_of_partitions(database, table_id, partitioning, [texts])[texts] for texts in wanted}
 
 
 def _commit_by(path: str, files: Sequence[PartitionFile], *, newest: bool) -> LedgerRow | None:

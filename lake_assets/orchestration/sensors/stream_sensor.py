@@ -126,9 +126,9 @@ def _verdicts(stream: OpenStream, cells: Collection[Partition]) -> dict[Partitio
 
 
 Find = Callable[[str | None, RequestedCells, float], ScanResult]
-"""Finds changed partitions at a tick, as many as may wait beside others, up to a time by the monotonic clock.
+"""Finds changed partitions by the state of the tick before: as many as may wait beside the requests, in time.
 
-By the state that the tick before has left.
+The time is of the monotonic clock.
 """
 
 

@@ -108,6 +108,8 @@ def classify(
 
 
 class _Sorting:
+    """The state of one `classify`."""
+
     def __init__(self, stream: StreamConfig, cursor: QueueCursor, most: int, now: dt.datetime) -> None:
         assert isinstance(stream.sensor, SqsSensor)  # noqa: S101 - the caller has one
         self.stream = stream

@@ -34,11 +34,12 @@ def last_run(facts: Facts) -> PreparedCheck:
         failed = {p: not_committed(row) for p, row in of_ledger.items() if calendar.outside(p) is None}
     tried = facts.scope.tried
     checked = len(facts.runs if tried is None else tried)
+    succeeded = f"The last run of {count(checked, 'partition')} succeeded."
     whole = CheckResult.of_findings(
         "last_run",
         [f"{partition}: {error}" for partition, error in failed.items()],
         failure=f"{len(failed):,} of {count(checked, 'partition')} failed in the last run. Their earlier rows stay.",
-        success=f"The last run of {count(checked, 'partition')} succeeded.",
+        success=succeeded if checked else "No partition has been refreshed.",
         numbers={"partitions": checked, "failed": len(failed)},
     )
     passed = CheckResult("last_run", True, "The last run of the partition succeeded.")

@@ -21,7 +21,14 @@ from typing import Annotated, TypeVar
 from lake_assets.base.documented import Documented, NotInJson, in_json
 from lake_assets.base.progress import counting
 from lake_assets.config.storages import AnyStorage
-from lake_assets.lake.catalog.files import ScheduledFile, forget_scheduled, needed_files, scheduled_files, table_folders
+from lake_assets.lake.catalog.files import (
+    ScheduledFile,
+    forget_scheduled,
+    needed_files,
+    scheduled_files,
+    table_folders,
+    unnamed_files,
+)
 from lake_assets.lake.commit.deltas import file_pattern, table_tag
 from lake_assets.lake.commit.exporter import write_latest
 from lake_assets.lake.ledger.object_history import KnownObject, registered_objects
@@ -290,24 +297,14 @@ def delete_orphans(
     ]
     deleted: list[LandedObject] = []
     # Most files are named, so few are looked at under the locks, which delay commits.
-    for chunk in _chunks(_unnamed(session, old), "delete orphans"):
+    for chunk in _chunks(unnamed_files(session, old), "delete orphans"):
         # No commit has looked for a file of these and is not made yet, and no file of a commit is not named yet.
         with session.lock(FILES_REMOVED), session.commit_lock():
-            orphans = _unnamed(session, chunk)
+            orphans = unnamed_files(session, chunk)
             if not dry_run:
                 _delete((store, orphan.uri) for orphan in orphans)
         deleted += orphans
     return tuple(deleted)
-
-
-def _unnamed(session: LakeSession, files: Sequence[LandedObject]) -> list[LandedObject]:
-    """Return those of the files that the catalog does not name."""
-    if not files:
-        return []
-    named = needed_files(session) | {file.uri for file in scheduled_files(session)}
-    # By name too, because the catalog may write the folder differently; names of data files are unique.
-    names = {uri.rpartition("/")[2] for uri in named}
-    return [file for file in files if file.uri not in named and file.key.rpartition("/")[2] not in names]
 
 
 def _delete(files: Iterable[tuple[Store, str]]) -> None:

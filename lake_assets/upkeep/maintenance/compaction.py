@@ -2,9 +2,9 @@
 
 DuckLake's own merge fails on tables with a NULL partition, and gives wrong names to files outside the lake's folder.
 Here the job's source is the lake itself, and the commit replaces exactly the files that were read: if another writer
-has committed the partition meanwhile, nothing is changed. In an encrypted lake, and
-where whole files do not have the rows, DuckDB reads and writes these in one transaction, without Spark: other clients
-deleted rows, or wrote files with row ids or rows of several snapshots, as an UPDATE, a merge and a flush do.
+has committed the partition meanwhile, nothing is changed. DuckDB reads and writes the rows in one transaction, without
+Spark, in an encrypted lake, and where whole files do not have the rows: other clients deleted rows, or wrote files with
+row ids or rows of several snapshots, as an UPDATE, a merge and a flush do.
 """
 
 import dataclasses

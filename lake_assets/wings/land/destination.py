@@ -47,9 +47,8 @@ class RefusedRows(NamedTuple):
 class RecordRouter:
     """Splits rows of one schema by the stream's layout.
 
-    Raises:
-        LayoutError: the layout needs a column that the schema lacks, or cannot name its type.
-        SchemaError: the rows have partition columns only, or a column of theirs clashes with one of the layout.
+    Raises LayoutError if the layout needs a column that the schema lacks, or cannot name its type, and SchemaError if
+    the rows have partition columns only, or a column of theirs clashes with one of the layout.
     """
 
     def __init__(self, stream: StreamConfig, schema: pa.Schema) -> None:

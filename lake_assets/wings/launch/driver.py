@@ -76,7 +76,7 @@ def main() -> int:
     stop = _Stop()
     announce()
     with _open_pipes() as pipes, _logs(pipes):
-        report, end = _Reporter(pipes), End()
+        report, end = partial(_report, pipes), End()
         try:
             with listening(partial(_pass_on, report)):
                 request = Request.of_extras(pipes.extras)
@@ -104,14 +104,9 @@ def _open_pipes() -> PipesContext:
     )
 
 
-class _Reporter:
-    """Sends reports to the launcher, also from several threads."""
-
-    def __init__(self, pipes: PipesContext) -> None:
-        self._pipes = pipes
-
-    def __call__(self, report: Outcome | End | Event) -> None:
-        self._pipes.report_custom_message(message_of(report))
+def _report(pipes: PipesContext, report: Outcome | End | Event) -> None:
+    """Send a report to the launcher; threads may do so at the same time."""
+    pipes.report_custom_message(message_of(report))
 
 
 def _run(
@@ -153,7 +148,7 @@ def _session(request: Request, config: LakeConfig) -> AbstractContextManager[Ses
     return own_session(settings, transforms=config.streams[request.stream].transform is not None)
 
 
-def _pass_on(report: "_Reporter", event: Event) -> None:
+def _pass_on(report: Callable[[Event], None], event: Event) -> None:
     """Send what happens within the run to the launcher, which itself reports the run and its partitions."""
     if event.event in _WITHIN:
         report(event)

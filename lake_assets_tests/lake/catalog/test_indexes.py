@@ -8,7 +8,7 @@ from click.testing import CliRunner
 from lake_assets.cli import main
 from lake_assets.lake.catalog.backup import INDEXES, create_indexes, missing_indexes
 from lake_assets.lake.catalog.database import CatalogDatabase
-from lake_assets.lake.catalog.files import partition_files
+from lake_assets.lake.catalog.files import files_of_partitions
 from lake_assets.lake.catalog.table import read_folder, read_partitioning
 from lake_assets.upkeep.doctor import examine
 from lake_assets_tests.lake.worlds import BY_DRIVER
@@ -108,7 +108,7 @@ def test_sqlite_finds_the_files_of_a_partition_by_the_index(
         table_id, *_ = read_folder(database, local_world.stream.table)
         partitioning = read_partitioning(database, table_id)
         monkeypatch.setattr(CatalogDatabase, "rows", rows)
-        files = partition_files(database, table_id, partitioning, ("SW", "2026-02-11"))
+        files = files_of_partitions(database, table_id, partitioning, [key := ("SW", "2026-02-11")])[key]
 
     assert len(files) == 1
     (text,) = plans
