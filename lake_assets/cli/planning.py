@@ -176,7 +176,6 @@ def _refuse_other_settings(opened: "OpenStream", file: str, document: dict[str, 
 
 
 def _planned(opened: "OpenStream", file: str, path: str) -> "Partition":
-    """Return a partition of the plan."""
     if (partition := opened.config.partition_at(path)) is None:
         raise ConfigError(
             f"{file} has the partition {path}, and the partition columns of {opened.name} are others:",

@@ -55,7 +55,7 @@ def after_load(stream: OpenStream, objects: Sequence[LandedObject]) -> list[Load
 
     def act(landed: LandedObject) -> str | StorageError:
         try:
-            is_same = _act(source, landed, policy)
+            is_same = _take_away(source, landed, policy)
         except SourceChangedError:
             is_same = False
         except StorageError as error:
@@ -70,7 +70,7 @@ def after_load(stream: OpenStream, objects: Sequence[LandedObject]) -> list[Load
     return [LoadedObject(landed.uri, str(end)) for landed, end in zip(objects, ends, strict=True)]
 
 
-def _act(source: Store, landed: LandedObject, policy: AfterLoad) -> bool:
+def _take_away(source: Store, landed: LandedObject, policy: AfterLoad) -> bool:
     """Return whether it was done; False if the object has changed."""
     if policy == "tag":
         return source.tag_unchanged(landed.key, landed.etag, landed.size, *_TAG)

@@ -262,7 +262,6 @@ def _typed(session: LakeSession, columns: Mapping[str, str]) -> list[tuple[str, 
 
 
 def _columns(session: LakeSession, query: str) -> list[tuple[str, DuckDBPyType]]:
-    """Return the names and types of a query's columns."""
     with translated(session.config):
         relation = session.connection.sql(query)
     return list(zip(relation.columns, relation.types, strict=True))

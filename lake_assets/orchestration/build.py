@@ -157,7 +157,6 @@ def _check_names(config: LakeConfig, all_specs: Sequence[StreamSpecs], ledgers: 
 def _names(
     config: LakeConfig, all_specs: Sequence[StreamSpecs], ledgers: Mapping[str, dg.AssetSpec]
 ) -> Iterator[tuple[str, str]]:
-    """Yield each name and its owner."""
     for name in config.lakes:
         if name in ledgers:
             yield step_of(ledgers[name].key), f"the ledger of lakes.{name}"

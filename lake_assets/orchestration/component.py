@@ -123,8 +123,6 @@ class LakeStream(dg.Component):
 
 
 class _ComponentTranslator(LakeAssetsTranslator):
-    """Takes attributes from a component."""
-
     def __init__(self, component: LakeStream) -> None:
         self.component = component
 

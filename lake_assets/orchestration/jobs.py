@@ -118,7 +118,7 @@ def ingest_job(specs: StreamSpecs, config: LakeConfig) -> dg.JobDefinition:
             yield from checked(stream, run.asset, context, run.scope(), Checked())
         if failure is not None:
             raise failure
-        yield dg.Output(None, metadata=_figures(run, selection))
+        yield dg.Output(None, metadata=_ingest_figures(run, selection))
 
     @dg.job(
         name=ingest_name(stream.name),
@@ -131,7 +131,7 @@ def ingest_job(specs: StreamSpecs, config: LakeConfig) -> dg.JobDefinition:
     return job
 
 
-def _figures(run: StreamRun, selection: Selection) -> Metadata:
+def _ingest_figures(run: StreamRun, selection: Selection) -> Metadata:
     return {
         "selection": dg.MetadataValue.text(str(selection)),
         "committed": dg.MetadataValue.int(run.committed),
@@ -139,7 +139,7 @@ def _figures(run: StreamRun, selection: Selection) -> Metadata:
     }
 
 
-_NEWEST = 20  # snapshots in the metadata
+_SNAPSHOTS = 20  # snapshots in the metadata
 _COLUMNS = ("snapshot", "time (UTC)", "partition", "what", "before", "rows", "who", "run", "restore")
 _NUMBERS = ("snapshot", "before", "rows", "restore")
 
@@ -171,21 +171,21 @@ def restore_job(stream: OpenStream, asset: dg.AssetKey) -> dg.JobDefinition:
     def run_restore(context: dg.OpExecutionContext) -> Events:
         config = RestoreConfig(**context.op_config)
         try:
-            partition = _partition(stream, config.partition)
+            partition = _partition_to_restore(stream, config.partition)
             if not config.snapshot and not config.release:
                 text = (
                     "snapshot is missing: set it to a number of the history below, or set release: true to end a hold."
                 )
                 shown = dg.MetadataValue.md(history_markdown(stream, partition))
                 raise UserFailure(text, {"history": shown})
-            done = _run(stream, partition, config, context)
+            done = _restore_or_release(stream, partition, config, context)
             metadata: Metadata = {"history": dg.MetadataValue.md(history_markdown(stream, partition))}
         except LakeAssetsError as error:
             raise UserFailure(str(error)) from None
         if isinstance(done, LedgerRow):
             yield release_observation(stream, asset, partition, done)
         else:
-            metadata |= _metadata(done)
+            metadata |= _restore_metadata(done)
             text = f"{partition}: {count(done.rows, 'row')} of snapshot {done.snapshot}. {done.next}"
             context.log.info(visible_name(text))
             if done.row is not None:
@@ -205,7 +205,7 @@ def restore_job(stream: OpenStream, asset: dg.AssetKey) -> dg.JobDefinition:
     return job
 
 
-def _partition(stream: OpenStream, text: str) -> Partition:
+def _partition_to_restore(stream: OpenStream, text: str) -> Partition:
     """Return the partition of a text of the command line, or of a key."""
     if not text:
         raise UserFailure("partition is missing: set it to one of the stream, or to its key.")
@@ -214,7 +214,7 @@ def _partition(stream: OpenStream, text: str) -> Partition:
     return StreamKeys(stream).partition(text)
 
 
-def _run(
+def _restore_or_release(
     stream: OpenStream, partition: Partition, config: RestoreConfig, context: dg.OpExecutionContext
 ) -> Restored | LedgerRow:
     """Do what the launchpad says; returns the result of a restore, or the commit that ended a hold."""
@@ -228,11 +228,11 @@ def _run(
 
 def history_markdown(stream: OpenStream, partition: Partition) -> str:
     """Return the newest snapshots of a partition, as a table of Markdown."""
-    rows = [[markdown(text) for text in entry_texts(entry)] for entry in history(stream, partition, _NEWEST)]
+    rows = [[markdown(text) for text in entry_texts(entry)] for entry in history(stream, partition, _SNAPSHOTS)]
     return markdown_table(_COLUMNS, rows, _NUMBERS)
 
 
-def _metadata(restored: Restored) -> Metadata:
+def _restore_metadata(restored: Restored) -> Metadata:
     status = "unchanged" if restored.is_unchanged else "dry run"
     metadata: Metadata = {
         "status": dg.MetadataValue.text(status if restored.row is None else status_text(restored.row)),
@@ -250,7 +250,7 @@ def _metadata(restored: Restored) -> Metadata:
     return metadata
 
 
-NAMED = 20
+NAMED_LEFT = 20
 
 
 class MaintainConfig(dg.Config):
@@ -280,7 +280,7 @@ def maintenance_job(lakes: LakeConfig, lake: str) -> dg.JobDefinition:
         context.add_output_metadata(figures | kept_objects(maintained))
         if maintained.left:
             texts = {f"{left.stream} {left.partition}": left.why or "" for left in maintained.left}
-            lines = lines_by_text(texts, NAMED, "the command `lake-assets maintain` names them all.")
+            lines = lines_by_text(texts, NAMED_LEFT, "the command `lake-assets maintain` names them all.")
             raise UserFailure("\n".join([f"{len(maintained.left)} partitions could not be compacted.", *lines]))
 
     @dg.job(

@@ -41,7 +41,7 @@ def list_landed(
     by_path_part, left_out = _by_path_part(stream, objects, calendar)
     if not stream.config.selects_rows:  # a path part is a partition
         return by_path_part, left_out
-    sharing = {path_part: list(_at(stream, path_part, calendar, m)) for path_part, m in by_path_part.items()}
+    sharing = {path_part: list(_partitions_at(stream, path_part, calendar, m)) for path_part, m in by_path_part.items()}
     for partition in known:
         if partition.path_part in sharing:
             sharing[partition.path_part].append(partition)
@@ -93,7 +93,9 @@ def _by_path_part(
     return landed_at, LeftOut(tuple(left_out), len(objects))
 
 
-def _at(stream: OpenStream, path_part: Partition, calendar: Calendar, landed: Manifest) -> Iterator[Partition]:
+def _partitions_at(
+    stream: OpenStream, path_part: Partition, calendar: Calendar, landed: Manifest
+) -> Iterator[Partition]:
     """Return the partitions that share a path part, given its objects."""
     columns = stream.config.columns
     known = {column: [value] for column, value in zip(path_part.columns, path_part.values, strict=True)}

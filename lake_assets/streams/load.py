@@ -67,7 +67,7 @@ def load_config(path: str | os.PathLike[str] | None = None, environment: Mapping
     word_errors(str)
     place = path or environment.get(CONFIG_VARIABLE) or DEFAULT_FILE
     if isinstance(place, str) and is_uri(place):
-        return parse_config(_decoded(_object(place, environment), place), place, environment)
+        return parse_config(_decoded(_config_in_bucket(place, environment), place), place, environment)
     path = Path(place)
     try:
         with path.open("rb") as file:
@@ -110,7 +110,7 @@ def chosen(kind: Literal["stream", "lake"], known: Collection[str], name: str | 
     return name or next(iter(known))
 
 
-def _object(uri: str, environment: Mapping[str, str]) -> bytes:
+def _config_in_bucket(uri: str, environment: Mapping[str, str]) -> bytes:
     """Return the bytes of a config in a bucket."""
     from lake_assets.storage.store import Store  # noqa: PLC0415 - a config of a file needs no client
 

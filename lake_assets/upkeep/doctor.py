@@ -206,7 +206,6 @@ def _unmet(requirements: list[Requirement], *, extra: str) -> Iterator[tuple[Req
 
 
 def _extensions() -> Iterator[Finding]:
-    """Yield whether each extension loads."""
     for name in EXTENSIONS:
         if name == "postgres_scanner" and importlib.util.find_spec(f"duckdb_extension_{name}") is None:
             continue  # part of an extra, which `_packages` reports

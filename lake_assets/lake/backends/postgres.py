@@ -271,7 +271,6 @@ def client_options(catalog: PostgresCatalog) -> dict[str, Any]:
 
 
 def _of_libpq(value: object) -> str:
-    """Return a value for a connection string of libpq."""
     text = re.sub(r"([\\'])", r"\\\1", str(value))
     return text if text.isalnum() else f"'{text}'"
 

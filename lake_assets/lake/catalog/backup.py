@@ -102,7 +102,7 @@ def make_backup(lake: Lake, to: AnyStorage | None = None, keep: int | None = Non
             engine.execute("BEGIN")  # one state of the catalog
             tables = _tables(engine, lake)
             for table in tables:
-                engine.execute(f"CREATE TABLE backup.{identifier(table)} AS FROM {_at(lake, table)}")
+                engine.execute(f"CREATE TABLE backup.{identifier(table)} AS FROM {_qualified(lake, table)}")
             engine.execute("COMMIT")
             _refuse_mixed(engine, tables)
             ((snapshot, committed_at, version),) = engine.execute(
@@ -172,10 +172,10 @@ def restore_backup(
             engine.execute("BEGIN")
             for table in copied:
                 if table in known:
-                    engine.execute(f"DELETE FROM {_at(lake, table)}")
-                    engine.execute(f"INSERT INTO {_at(lake, table)} BY NAME FROM backup.{identifier(table)}")
+                    engine.execute(f"DELETE FROM {_qualified(lake, table)}")
+                    engine.execute(f"INSERT INTO {_qualified(lake, table)} BY NAME FROM backup.{identifier(table)}")
                 else:
-                    engine.execute(f"CREATE TABLE {_at(lake, table)} AS FROM backup.{identifier(table)}")
+                    engine.execute(f"CREATE TABLE {_qualified(lake, table)} AS FROM backup.{identifier(table)}")
             engine.execute("COMMIT")
             engine.execute("DETACH backup")
     with DuckLake(lake).open(read_only=True) as session:
@@ -245,7 +245,7 @@ _NAMES = (
 )
 
 
-def _at(lake: Lake, table: str) -> str:
+def _qualified(lake: Lake, table: str) -> str:
     return f"catalog.{identifier(lake.catalog_schema)}.{identifier(table)}"
 
 

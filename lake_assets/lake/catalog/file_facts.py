@@ -396,7 +396,6 @@ def _columns(
 
 
 def _facts(chunk: Chunk) -> ColumnFacts:
-    """Return the facts of a column in one row group."""
     values = None if chunk.nulls is None else chunk.values - chunk.nulls
     known = values == 0 or (chunk.least is not None and chunk.greatest is not None)
     bounds = Bounds(chunk.least, chunk.greatest) if known else Bounds(None, None)

@@ -405,7 +405,6 @@ class _Reader:
         return groups
 
     def read(self, partitions: Collection[Partition] | None, since: int) -> PastTable:
-        """Return the files of these partitions."""
         files: dict[Key | None, list[CatalogFile]] = {}
         moment, moments = _ended_after(since)
         wanted = None if partitions is None else {key_of(partition) for partition in partitions}
@@ -544,7 +543,6 @@ class _Reader:
         yield SnapshotSpan(first, last)
 
     def _inlined(self) -> Iterator[SnapshotSpan]:
-        """Yield the snapshots with inlined rows."""
         version = self.database.version
         begin, end = identifier(version.begin_snapshot), identifier(version.end_snapshot)
         for name in inlined_tables(self.database, self.table_id):

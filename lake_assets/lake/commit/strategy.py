@@ -168,7 +168,7 @@ def commit(session: LakeSession, changes: Sequence[Change]) -> list[Committed]:
         return rows_as_written(session, [change.row for change in changes])
 
     try:
-        rows = write_retried(session, work, _what(changes), recover)
+        rows = write_retried(session, work, _subject(changes), recover)
     except OF_ALL:
         raise
     except UNDONE:
@@ -245,7 +245,7 @@ def _repair(session: LakeSession, changes: Sequence[Change]) -> list[LedgerRow]:
         ) from error
 
 
-def _what(changes: Sequence[Change]) -> str:
+def _subject(changes: Sequence[Change]) -> str:
     """Return what the changes write, for an error."""
     first, *others = changes
     match first.new:

@@ -196,7 +196,6 @@ def _rows(
 
 
 def _streams(config: str | None, asset_keys: Mapping[str, str]) -> Mapping[dg.AssetKey, OpenStream]:
-    """Return the streams of a config by the keys of their assets."""
     loaded = load_config(config)
     for name in asset_keys:
         chosen("stream", loaded.streams, name)

@@ -101,7 +101,6 @@ def _to_mail(alerts: Alerts, email: Email) -> dg.SensorDefinition:
 
 
 def _mail_subject(failed: "FailedRun") -> str:
-    """Return the subject: one line of ASCII."""
     return visible_name(failed.title).encode("ascii", "backslashreplace").decode()
 
 

@@ -125,14 +125,14 @@ def _verdicts(stream: OpenStream, cells: Collection[Partition]) -> dict[Partitio
     return verdicts
 
 
-Find = Callable[[str | None, RequestedCells, float], ScanResult]
+FindChanges = Callable[[str | None, RequestedCells, float], ScanResult]
 """Finds changed partitions by the state of the tick before: as many as may wait beside the requests, in time.
 
 The time is of the monotonic clock.
 """
 
 
-def _by_listing(stream: OpenStream) -> Find:
+def _by_listing(stream: OpenStream) -> FindChanges:
     def find(state: str | None, requests: RequestedCells, _until: float) -> ScanResult:
         in_lake = partial(not_pending, stream)
         return scan(stream.config, stream.source, state, most=requests.room, in_lake=in_lake)
@@ -140,7 +140,7 @@ def _by_listing(stream: OpenStream) -> Find:
     return find
 
 
-def _by_messages(stream: OpenStream, queue: Queue) -> Find:
+def _by_messages(stream: OpenStream, queue: Queue) -> FindChanges:
     """Read notifications from SQS.
 
     Dagster stores the run requests together with the cursor, after the tick. So the cursor holds the receipts of the
@@ -191,7 +191,6 @@ def _warn(context: dg.SensorEvaluationContext, begin: str, named: Iterable[tuple
 
 
 def _log(context: dg.SensorEvaluationContext, stream: OpenStream, scanned: ScanResult) -> None:
-    """Log the objects that belong to no partition."""
     _warn(context, f"below {stream.source.root}: ", ((key.key, key.reason) for key in scanned.unmatched))
     if scanned.unremembered:
         another = count(scanned.unremembered, "object")

@@ -37,7 +37,7 @@ def ledger_check(facts: Facts) -> PreparedCheck:
     existing = [row for row in committed if row.snapshot in exist]
     lost = [row for row in committed if row.snapshot > newest]
     wrong = [(row, f"{row.load_partition}: there is no snapshot {row.snapshot}") for row in lost]
-    for row, rows in zip(existing, _held(facts, existing), strict=True):
+    for row, rows in zip(existing, _rows_at_commits(facts, existing), strict=True):
         if rows != (expected := row.rows_after or 0):
             text = f"{count(rows, 'row')} in snapshot {row.snapshot}, {expected:,} in the ledger"
             wrong.append((row, f"{row.load_partition}: {text}"))
@@ -80,7 +80,7 @@ def _snapshots(facts: Facts, rows: Sequence[LedgerRow]) -> tuple[set[int], int]:
         return set(snapshots(database, [row.snapshot for row in rows])), snapshot_span(database)[1]
 
 
-def _held(facts: Facts, rows: Sequence[LedgerRow]) -> list[int]:
+def _rows_at_commits(facts: Facts, rows: Sequence[LedgerRow]) -> list[int]:
     """Return the rows that each commit's partition has in the commit's snapshot."""
     if not rows:
         return []
@@ -108,7 +108,7 @@ def data_files(facts: Facts) -> PreparedCheck:
     wrong = {} if is_run else wrong_bounds(facts.lake, facts.stream.table)
 
     def result() -> CheckResult:
-        existing = _found(facts, keys) if is_run else _listed(facts.stream, keys)
+        existing = _existing_files(facts, keys) if is_run else _listed_files(facts.stream, keys)
         of_files = _of_uris(facts.stream, keys, ended, existing)
         if not wrong or not of_files.passed:
             return of_files
@@ -145,7 +145,7 @@ def _of_uris(
     )
 
 
-def _listed(stream: OpenStream, uris: Iterable[str]) -> set[str]:
+def _listed_files(stream: OpenStream, uris: Iterable[str]) -> set[str]:
     """Return the existing files of the table's folders."""
     existing: set[str] = set()
     storage = Store(stream.lake_config.own_storage)
@@ -157,7 +157,7 @@ def _listed(stream: OpenStream, uris: Iterable[str]) -> set[str]:
     return existing
 
 
-def _found(facts: Facts, uris: Iterable[str]) -> set[str]:
+def _existing_files(facts: Facts, uris: Iterable[str]) -> set[str]:
     """Return those of the files that exist; nothing outside their folders is listed."""
     storage, source = Store(facts.stream.lake_config.own_storage), facts.stream.source
     # Of files that are landed objects, the ingest's listing has most.

@@ -34,8 +34,6 @@ Check = Callable[[Facts], PreparedCheck]
 
 @dataclass(frozen=True, slots=True)
 class _Check:
-    """A built-in check."""
-
     run: Check
     after: str  # what it looks at after a run
     audit: str  # and of the whole table

@@ -20,7 +20,7 @@ from lake_assets.streams.stream import OpenStream
 from lake_assets.upkeep.checks.facts import NAMED, CheckResult, Facts, PreparedCheck, Scope, state_of_all
 from lake_assets.upkeep.report.state import PartitionState, held_text, partition_state
 
-Found = TypeVar("Found")
+OfPartition = TypeVar("OfPartition")
 
 FEW = 4  # partitions outside the config, and folders of no partition, that a result names at most
 
@@ -248,13 +248,13 @@ def appended_objects(facts: Facts) -> PreparedCheck:
             result[partition] = replace(compared, vanished=vanished)
         return result
 
-    return PreparedCheck(
-        lambda: _of_appended(comparisons()), lambda: _each_partition(facts, comparisons(), _of_appended)
-    )
+    return PreparedCheck(lambda: _of_appended(comparisons()), lambda: _by_partition(facts, comparisons(), _of_appended))
 
 
-def _each_partition(
-    facts: Facts, found: Mapping[Partition, Found], result: Callable[[Mapping[Partition, Found]], CheckResult]
+def _by_partition(
+    facts: Facts,
+    found: Mapping[Partition, OfPartition],
+    result: Callable[[Mapping[Partition, OfPartition]], CheckResult],
 ) -> Mapping[Partition, CheckResult]:
     """Return a result for each partition of a run; of the whole table, for each partition with findings."""
     tried = facts.scope.tried
@@ -281,7 +281,7 @@ def _of_appended(comparisons: Mapping[Partition, Comparison]) -> CheckResult:
 def dead_letters_check(facts: Facts) -> PreparedCheck:
     """No landed row is a dead letter."""
     letters = facts.dead_letters
-    return PreparedCheck(lambda: _of_letters(letters), lambda: _each_partition(facts, letters, _of_letters))
+    return PreparedCheck(lambda: _of_letters(letters), lambda: _by_partition(facts, letters, _of_letters))
 
 
 def _of_letters(letters: Mapping[Partition, Sequence[LetterFile]]) -> CheckResult:
@@ -304,7 +304,7 @@ def quarantine(facts: Facts) -> PreparedCheck:
     """No landed file is quarantined."""
     _ = facts.left_out, facts.runs
     return PreparedCheck(
-        lambda: _of_objects(facts.still_landed()), lambda: _each_partition(facts, facts.still_landed(), _of_objects)
+        lambda: _of_objects(facts.still_landed()), lambda: _by_partition(facts, facts.still_landed(), _of_objects)
     )
 
 

@@ -61,8 +61,6 @@ def row_counts(facts: Facts) -> PreparedCheck:
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """The number of rows of a partition."""
-
     counted: int  # in the lake
     expected: int | None  # None: unknown
     kept: int | None  # the snapshot of the last commit, if a hold or restore keeps its rows there; else None
@@ -114,7 +112,6 @@ def _committed(facts: Facts) -> dict[Partition, LastRuns]:
 
 
 def _count(facts: Facts, partitions: Sequence[Partition]) -> dict[Partition, int]:
-    """Return the number of rows of each partition in the lake."""
     if partitions and facts.scope.tried is not None:
         return facts.past().live_rows(partitions)
     return counted_rows(facts.lake, facts.stream.table, partitions)

@@ -146,8 +146,6 @@ class Restored(Documented):
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """What a restore does."""
-
     state: PastState
     rows_before: int
     files: Sequence[CatalogFile] | None  # to copy; None: the rows are copied instead

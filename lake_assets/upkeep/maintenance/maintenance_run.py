@@ -122,7 +122,6 @@ class _Run:
     checkpoint: Callable[[], None]
 
     def maintained(self) -> Maintained:
-        """Maintain the lake."""
         config, lake, dry_run, checkpoint = self.config, self.lake, self.dry_run, self.checkpoint
         chosen("lake", config.lakes, lake)
         roots, rules = roots_of(config, lake), self.rules

@@ -377,14 +377,14 @@ def _parts(texts: Sequence[str]) -> list[Sequence[str]]:
     split = [_SEPARATOR.split(text) for text in texts]
     if len({tuple(parts[1::2]) for parts in split}) == 1:
         return list(zip(*split, strict=True))
-    head = _equal(split)
-    tail = _equal([parts[head:][::-1] for parts in split])
+    head = _common_length(split)
+    tail = _common_length([parts[head:][::-1] for parts in split])
     middle = ["".join(parts[head : len(parts) - tail]) for parts in split]
     ends = [parts[len(parts) - tail :] for parts in split]
     return [*zip(*(parts[:head] for parts in split), strict=True), middle, *zip(*ends, strict=True)]
 
 
-def _equal(lists: Sequence[Sequence[str]]) -> int:
+def _common_length(lists: Sequence[Sequence[str]]) -> int:
     """Return how many first items are the same in all lists."""
     columns_of_names = list(zip(*lists, strict=False))
     return next((number for number, texts in enumerate(columns_of_names) if len(set(texts)) > 1), len(columns_of_names))

@@ -136,7 +136,6 @@ class _Column:
         return field | ({"from": self.source} if self.name != self.source else {})
 
     def partition(self, start: dt.date) -> dict[str, object]:
-        """Return the field of `partitions`."""
         may_be_empty = self.type == "string" and self.is_whole and not self.is_now
         more = {"start": start} if self.type in TIME_TYPES else {"empty": "value"} if may_be_empty else {}
         return self.field | more

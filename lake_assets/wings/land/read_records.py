@@ -207,7 +207,6 @@ class _Pipe:
         self._interrupt: KeyboardInterrupt | None = None
 
     def fill(self, space: memoryview) -> int:
-        """See `Fill`."""
         if self._interrupt is not None:
             raise self._interrupt
         size, deadline = 0, float("inf")

@@ -114,7 +114,6 @@ class Exported:
             self._spanned("task", task, parent)
 
     def _spanned(self, name: str, event: Event, within: trace.Span | None) -> trace.Span:
-        """Return a span for an event at its end."""
         began = event.time - dt.timedelta(seconds=event.seconds or 0)
         parent = None if within is None else trace.set_span_in_context(within)
         span = self._tracer.start_span(name, parent, start_time=_nanoseconds(began))

@@ -76,7 +76,7 @@ def events_of(
             str(uuid.uuid5(_RUNS, f"{stream.name}\n{outcome.partition.path}\n{now.isoformat()}")), _of_run(parent)
         )
         failed = ol.Run(run.runId, _of_run(parent) | {"errorMessage": error})
-        inputs, outputs = [landing_zone(stream)], [table(stream, outcome.partition)]
+        inputs, outputs = [landing_zone(stream)], [output_dataset(stream, outcome.partition)]
         return [
             _event(ol.RunState.START, began, stream, run, inputs, outputs),
             _event(ol.RunState.FAIL, now, stream, failed, inputs, outputs),
@@ -90,9 +90,11 @@ def events_of(
     run = ol.Run(
         str(uuid.uuid5(_RUNS, f"{row.run_id}\n{row.stream}\n{row.load_partition}")), _of_run(parent) | {"tags": of_row}
     )
-    inputs, outputs = [read(stream, outcome)], [written_table(stream, outcome)]
+    inputs, outputs = [input_dataset(stream, outcome)], [written_dataset(stream, outcome)]
     return [
-        _event(ol.RunState.START, row.started_at or began, stream, run, inputs, [table(stream, outcome.partition)]),
+        _event(
+            ol.RunState.START, row.started_at or began, stream, run, inputs, [output_dataset(stream, outcome.partition)]
+        ),
         _event(ol.RunState.COMPLETE, row.finished_at or now, stream, run, inputs, outputs),
     ]
 
@@ -136,7 +138,7 @@ def landing_zone(stream: OpenStream) -> InputDataset:
     return InputDataset(namespace, name, facets=_of_landing_zone(stream))
 
 
-def read(stream: OpenStream, result: Outcome) -> InputDataset:
+def input_dataset(stream: OpenStream, result: Outcome) -> InputDataset:
     """Return the landing zone, with the objects that the rows were made of."""
     row, facets = result.row, _of_landing_zone(stream)
     if row.source_fingerprint is not None:
@@ -152,12 +154,12 @@ def read(stream: OpenStream, result: Outcome) -> InputDataset:
     return InputDataset(namespace, name, facets=facets, inputFacets=of_input)
 
 
-def table(stream: OpenStream, partition: Partition) -> OutputDataset:
+def output_dataset(stream: OpenStream, partition: Partition) -> OutputDataset:
     """Return the table, with the partition that is to be written."""
     return OutputDataset(*_name(stream), facets=_of_table(stream), outputFacets=_subset(partition))
 
 
-def written_table(stream: OpenStream, result: Outcome) -> OutputDataset:
+def written_dataset(stream: OpenStream, result: Outcome) -> OutputDataset:
     """Return the table after the commit."""
     row, facets = result.row, _of_table(stream)
     if row.snapshot_id is not None:

@@ -97,14 +97,14 @@ def test_an_object_that_changed_after_it_was_read_stays(
 ) -> None:
     taking(local_world, {"move": str(tmp_path / "archive")} if policy == "move" else policy, on_changed="refresh")
     local_world.land(NW, sales(1), "a.parquet")
-    act = module._act
+    act = module._take_away
 
     def landed_again(*arguments: Any) -> bool:
         monkeypatch.undo()
         local_world.land(NW, sales(5, 6), "a.parquet")
         return act(*arguments)
 
-    monkeypatch.setattr(module, "_act", landed_again)
+    monkeypatch.setattr(module, "_take_away", landed_again)
     local_world.ingest(NW)
 
     assert keys(local_world) == ["region=NW/date=2026-02-11/a.parquet"]

@@ -211,7 +211,7 @@ def test_a_table_is_named_without_user_and_password(local_world: World) -> None:
     local_world.storage = {"type": "s3", "bucket": "lake", "prefix": "tables", "key_id": "k", "secret": "s-secret"}
     local_world.lake_options = {"attach_options": {"metadata_schema": "retail"}}
 
-    table = lineage_module.table(local_world.stream, local_world.partition(NW))
+    table = lineage_module.output_dataset(local_world.stream, local_world.partition(NW))
 
     assert (table.namespace, table.name) == ("ducklake:postgres://db:5432/lake/retail", "main.sales")
     assert "Identifier(namespace='s3://lake', name='tables/main/sales', type='LOCATION')" in repr(table)

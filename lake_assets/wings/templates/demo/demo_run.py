@@ -189,7 +189,6 @@ def _land(folder: Path) -> None:
 
 
 def _ingest(stream: OpenStream, keys: list[tuple[str, dt.date]], session: Session) -> list[LedgerRow]:
-    """Ingest the partitions and print a summary."""
     start = time.perf_counter()
     started = session.seconds
     options = IngestOptions()
