@@ -253,12 +253,12 @@ def appended_objects(facts: Facts) -> PreparedCheck:
 
 def _by_partition(
     facts: Facts,
-    found: Mapping[Partition, OfPartition],
+    parts: Mapping[Partition, OfPartition],
     result: Callable[[Mapping[Partition, OfPartition]], CheckResult],
 ) -> Mapping[Partition, CheckResult]:
     """Return a result for each partition of a run; of the whole table, for each partition with findings."""
     tried = facts.scope.tried
-    return {p: result({p: found[p]} if p in found else {}) for p in (found if tried is None else tried)}
+    return {p: result({p: parts[p]} if p in parts else {}) for p in (parts if tried is None else tried)}
 
 
 def _of_appended(comparisons: Mapping[Partition, Comparison]) -> CheckResult:
