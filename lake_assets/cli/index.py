@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from lake_assets.streams.stream import OpenStream
 
 NAMED = 3  # partitions outside the config that are shown
-FAILING = 20  # partitions that would fail, of which a dry run shows why
+SHOWN_FAILING = 20  # partitions that would fail, of which a dry run shows why
 
 
 @click.command()
@@ -120,7 +120,7 @@ def _dry_run(
     objects = sum(len(part.landed.objects) for part in plan.partitions)
     echo(f"{count(len(plan.new), 'new object')} of {count(objects, 'object')}")
     _print_ignored(stream, plan)
-    for line in first_lines(failing, FAILING):
+    for line in first_lines(failing, SHOWN_FAILING):
         echo(line, err=True)
     return not failing
 

@@ -135,7 +135,7 @@ def exported_text(deltas: "Sequence[DeltaFile]") -> str:
 Form = Literal["text", "json"]
 Format = Literal["table", "csv", "json"]
 CommandFunction = TypeVar("CommandFunction", bound=Callable[..., Any])
-Row = TypeVar("Row", bound="Documented")
+DocumentRow = TypeVar("DocumentRow", bound="Documented")
 
 FOLDERS = 10  # with objects in no partition, that are shown
 CELL_WIDTH = 100  # characters; longer texts are folded where nothing is cut
@@ -326,7 +326,10 @@ def write_csv_of(kind: "type[Documented]", documents: "Iterable[Documented]") ->
 
 
 def write_rows(
-    form: Format | None, kind: "type[Row]", rows: "Sequence[Row]", show: "Callable[[Sequence[Row]], None]"
+    form: Format | None,
+    kind: "type[DocumentRow]",
+    rows: "Sequence[DocumentRow]",
+    show: "Callable[[Sequence[DocumentRow]], None]",
 ) -> None:
     """Print documents of one kind in the format of the option `--format`; `show` prints them as a table."""
     match output_format(form):

@@ -27,7 +27,7 @@ from lake_assets.ingest.plan import (
     takes_part,
     waiting_text,
 )
-from lake_assets.ingest.replace.staging import FOLDER
+from lake_assets.ingest.replace.staging import STAGING_FOLDER
 from lake_assets.lake.catalog.past import LIVE, past_table
 from lake_assets.lake.commit.exporter import refuse_earlier_exports
 from lake_assets.lake.commit.extension import Statement, add_files_statement, delete_statement
@@ -249,6 +249,6 @@ def _load_statement(stream: OpenStream, partition: Partition) -> Statement:
     """Return the statement that adds the new rows: as files, or from staged files by INSERT."""
     lake = stream.lake_config
     if lake.inserts_only:
-        staged = f"{lake.staging_storage.root}/{FOLDER}<random>/<run id>-<random>.parquet"
+        staged = f"{lake.staging_storage.root}/{STAGING_FOLDER}<random>/<run id>-<random>.parquet"
         return insert_statement(stream.table, partition, ["<columns>"], [staged], "<the run's key>", lake)
     return add_files_statement(stream.table, [f"{stream.destination_uri(partition)}<run id>-<random>.parquet"])

@@ -16,7 +16,7 @@ from lake_assets.lake.ledger.tables import create_ledger, record
 from lake_assets.lake.session import LakeSession
 from lake_assets.streams.stream import OpenStream
 
-Item = TypeVar("Item")
+Chunked = TypeVar("Chunked")
 
 
 class Run(ABC):
@@ -133,7 +133,7 @@ def end_by_plans(runs: Iterable[PartitionRun]) -> list[PartitionRun]:
 
 
 @contextmanager
-def passing_on_interrupts(outcomes: Generator[Item, None, None]) -> Iterator[Generator[Item, None, None]]:
+def passing_on_interrupts(outcomes: Generator[Chunked, None, None]) -> Iterator[Generator[Chunked, None, None]]:
     """Pass an interrupt in the body of the loop over the outcomes on to the run.
 
     Otherwise the run would see a closed generator only, and would not record the partitions that had begun.
@@ -163,9 +163,9 @@ def fail_all(runs: Iterable[PartitionRun], error: BaseException) -> None:
         run.fail(error)
 
 
-def chunks(runs: Iterable[Item], most: int, size: Callable[[Item], int] = lambda _: 1) -> Iterator[list[Item]]:
+def chunks(runs: Iterable[Chunked], most: int, size: Callable[[Chunked], int] = lambda _: 1) -> Iterator[list[Chunked]]:
     """Split runs, in order, into lists whose sizes sum up to `most` or less; a larger run has a list of its own."""
-    chunk: list[Item] = []
+    chunk: list[Chunked] = []
     total = 0
     for run in runs:
         if chunk and total + size(run) > most:

@@ -42,7 +42,7 @@ from lake_assets.upkeep.history.history_entries import entry_texts, history
 from lake_assets.upkeep.history.restore import Restored, release, restore
 from lake_assets.upkeep.maintenance.maintenance_run import Maintained, maintain
 
-Events = Iterator[dg.AssetMaterialization | dg.AssetObservation | dg.AssetCheckEvaluation | dg.Output[None]]
+JobEvents = Iterator[dg.AssetMaterialization | dg.AssetObservation | dg.AssetCheckEvaluation | dg.Output[None]]
 
 
 class SelectionConfig(dg.Config):
@@ -97,7 +97,7 @@ def ingest_job(specs: StreamSpecs, config: LakeConfig) -> dg.JobDefinition:
         config_schema=_SELECTION,
         required_resource_keys={PYSPARK},
     )
-    def run_ingest(context: dg.OpExecutionContext) -> Events:
+    def run_ingest(context: dg.OpExecutionContext) -> JobEvents:
         config = SelectionConfig(**context.op_config)
         options = options_of(context, force=config.force)
         run = StreamRun(specs, context, sessions(context.resources.pyspark, stream.spark), lake_config, options)
@@ -168,7 +168,7 @@ def restore_job(stream: OpenStream, asset: dg.AssetKey) -> dg.JobDefinition:
         description=f"Restores the rows of a partition of {stream.name} from a snapshot, or ends a hold.",
         config_schema=_RESTORE,
     )
-    def run_restore(context: dg.OpExecutionContext) -> Events:
+    def run_restore(context: dg.OpExecutionContext) -> JobEvents:
         config = RestoreConfig(**context.op_config)
         try:
             partition = _partition_to_restore(stream, config.partition)

@@ -28,7 +28,7 @@ from lake_assets.orchestration.partition_keys import (
     dimension_key,
     step_of,
 )
-from lake_assets.streams.detection.requests import RunState
+from lake_assets.streams.detection.requests import CellState
 from lake_assets.streams.stream import OpenStream
 
 # A run of these states has listed nothing. The state changes to STARTED before the run's first step.
@@ -38,7 +38,7 @@ _PACE = 0.04  # seconds in which Dagster makes a run, for each of its partitions
 _ENQUEUED = dg.DagsterEventType.PIPELINE_ENQUEUED  # when Dagster has made a run
 _MEASURED = 50  # partitions of a run that says it; those of a smaller one take less time than the rest of the run
 _MOST = 2_000  # newest runs that are read; a partition that only older ones have may have one run more
-_ENDED: dict[dg.DagsterRunStatus, RunState] = {
+_ENDED: dict[dg.DagsterRunStatus, CellState] = {
     dg.DagsterRunStatus.SUCCESS: "done",
     dg.DagsterRunStatus.CANCELED: "done",
     dg.DagsterRunStatus.FAILURE: "failed",
@@ -70,7 +70,7 @@ class _Run:
     id: str
     created: float  # Unix time
     span: tuple[Partition, Partition]  # the first and the last cell
-    state: RunState
+    state: CellState
     began: float | None  # Unix time
     ended: float  # Unix time of its last change
     requester: str | None  # the sensor or schedule
@@ -111,7 +111,7 @@ class QueuedRuns:
                 return max(int(seconds * size / max(queued - run.created, 0.001)), _MEASURED)
         return int(seconds / _PACE)
 
-    def newest(self, cell: Partition, since: float) -> RunState:
+    def newest(self, cell: Partition, since: float) -> CellState:
         """Return what became of the newest run of a cell that began after a Unix time, or will begin."""
         if self.have(cell):
             return "under way"
@@ -169,7 +169,7 @@ class QueuedRuns:
                 first, last = (self._keys.cell(end or "") for end in ends)
             except PartitionError:  # a run of the job without partitions, or of an earlier config
                 continue
-            state: RunState = _ENDED.get(run.status, "under way")
+            state: CellState = _ENDED.get(run.status, "under way")
             if run.status == dg.DagsterRunStatus.CANCELED and not run.tags.keys().isdisjoint((NEVER_BEGAN, BACKFILL)):
                 state = "failed"  # nobody has cancelled it for what landed: Dagster cancels the runs of a backfill
             requester = run.tags.get(_SENSOR) or run.tags.get(_SCHEDULE)

@@ -14,7 +14,7 @@ from lake_assets.streams.left_out import LeftOut, LeftOutObject, refuse_tables
 from lake_assets.streams.locator import PartitionLocator
 from lake_assets.streams.stream import OpenStream
 
-LISTINGS = 16  # in parallel: most of the time is network latency
+_LISTINGS = 16  # in parallel: most of the time is network latency
 
 
 def list_landed(
@@ -55,7 +55,7 @@ def list_landed_in(stream: OpenStream, partitions: Iterable[Partition]) -> dict[
     path_parts: dict[Partition, list[Partition]] = {}
     for partition in wanted:
         path_parts.setdefault(partition.path_part, []).append(partition)
-    with ThreadPoolExecutor(LISTINGS) as pool:
+    with ThreadPoolExecutor(_LISTINGS) as pool:
         listed = counted(pool.map(stream.landed_at, path_parts), f"list {stream.name}", "prefixes", len(path_parts))
         manifests = dict(zip(path_parts, listed, strict=True))
     held = [stream.holding(manifests[path_part], sharing) for path_part, sharing in path_parts.items()]

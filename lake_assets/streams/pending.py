@@ -29,7 +29,7 @@ BUDGET_SECONDS = 20.0  # of the listings for one tick of a schedule
 _SINCE = dt.timedelta(days=30)  # before now, in which a failed run is tried again
 _ROWS = 10_000  # failed rows of the ledger that are read
 
-Verdict = Literal["done", "failed", "blocked"]
+PartitionVerdict = Literal["done", "failed", "blocked"]
 """What the lake says of a partition or cell: it has the objects; a run failed by what passes, or never ran; or by the
 objects that are there now."""
 
@@ -78,7 +78,7 @@ class LandingScan:
         """Return the newest runs of a partition; None if it was never run."""
         return self.runs.get(partition.path)
 
-    def verdict(self, partition: Partition) -> Verdict:
+    def verdict(self, partition: Partition) -> PartitionVerdict:
         """Return what the lake says of a listed partition."""
         if partition not in self.pending:
             return "done"

@@ -35,7 +35,7 @@ from lake_assets.streams.locator import PartitionLocator, folder_prefixes
 from lake_assets.streams.row_values import Holdings, RowValues
 
 AUTO_BATCH = 50  # partitions of a commit; more save little, and an interrupted run loses those of one
-LETTERS = "_dead_letters"  # folder in the landing zone; listings leave out such names
+LETTERS_FOLDER = "_dead_letters"  # folder in the landing zone; listings leave out such names
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ class OpenStream:
         tag = table_tag(self.lake_config, self.table)
         if self.config.dead_letters is not None:
             return LetterRules(self.config.dead_letters.to, f"{self.name}/", tag)
-        return LetterRules(self.config.source, f"{LETTERS}/{self.name}/", tag)
+        return LetterRules(self.config.source, f"{LETTERS_FOLDER}/{self.name}/", tag)
 
     def quarantined(
         self, lake: LakeSession | None, partitions: Collection[Partition] | None = None

@@ -51,12 +51,12 @@ from lake_assets.streams.calendar import Calendar
 from lake_assets.streams.load import CONFIG_VARIABLE, DEFAULT_FILE, is_of_variables, load_config
 from lake_assets.streams.stream import OpenStream, open_streams
 
-Status = Literal["ok", "warning", "failed"]
+FindingStatus = Literal["ok", "warning", "failed"]
 
 DISTRIBUTION = "lake-assets"
 EXTENSIONS = ("ducklake", "sqlite_scanner", "httpfs", "postgres_scanner")
 EXTRAS = {"demo": "the demo", "ui": "Dagster's web page", "postgres": "catalogs in PostgreSQL"}
-FILES = 10_000  # of a catalog, above which its look-ups take several times as long without indexes
+MANY_FILES = 10_000  # of a catalog, above which its look-ups take several times as long without indexes
 CLUSTER_SECONDS = 60.0  # for a small job on a cluster
 LOCK_PATIENCE = 5.0  # seconds to wait for the commit of another process
 STORE_PATIENCE = 10.0  # seconds to wait for each answer of a storage, without retries
@@ -79,7 +79,7 @@ class Finding(Documented):
 
     subject: str
     """What was checked."""
-    status: Status
+    status: FindingStatus
     """A warning is about what only some configs need."""
     text: str
     """What was found."""
@@ -331,7 +331,7 @@ def _without_indexes(session: LakeSession) -> str:
     try:
         with session.read() as database:
             ((files,),) = database.rows(f"SELECT count(*) FROM {spec.DATA_FILE}")  # noqa: S608 - a constant
-        if files <= FILES or not missing_indexes(session):
+        if files <= MANY_FILES or not missing_indexes(session):
             return ""
     except NotDirectError:
         return ""

@@ -587,7 +587,7 @@ def a_server_that_answers_too_late_for_the_doctor_is_asked_again(monkeypatch: py
 @case
 def a_large_catalog_gets_indexes(local_world: World, monkeypatch: pytest.MonkeyPatch) -> Steps:
     local_world.commit(NW, 1)
-    monkeypatch.setattr(doctor, "FILES", 0)
+    monkeypatch.setattr(doctor, "MANY_FILES", 0)
     lake = local_world.config.lakes["test"]
 
     def look() -> None:

@@ -12,7 +12,7 @@ import pytest
 from lake_assets import connect
 from lake_assets.base.errors import CatalogError
 from lake_assets.ingest.outcome import IngestOptions
-from lake_assets.lake.catalog.backup import FOLDER, Backup, RestoredCatalog, backups, make_backup, restore_backup
+from lake_assets.lake.catalog.backup import BACKUPS, Backup, RestoredCatalog, backups, make_backup, restore_backup
 from lake_assets.upkeep.history.restore import Restored, restore
 from lake_assets.upkeep.maintenance.compaction import compact
 from lake_assets.upkeep.maintenance.rebuild import rebuild
@@ -217,7 +217,7 @@ def a_damaged_backup_is_another_one(local_world: World) -> Steps:
     make_backup(lake)
     local_world.commit(NW, 2)
     damaged = make_backup(lake)
-    Path(local_world.storage["path"], FOLDER, f"{damaged.name}.duckdb").write_bytes(b"x")
+    Path(local_world.storage["path"], BACKUPS, f"{damaged.name}.duckdb").write_bytes(b"x")
     again = partial(restore_backup, lake, "test", replace=True)
     yield partial(again, damaged), "Choose another backup"
     again(backups(lake)[1])

@@ -29,7 +29,7 @@ from lake_assets.spark.task.cleanup import discard_unfinished
 from lake_assets.spark.task.job import LetterRules
 from lake_assets.storage.store import Store
 from lake_assets.streams.landing_zone import list_scope
-from lake_assets.streams.stream import LETTERS
+from lake_assets.streams.stream import LETTERS_FOLDER
 from lake_assets.upkeep.checks.check_run import run_check
 from lake_assets.upkeep.checks.facts import Scope
 from lake_assets.upkeep.maintenance.compaction import compact
@@ -91,7 +91,7 @@ class Account:
             "DELTAS_BUCKET": str(deltas["to"]["bucket"] if deltas else ""),
             "DELTAS_PREFIX": PREFIX,
             "LETTERS_BUCKET": str(letters["to"]["bucket"] if letters else self.owner.source["bucket"]),
-            "LETTERS_PREFIX": PREFIX if letters else f"{PREFIX}/{LETTERS}",
+            "LETTERS_PREFIX": PREFIX if letters else f"{PREFIX}/{LETTERS_FOLDER}",
         }
         text = json.dumps(policy)
         for place, value in places.items():

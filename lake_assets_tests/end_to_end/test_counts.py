@@ -304,7 +304,7 @@ def test_a_run_of_one_partition_asks_for_the_same_in_a_small_table_and_in_a_larg
 ) -> None:
     if mode == "append":  # which reads the manifest: in both tables its rows are in a file and inlined
         monkeypatch.setattr(flush, "MANY", 1)
-        monkeypatch.setattr(flush, "FILES", 2)
+        monkeypatch.setattr(flush, "MOST_SMALL_FILES", 2)
     counts: dict[tuple[int, int], list[Counted]] = {}
     for size in (SMALL, larger):
         places.new_lake(local_world, tmp_path / str(size[0]))

@@ -13,7 +13,7 @@ from lake_assets.base.errors import CatalogLockedError, EmptySourceError, Source
 from lake_assets.base.events import Event, listening
 from lake_assets.ingest.ingest_all import ingest_all
 from lake_assets.ingest.replace import write_step as writing
-from lake_assets.ingest.replace.replace_run import COMMITS, ReplaceRun
+from lake_assets.ingest.replace.replace_run import KEYS_AT_ONCE, ReplaceRun
 from lake_assets.ingest.run import passing_on_interrupts
 from lake_assets.lake.commit.strategy import commit
 from lake_assets.spark.task.job import Job, JobResult
@@ -146,7 +146,7 @@ def test_a_partition_that_lands_again_before_it_is_cleared_is_read(local_world: 
 @pytest.mark.more
 def test_after_an_error_of_all_no_partition_is_cleared_or_written(local_world: World, jobs: list[int]) -> None:
     local_world.options["on_empty"] = "clear"
-    cleared = [f"region=R{number},date=2026-02-11" for number in range(COMMITS + 1)]  # two openings of the lake
+    cleared = [f"region=R{number},date=2026-02-11" for number in range(KEYS_AT_ONCE + 1)]  # two openings of the lake
     land(local_world, *cleared)
     ingest_texts(local_world, cleared)
     for text in cleared:
@@ -307,7 +307,7 @@ def test_large_partitions_get_a_job_each(local_world: World, jobs: list[int], mo
 def test_an_interrupt_in_the_callers_loop_cancels_partitions_that_have_begun(
     local_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lake_assets.ingest.replace.replace_run.COMMITS", 1)
+    monkeypatch.setattr("lake_assets.ingest.replace.replace_run.KEYS_AT_ONCE", 1)
     local_world.options = {"commit_batch": 1}
     land(local_world, NW, SW)
     partitions = [local_world.partition(NW), local_world.partition(SW)]

@@ -87,7 +87,7 @@ def registered_uris(lake: LakeSession | None, stream: OpenStream) -> set[str]:
     return set() if lake is None else {uri for (uri,) in lake.rows(*list_files_statement(stream.table))}
 
 
-FILES = 5_000  # of one transaction, about: a partition's new files stay together
+FILES_AT_ONCE = 5_000  # of one transaction, about: a partition's new files stay together
 
 
 def index_all(
@@ -183,9 +183,9 @@ class IndexRun(Run):
             fail_all(recorded, error)
 
     def execute(self, runs: Sequence[PartitionRun]) -> Generator[Sequence[PartitionRun], None, None]:
-        """Register the new objects of the partitions, about `FILES` in a transaction."""
+        """Register the new objects of the partitions, about `FILES_AT_ONCE` in a transaction."""
         yield runs  # those that have ended by their plans
-        for chunk in chunks(still_open(runs), FILES, lambda run: len(run.plan.new)):
+        for chunk in chunks(still_open(runs), FILES_AT_ONCE, lambda run: len(run.plan.new)):
             for run in chunk:
                 run.add_seconds("list", self._listing)
                 run.update()

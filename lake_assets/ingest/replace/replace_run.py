@@ -28,7 +28,7 @@ _LOG = logging.getLogger(__name__)
 # nothing is committed before it ends. `commit_batch` of a stream is at most the partitions of a job.
 GROUP_PARTITIONS = 200
 BYTES_AT_ONCE = 2**30
-COMMITS = 25  # of keys, for each time the lake is opened; another process may need a DuckDB-file catalog too
+KEYS_AT_ONCE = 25  # of keys, for each time the lake is opened; another process may need a DuckDB-file catalog too
 
 _KeyRuns = Sequence[PartitionRun]
 """The partitions of one key, of each stream one at most."""
@@ -77,7 +77,7 @@ class ReplaceRun(Run):
 
     def execute(self, runs: Sequence[PartitionRun]) -> Generator[Sequence[PartitionRun], None, None]:
         """Commit what needs no Spark; write the files of the others, in jobs of each stream, and commit them too."""
-        at_once = max(COMMITS // self._batch, 1) * self._batch  # whole batches
+        at_once = max(KEYS_AT_ONCE // self._batch, 1) * self._batch  # whole batches
         keys = _keys(still_open(runs))
         with_job = [key for key in keys if any(run.reads.read for run in key)]
         others = [key for key in keys if not any(run.reads.read for run in key)]

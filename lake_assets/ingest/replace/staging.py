@@ -13,7 +13,7 @@ from lake_assets.config.storages import AnyStorage
 from lake_assets.storage.manifest import LandedObject
 from lake_assets.storage.store import Store
 
-FOLDER = "_staging/"  # below the staging storage's root; readers of data ignore this name
+STAGING_FOLDER = "_staging/"  # below the staging storage's root; readers of data ignore this name
 
 _STAGED = re.compile(r"_staging/[0-9a-f]{32}/[^/]+\.parquet")
 
@@ -23,7 +23,7 @@ class Staging:
 
     def __init__(self, storage: AnyStorage) -> None:
         self.storage = storage
-        self.folder = f"{FOLDER}{uuid.uuid4().hex}/"  # key prefix of this run's files, ending in a slash
+        self.folder = f"{STAGING_FOLDER}{uuid.uuid4().hex}/"  # key prefix of this run's files, ending in a slash
         self.key = secrets.token_bytes(16)  # encrypts the files; it exists only in the memory of this run and its tasks
 
     def clear(self) -> None:
@@ -33,14 +33,14 @@ class Staging:
             store.delete(tuple(obj.key for obj in store.list(self.folder)))
             store.abort_uploads(self.folder)
         if self.storage.is_local:
-            for folder in (Path(store.root, self.folder), Path(store.root, FOLDER)):
+            for folder in (Path(store.root, self.folder), Path(store.root, STAGING_FOLDER)):
                 with suppress(OSError):  # it does not exist, or another run uses it
                     folder.rmdir()
 
 
 def leftovers(storage: AnyStorage, before: dt.datetime) -> Sequence[LandedObject]:
     """Return the staged files that are older than `before`: killed runs left them."""
-    if storage.is_local and not Path(storage.root, FOLDER).is_dir():
+    if storage.is_local and not Path(storage.root, STAGING_FOLDER).is_dir():
         return ()
-    listed = Store(storage).list(FOLDER)
+    listed = Store(storage).list(STAGING_FOLDER)
     return [obj for obj in listed if obj.last_modified < before and _STAGED.fullmatch(obj.key)]

@@ -51,8 +51,6 @@ from lake_assets.storage.formats.landed import NOTHING
 from lake_assets.storage.store import Store
 from lake_assets.streams.stream import OpenStream
 
-FOOTERS = 16  # read at a time, for the types of columns without values
-
 
 class Writer:
     """Writes partitions of one stream, for one run."""

@@ -27,7 +27,7 @@ from lake_assets.base.machine import can_write
 from lake_assets.config.catalogs import DuckdbCatalog
 from lake_assets.lake.backends.database_backend import ALIAS, EngineLostError, FileBackend
 from lake_assets.lake.catalog import spec
-from lake_assets.lake.catalog.database import Answer, CatalogDatabase, Row, names_of, set_clause
+from lake_assets.lake.catalog.database import CatalogDatabase, PendingRows, Row, names_of, set_clause
 from lake_assets.lake.locks import COMMITS, file_lock
 from lake_assets.storage.folder import fill
 
@@ -62,7 +62,7 @@ class DuckdbDatabase(CatalogDatabase):
             [list(values) for values in zip(*rows, strict=True)],
         )
 
-    def ask_table(self, name: str) -> Answer:
+    def ask_table(self, name: str) -> PendingRows:
         """Ask whether the database has this table."""
         # DuckLake hides this database from duckdb_tables() and similar functions.
         rows = [(1,)]

@@ -18,7 +18,7 @@ from lake_assets.config.catalogs import PostgresCatalog
 from lake_assets.config.lake import Lake
 from lake_assets.lake import locks
 from lake_assets.lake.backends.database_backend import CatalogBackend, create_secret
-from lake_assets.lake.catalog.database import Answer, CatalogDatabase, Row, names_of, set_clause, time_text
+from lake_assets.lake.catalog.database import CatalogDatabase, PendingRows, Row, names_of, set_clause, time_text
 from lake_assets.lake.database_errors import Fault, matches
 from lake_assets.lake.locks import Lock
 
@@ -53,7 +53,7 @@ class _PostgresDatabase(CatalogDatabase):
         cursor: psycopg.Cursor[Row] = self._connection.execute(sql.replace("?", "%s").encode(), parameters)
         return cursor
 
-    def ask(self, sql: str, parameters: Sequence[object] = ()) -> Answer:
+    def ask(self, sql: str, parameters: Sequence[object] = ()) -> PendingRows:
         return self._cursor(sql, parameters).fetchall
 
     # A COPY cannot be sent without waiting for the answer of the statement before, and a list for each column needs
@@ -72,7 +72,7 @@ class _PostgresDatabase(CatalogDatabase):
                 [texts],
             )
 
-    def ask_table(self, name: str) -> Answer:
+    def ask_table(self, name: str) -> PendingRows:
         return self.ask("SELECT 1 WHERE to_regclass(?) IS NOT NULL", [identifier(name)])
 
     def indexes(self) -> set[str]:

@@ -28,9 +28,9 @@ from lake_assets.lake import locks
 from lake_assets.lake.backends.database_backend import FileBackend
 from lake_assets.lake.backends.duckdb_file import DuckdbDatabase
 from lake_assets.lake.catalog.database import (
-    Answer,
     CatalogDatabase,
     NotDirectError,
+    PendingRows,
     Row,
     names_of,
     set_clause,
@@ -68,7 +68,7 @@ class _SqliteDatabase(CatalogDatabase):
             [(*row[len(keys) :], *row[: len(keys)]) for row in rows],
         )
 
-    def ask_table(self, name: str) -> Answer:
+    def ask_table(self, name: str) -> PendingRows:
         return self.ask("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", [name])
 
     def indexes(self) -> set[str]:

@@ -36,7 +36,7 @@ from lake_assets.storage.manifest import LandedObject
 from lake_assets.storage.store import Store
 from lake_assets.version import VERSION
 
-FOLDER = "_catalog_backups"  # below the lake's storage; no table has such a name
+BACKUPS = "_catalog_backups"  # below the lake's storage; no table has such a name
 _NAME = re.compile(r"\d{8}T\d{6,12}Z-\d+")
 _CHUNK = 2**22  # bytes
 
@@ -123,15 +123,15 @@ def make_backup(lake: Lake, to: AnyStorage | None = None, keep: int | None = Non
             sha256=_checksum(file),
             made_by=VERSION,
         )
-        with Store(storage).create(f"{FOLDER}/{backup.name}.duckdb") as written, file.open("rb") as read:
+        with Store(storage).create(f"{BACKUPS}/{backup.name}.duckdb") as written, file.open("rb") as read:
             while chunk := read.read(_CHUNK):
                 written.write(chunk)
-    Store(storage).put_new(f"{FOLDER}/{backup.name}.json", _DOCUMENT.dump_json(backup, indent=2))
+    Store(storage).put_new(f"{BACKUPS}/{backup.name}.json", _DOCUMENT.dump_json(backup, indent=2))
     if keep is not None:
         older = backups(lake, to)[keep:]
         # The document first: a file without one is no backup.
         for suffix in (".json", ".duckdb"):
-            Store(storage).delete(tuple(f"{FOLDER}/{old.name}{suffix}" for old in older))
+            Store(storage).delete(tuple(f"{BACKUPS}/{old.name}{suffix}" for old in older))
     return backup
 
 
@@ -139,7 +139,7 @@ def backups(lake: Lake, to: AnyStorage | None = None) -> list[Backup]:
     """Return the lake's backups, the newest first; those of other lakes, and other documents, are left out."""
     store = Store(_place(lake, to))
     made = []
-    for landed in store.all(f"{FOLDER}/", hides=lambda _: False):
+    for landed in store.all(f"{BACKUPS}/", hides=lambda _: False):
         name = landed.key.rpartition("/")[2]
         if name.endswith(".json") and _NAME.fullmatch(name.removesuffix(".json")):
             with suppress(ValidationError):
@@ -276,7 +276,7 @@ def _refuse_mixed(engine: duckdb.DuckDBPyConnection, tables: Sequence[str]) -> N
 
 def _fetched(lake: Lake, backup: Backup, to: AnyStorage | None, folder: Path) -> Path:
     """Copy a backup's file into a folder."""
-    store, key, file = Store(_place(lake, to)), f"{FOLDER}/{backup.name}.duckdb", folder / "catalog.duckdb"
+    store, key, file = Store(_place(lake, to)), f"{BACKUPS}/{backup.name}.duckdb", folder / "catalog.duckdb"
     stored = store.find(key)
     if stored is not None:
         with file.open("wb") as written:

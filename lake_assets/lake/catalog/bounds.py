@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)", re.IGNORECASE)
 
-Key = TypeVar("Key", bound=Hashable)
+EntryKey = TypeVar("EntryKey", bound=Hashable)
 
 # DuckLake's and DuckDB's names of types; those of decimals are the same. Nested types have no order, and the statistics
 # of variants and geometries are of another kind.
@@ -169,25 +169,25 @@ def beyond(bounds: Bounds) -> Bounds:
     return Bounds(least, greatest)
 
 
-def merged(engine: duckdb.DuckDBPyConnection, values: Iterable[tuple[Key, str, Bounds]]) -> dict[Key, Bounds]:
+def merged(engine: duckdb.DuckDBPyConnection, values: Iterable[tuple[EntryKey, str, Bounds]]) -> dict[EntryKey, Bounds]:
     """Return the common bounds of each key; unknown bounds are ignored.
 
     Each has DuckLake's name of the values' type; a text that is not of it is a duckdb.Error.
     """
-    by_type: dict[str, dict[Key, set[Bounds]]] = {}
+    by_type: dict[str, dict[EntryKey, set[Bounds]]] = {}
     for key, ducklake_type, bounds in values:
         sql_type = duckdb_type(ducklake_type)
         assert sql_type is not None  # noqa: S101 - read_table refuses others
         by_type.setdefault(sql_type, {}).setdefault(key, set()).add(bounds)
-    result: dict[Key, Bounds] = {}
+    result: dict[EntryKey, Bounds] = {}
     for sql_type, groups in by_type.items():
         result |= _merged_of_type(engine, sql_type, groups)
     return result
 
 
 def _merged_of_type(
-    engine: duckdb.DuckDBPyConnection, sql_type: str, groups: Mapping[Key, set[Bounds]]
-) -> dict[Key, Bounds]:
+    engine: duckdb.DuckDBPyConnection, sql_type: str, groups: Mapping[EntryKey, set[Bounds]]
+) -> dict[EntryKey, Bounds]:
     result = {key: next(iter(group)) for key, group in groups.items() if len(group) == 1}
     many = {key: group for key, group in groups.items() if len(group) > 1}
     if not many:

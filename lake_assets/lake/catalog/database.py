@@ -11,7 +11,7 @@ from lake_assets.base.errors import SpecificationError
 from lake_assets.lake.catalog import spec
 
 Row = tuple[Any, ...]
-Answer = Callable[[], list[Row]]
+PendingRows = Callable[[], list[Row]]
 """The rows that a query returns, which was sent before."""
 
 _AT_ONCE = 500  # values in one statement
@@ -61,7 +61,7 @@ class CatalogDatabase(ABC):
         rows: list[Row] = self._cursor(sql, parameters).fetchall()
         return rows
 
-    def ask(self, sql: str, parameters: Sequence[object] = ()) -> Answer:
+    def ask(self, sql: str, parameters: Sequence[object] = ()) -> PendingRows:
         """Send a query; the answer is to be fetched once, in this transaction.
 
         Queries that are sent before the first answer is fetched take one round trip to PostgreSQL together.
@@ -100,7 +100,7 @@ class CatalogDatabase(ABC):
         return bool(self.ask_table(name)())
 
     @abstractmethod
-    def ask_table(self, name: str) -> Answer:
+    def ask_table(self, name: str) -> PendingRows:
         """Ask whether the catalog's database has this table; the answer has a row if it does."""
 
     def indexes(self) -> set[str]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from lake_assets.base.duckdb_engine import identifier
 from lake_assets.lake.catalog import spec
-from lake_assets.lake.catalog.database import Answer, CatalogDatabase, NotDirectError
+from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError, PendingRows
 from lake_assets.lake.catalog.table import (
     Mappings,
     Partitioning,
@@ -27,7 +27,7 @@ def inlined_tables(database: CatalogDatabase, table_id: int) -> list[str]:
     return list(read_tables(ask_tables(database, [table_id])).get(table_id, ()))
 
 
-def ask_tables(database: CatalogDatabase, table_ids: Sequence[int]) -> Answer:
+def ask_tables(database: CatalogDatabase, table_ids: Sequence[int]) -> PendingRows:
     """Ask for the catalog's tables of inlined rows of some tables."""
     return database.ask(
         f"SELECT table_id, table_name FROM {spec.INLINED_DATA_TABLES} "
@@ -36,7 +36,7 @@ def ask_tables(database: CatalogDatabase, table_ids: Sequence[int]) -> Answer:
     )
 
 
-def read_tables(answer: Answer) -> Mapping[int, Sequence[str]]:
+def read_tables(answer: PendingRows) -> Mapping[int, Sequence[str]]:
     """Return the tables that were asked for, the newest first, by the ids of their tables."""
     tables: dict[int, list[str]] = {}
     for table_id, name in answer():
@@ -44,7 +44,7 @@ def read_tables(answer: Answer) -> Mapping[int, Sequence[str]]:
     return tables
 
 
-def ask_counts(database: CatalogDatabase, names: Sequence[str], version: spec.Version) -> Sequence[Answer]:
+def ask_counts(database: CatalogDatabase, names: Sequence[str], version: spec.Version) -> Sequence[PendingRows]:
     """Ask for the number of rows in the newest snapshot of each of these tables of inlined rows."""
     live = f"WHERE {version.end_snapshot} IS NULL"
     return [database.ask(f"SELECT count(*) FROM {identifier(name)} {live}") for name in names]
@@ -57,13 +57,13 @@ def inlined_rows(database: CatalogDatabase, table_id: int) -> int:
 
 def ask_added(
     database: CatalogDatabase, names: Sequence[str], column: str, version: spec.Version, since: int
-) -> Sequence[Answer]:
+) -> Sequence[PendingRows]:
     """Ask for a column of the rows of these tables of inlined rows that were added after a snapshot."""
     added = f"WHERE {version.begin_snapshot} > ?"
     return [database.ask(f"SELECT {identifier(column)} FROM {identifier(name)} {added}", [since]) for name in names]
 
 
-def total(counts: Sequence[Answer]) -> int:
+def total(counts: Sequence[PendingRows]) -> int:
     """Return the sum of the numbers that were asked for."""
     return sum(int(count) for ((count,),) in [answer() for answer in counts])
 
@@ -154,7 +154,7 @@ def describe(session: LakeSession, targets: Sequence[TableName], others: Sequenc
     return description
 
 
-def ask_state(database: CatalogDatabase, earlier: int | None = None) -> Answer:
+def ask_state(database: CatalogDatabase, earlier: int | None = None) -> PendingRows:
     """Ask for the newest snapshot, the version of the specification, and the time of an earlier snapshot."""
     return database.ask(
         "SELECT snapshot_id, schema_version, snapshot_time, next_catalog_id, next_file_id, "
@@ -165,7 +165,7 @@ def ask_state(database: CatalogDatabase, earlier: int | None = None) -> Answer:
     )
 
 
-def read_schema_state(answer: Answer) -> tuple[SchemaState, int, int, object]:
+def read_schema_state(answer: PendingRows) -> tuple[SchemaState, int, int, object]:
     """Return the state, the next ids of the catalog's objects and files, and the time of the earlier snapshot.
 
     An untested version of the specification is a NotDirectError.

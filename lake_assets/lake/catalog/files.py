@@ -224,7 +224,7 @@ def _has_rows(database: CatalogDatabase, name: str) -> bool:
 
 
 # A file's path is relative to its table's path, that to the schema's, and that to the lake's; each may be absolute.
-FOLDER = (
+TABLE_FOLDER = (
     "CASE WHEN NOT t.path_is_relative::BOOLEAN THEN t.path "
     "WHEN NOT s.path_is_relative::BOOLEAN THEN s.path || t.path ELSE ? || s.path || t.path END"
 )
@@ -309,7 +309,7 @@ def forget_scheduled(session: LakeSession, file_ids: list[int]) -> None:
 def _tables(session: LakeSession) -> str:
     """Return a query of the ids and folders of the tables of all snapshots; its parameter is the lake's data path."""
     return (
-        f"SELECT DISTINCT t.table_id, {FOLDER} AS folder FROM {session.metadata}.{spec.TABLE} t "
+        f"SELECT DISTINCT t.table_id, {TABLE_FOLDER} AS folder FROM {session.metadata}.{spec.TABLE} t "
         f"JOIN {session.metadata}.{spec.SCHEMA} s ON s.schema_id = t.schema_id"
     )
 

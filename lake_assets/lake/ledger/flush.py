@@ -25,7 +25,7 @@ from lake_assets.lake.retry import under_lock
 from lake_assets.lake.session import AUTHOR, LakeSession, TableName
 
 MANY = 10_000  # rows of a table
-FILES = 10  # of a table smaller than `LARGE`, which are then merged
+MOST_SMALL_FILES = 10  # of a table smaller than `LARGE`, which are then merged
 
 # A partition's rows lie in one or two row groups of a file. A file of this size has about a million rows of the ledger,
 # and is not merged again.
@@ -103,7 +103,7 @@ def _merge(session: LakeSession, table: TableName) -> None:
     ((files,),) = session.rows(
         "SELECT count(*) FROM ducklake_list_files(?, ?, schema => ?) WHERE data_file_size_bytes < ?", [*names, LARGE]
     )
-    if files >= FILES:
+    if files >= MOST_SMALL_FILES:
         _write(session, f"the merged files of {table}", "CALL ducklake_merge_adjacent_files(?, ?, schema => ?)", names)
 
 

@@ -41,7 +41,9 @@ from lake_assets.lake.ledger.tables import (
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.spark.task.job import is_marked, named_fingerprint
 
-FILES = 4  # that the first query reads, as the next one costs more than their row groups; later ones read twice as many
+FIRST_FILES = (
+    4  # that the first query reads, as the next one costs more than their row groups; later ones read twice as many
+)
 _A_STATEMENT = 1_000  # partitions, because a database limits the parameters of a statement
 _SINGLY = 20  # partitions; the data files of more are found by one query
 _SOME = 500  # partitions; for more, that query returns the data files of the whole table
@@ -169,7 +171,7 @@ def _statements(load_partitions: Sequence[str] | None) -> Iterator[Sequence[str]
 
 
 def _batches(files: Sequence[FlushedFile]) -> Iterator[Sequence[FlushedFile]]:
-    start, size = 0, FILES
+    start, size = 0, FIRST_FILES
     while start < len(files):
         yield files[start : start + size]
         start, size = start + size, 2 * size

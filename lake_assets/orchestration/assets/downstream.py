@@ -21,7 +21,7 @@ from lake_assets.orchestration.partition_keys import StreamKeys, user_text
 from lake_assets.streams.load import chosen, load_config
 from lake_assets.streams.stream import OpenStream, open_streams
 
-Rows = TypeVar("Rows")
+RowsAs = TypeVar("RowsAs")
 
 _CONFIG = "Path or URI of the `lake.yaml`; without it `$LAKE_CONFIG`, then `./lake.yaml`."
 _ASSET_KEYS = "Keys of streams' assets by the streams' names, such as `shop/sales`, where a translator changes them."
@@ -116,9 +116,9 @@ class LakeResource(dg.ConfigurableResource["LakeResource"]):
         context: dg.AssetExecutionContext,
         stream: str | None = None,
         *,
-        into: type[Rows],
+        into: type[RowsAs],
         columns: Sequence[str] | None = None,
-    ) -> Rows: ...
+    ) -> RowsAs: ...
 
     def read(
         self,

@@ -21,7 +21,9 @@ from lake_assets.orchestration.translator import StreamSpecs, asset_options
 from lake_assets.streams.select import Wanted, narrowed
 from lake_assets.streams.stream import OpenStream
 
-Events = Iterator[dg.AssetMaterialization | dg.AssetObservation | dg.AssetCheckEvaluation | dg.MaterializeResult[None]]
+AssetEvents = Iterator[
+    dg.AssetMaterialization | dg.AssetObservation | dg.AssetCheckEvaluation | dg.MaterializeResult[None]
+]
 
 
 class IngestConfig(dg.Config):
@@ -65,7 +67,7 @@ def stream_asset(specs: StreamSpecs, config: LakeConfig | None = None) -> dg.Ass
     """
     stream, spec, lake_config = specs.stream, specs.table, config
 
-    def materialize(context: dg.AssetExecutionContext) -> Events:
+    def materialize(context: dg.AssetExecutionContext) -> AssetEvents:
         config = IngestConfig(**context.op_execution_context.op_config)
         options = options_of(context, force=config.force, landed_only=config.landed_only)
         run = StreamRun(specs, context, sessions(context.resources.pyspark, stream.spark), lake_config, options)
@@ -96,7 +98,7 @@ def _backfill_policy(stream: OpenStream) -> dg.BackfillPolicy:
     return dg.BackfillPolicy.multi_run(limit) if limit else dg.BackfillPolicy.single_run()
 
 
-def _events(run: StreamRun, context: dg.AssetExecutionContext, wanted: Wanted) -> Events:
+def _events(run: StreamRun, context: dg.AssetExecutionContext, wanted: Wanted) -> AssetEvents:
     """Refresh the partitions that a run was launched for."""
     stream, keys = run.stream, context.partition_keys
     of_run = _partitions(run, context)

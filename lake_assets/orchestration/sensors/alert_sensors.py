@@ -21,7 +21,7 @@ from lake_assets.streams.detection.cursor import packed, time_of, unpacked
 from lake_assets.streams.pending import Lag, lag_of
 from lake_assets.streams.stream import OpenStream
 
-Kind = Literal["stale", "not_refreshed", "unreadable"]
+AlertKind = Literal["stale", "not_refreshed", "unreadable"]
 Context = dg.RunFailureSensorContext
 
 FAILURE_TEXT = 2_000  # characters of a run's errors
@@ -266,7 +266,7 @@ class _Cursor:
 
 def _problem(
     alerts: Alerts, stream: OpenStream, instance: dg.DagsterInstance, cursor: _Cursor
-) -> tuple[Kind, str] | None:
+) -> tuple[AlertKind, str] | None:
     """Return what is wrong with a stream, with a text whose first line is a title; None if nothing is."""
     name = stream.name
     try:

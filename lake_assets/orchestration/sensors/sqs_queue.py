@@ -15,7 +15,7 @@ from lake_assets.config.secrets import mask_error, masked
 from lake_assets.config.sections import SqsSensor
 from lake_assets.storage.boto import boto_client
 from lake_assets.storage.server_answers import Meaning, meaning_of
-from lake_assets.streams.detection.deliveries import Message
+from lake_assets.streams.detection.deliveries import QueueMessage
 
 _BATCH = 10  # messages that SQS gives or takes with one request
 _LONGEST_WAIT = 5  # seconds for which SQS may hold a request until a message comes
@@ -29,13 +29,13 @@ class Queue:
         self._config = config
         self._made: Any = None
 
-    def receive(self, until: float = math.inf) -> tuple[Message, ...]:
+    def receive(self, until: float = math.inf) -> tuple[QueueMessage, ...]:
         """Return the messages of the queue, up to the limit of a tick in number, and a time by the monotonic clock.
 
         Other readers do not see them during the queue's visibility timeout, or ever again once they are deleted.
         """
         config = self._config
-        messages: dict[str, Message] = {}
+        messages: dict[str, QueueMessage] = {}
         with self._errors():
             while (room := config.messages - len(messages)) > 0 and time.monotonic() < until:
                 answer = self._client.receive_message(
@@ -44,7 +44,8 @@ class Queue:
                     WaitTimeSeconds=0 if messages else config.wait,
                 )
                 received = [
-                    Message(m["MessageId"], m["ReceiptHandle"], m.get("Body", "")) for m in answer.get("Messages", ())
+                    QueueMessage(m["MessageId"], m["ReceiptHandle"], m.get("Body", ""))
+                    for m in answer.get("Messages", ())
                 ]
                 # If the queue's visibility timeout is short, messages come again within the tick.
                 if all(message.id in messages for message in received):

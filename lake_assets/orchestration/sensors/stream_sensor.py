@@ -26,7 +26,7 @@ from lake_assets.streams.detection.deliveries import QueueCursor, classify
 from lake_assets.streams.detection.requests import RequestedCells
 from lake_assets.streams.detection.run_plan import RunTarget, ScanResult, runs_of
 from lake_assets.streams.detection.scan import scan
-from lake_assets.streams.pending import Verdict, not_pending, scan_landing
+from lake_assets.streams.pending import PartitionVerdict, not_pending, scan_landing
 from lake_assets.streams.stream import OpenStream
 
 NAMED_KEYS = 10
@@ -113,12 +113,12 @@ def _settle(
     _warn(context, "", ((path, blocked if is_blocked else later.format(due)) for path, is_blocked, due in of_cells))
 
 
-def _verdicts(stream: OpenStream, cells: Collection[Partition]) -> dict[Partition, Verdict]:
+def _verdicts(stream: OpenStream, cells: Collection[Partition]) -> dict[Partition, PartitionVerdict]:
     """Return what the lake says of cells whose runs have ended without success."""
     keys = StreamKeys(stream)
     partitions = {cell: keys.partitions(partition_key(cell)) for cell in cells}
     scan = scan_landing(stream, [partition for of_cell in partitions.values() for partition in of_cell])
-    verdicts: dict[Partition, Verdict] = {}
+    verdicts: dict[Partition, PartitionVerdict] = {}
     for cell, of_cell in partitions.items():
         of_partitions = {scan.verdict(partition) for partition in of_cell} - {"done"}
         verdicts[cell] = "failed" if "failed" in of_partitions else "blocked" if of_partitions else "done"

@@ -11,18 +11,18 @@ from typing import Any, TypeVar
 from lake_assets.config.streams import StreamConfig
 from lake_assets.streams.detection.reading import DigestRange, DigestRanges, FolderDigest, ScanPosition
 
-State = TypeVar("State")
+Unpacked = TypeVar("Unpacked")
 
-VERSION = 3
+CURSOR_VERSION = 3
 
 
 def packed(state: Mapping[str, Any]) -> str:
     """Return the state as JSON, most of it compressed."""
     text = json.dumps(state, separators=(",", ":")).encode()
-    return json.dumps({"version": VERSION, "state": base64.b85encode(zlib.compress(text, 9)).decode()})
+    return json.dumps({"version": CURSOR_VERSION, "state": base64.b85encode(zlib.compress(text, 9)).decode()})
 
 
-def unpacked(text: str | None, read: Callable[[Mapping[str, Any]], State]) -> State | None:
+def unpacked(text: str | None, read: Callable[[Mapping[str, Any]], Unpacked]) -> Unpacked | None:
     """Return what `read` makes of a text's state; None without a text, or without one of this version that it reads.
 
     A sensor then starts again, which is safe; a tick that fails would fail until somebody resets the cursor.
@@ -31,7 +31,7 @@ def unpacked(text: str | None, read: Callable[[Mapping[str, Any]], State]) -> St
         return None
     try:
         outer = json.loads(text)
-        if outer["version"] != VERSION:
+        if outer["version"] != CURSOR_VERSION:
             return None
         return read(json.loads(zlib.decompress(base64.b85decode(outer["state"]))))
     except (ValueError, KeyError, TypeError, AttributeError, zlib.error):  # damaged, or of a version with other fields

@@ -33,7 +33,7 @@ MOST_FUTURE = 500  # folders of future partitions in the cursor; the messages of
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class QueueMessage:
     """A message of the queue."""
 
     id: str
@@ -90,7 +90,7 @@ class QueueCursor:
 
 def classify(
     stream: StreamConfig,
-    messages: Sequence[Message],
+    messages: Sequence[QueueMessage],
     cursor: QueueCursor,
     *,
     most: int = MOST_CHANGED,
@@ -126,7 +126,7 @@ class _Sorting:
         # One event of each folder is enough, because the whole folder is ingested.
         self.future: dict[str, tuple[str, int]] = {}
 
-    def run(self, messages: Sequence[Message]) -> ScanResult:
+    def run(self, messages: Sequence[QueueMessage]) -> ScanResult:
         cursor = self.cursor
         for key, number in cursor.future:
             self._add(key, number)
@@ -150,7 +150,7 @@ class _Sorting:
         )
         return ScanResult(self.run_plan.targets, unmatched, cursor.dump(), summary)
 
-    def _events(self, message: Message) -> tuple[ObjectEvent, ...] | None:
+    def _events(self, message: QueueMessage) -> tuple[ObjectEvent, ...] | None:
         """Return the message's events; None if it must stay in the queue."""
         try:
             events = object_events(message.body)

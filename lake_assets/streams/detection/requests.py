@@ -13,9 +13,9 @@ from typing import Literal, Self
 from lake_assets.config.layout.partition import Partition, PartitionColumn
 from lake_assets.streams.detection.cursor import packed, unpacked
 from lake_assets.streams.detection.run_plan import MOST_CHANGED, RunTarget
-from lake_assets.streams.pending import LONGEST, LOOKED, Verdict, pause_after
+from lake_assets.streams.pending import LONGEST, LOOKED, PartitionVerdict, pause_after
 
-RunState = Literal["under way", "done", "failed", "none"]
+CellState = Literal["under way", "done", "failed", "none"]
 """Of the newest run of a cell since it was requested.
 
 A run that was cancelled is done, because a person did that, and one that never began has failed.
@@ -24,7 +24,7 @@ A run that was cancelled is done, because a person did that, and one that never 
 Phase = Literal["changed", "asked", "failed", "blocked"]
 """Of a cell: to be requested, requested, failed by what passes, and by its objects."""
 
-Look = Callable[[Collection[Partition]], Mapping[Partition, Verdict]]
+Look = Callable[[Collection[Partition]], Mapping[Partition, PartitionVerdict]]
 
 
 @dataclass(slots=True)
@@ -80,7 +80,7 @@ class RequestedCells:
             self._waiting[target.first] = Waiting(phase, target.size, now, now if is_asked else 0)
 
     def settle(
-        self, newest: Callable[[Partition, float], RunState], look: Look, now: float, is_late: Callable[[], bool]
+        self, newest: Callable[[Partition, float], CellState], look: Look, now: float, is_late: Callable[[], bool]
     ) -> dict[Partition, Waiting]:
         """Forget what the lake has; returns what has failed since the last time.
 

@@ -38,7 +38,7 @@ from lake_assets.streams.detection.run_plan import MOST_CHANGED, RunPlan, ScanRe
 from lake_assets.streams.left_out import LeftOutClass, left_out_text, refuse_tables
 from lake_assets.streams.locator import PartitionLocator, folder_prefixes
 
-LISTINGS = 16  # prefixes that are listed in parallel
+_LISTINGS = 16  # prefixes that are listed in parallel
 MOST_REMEMBERED = 500  # unmatched objects in the cursor; further ones are counted
 
 InLake = Callable[[Mapping[Partition, Manifest]], Collection[Partition]]
@@ -138,7 +138,7 @@ class _Scan:
                 cursor.first.append(ScanPosition(prefix))
         cursor.prefixes = set(prefixes)
         turn = int(self.now.timestamp()) % max(len(prefixes), 1)  # rotates the order, in case time runs out
-        with ThreadPoolExecutor(LISTINGS) as pool:
+        with ThreadPoolExecutor(_LISTINGS) as pool:
             readings = list(pool.map(self._read_prefix, [*prefixes[turn:], *prefixes[:turn]]))
         cursor.paused = {reading.start.prefix: reading.rest for reading in readings if reading.rest is not None}
         folders = {folder.path: folder for reading in readings for folder in reading.folders}

@@ -17,7 +17,7 @@ from lake_assets.streams.stream import OpenStream
 from lake_assets.upkeep.checks.facts import NAMED, CheckResult, Facts, PreparedCheck
 from lake_assets.upkeep.history.past_snapshot import types_at
 
-SINGLY = 8  # files of one folder that take a request each; more are found by a listing of the folder
+REQUESTED_SINGLY = 8  # files of one folder that take a request each; more are found by a listing of the folder
 _COLUMNS = ("run_id", "load_partition", "mode", "row_count", "rows_before", "snapshot_id")
 REQUESTS = 16  # in parallel: most of the time is network latency
 
@@ -172,7 +172,7 @@ def _existing_files(facts: Facts, uris: Iterable[str]) -> set[str]:
 
     def find(item: tuple[tuple[Store, str], list[str]]) -> Iterator[str]:
         (store, folder), keys = item
-        if len(keys) > SINGLY and folder != "/":
+        if len(keys) > REQUESTED_SINGLY and folder != "/":
             return (obj.uri for obj in store.list(folder))
         return (obj.uri for key in keys if (obj := store.find(key)) is not None)
 

@@ -18,7 +18,7 @@ from lake_assets.upkeep.history.past_snapshot import earlier_names, require_snap
 
 SAMPLE = 10  # rows of each kind
 
-Kind = Literal["insert", "delete", "update"]
+RowChange = Literal["insert", "delete", "update"]
 
 # Texts, because a value of any type has one. Cut, so that a long value is not fetched.
 _TEXT = "left({}::VARCHAR, 1000)"
@@ -38,7 +38,7 @@ class ChangedColumn(Documented):
 class SampledRow(Documented):
     """A row that differs. Values are texts of 1,000 characters at most; NULL is null."""
 
-    kind: Kind
+    kind: RowChange
     """Whether the row is in the later snapshot only, in the earlier only, or in both with other values."""
     values: Mapping[str, str | None]
     """By column. Of an update, the keys, and the columns that differ, as they are in the later snapshot."""
@@ -158,7 +158,7 @@ class _Comparison:
     def _sample(self, query: Callable[[str, str], str]) -> list[SampledRow]:
         """Return rows that only one snapshot has, by the SQL of `query` for what one relation has and another lacks."""
         texts = ", ".join(_TEXT.format(identifier(name)) for name in self.common)
-        sides: tuple[tuple[Kind, str, str], ...] = (("delete", "old", "new"), ("insert", "new", "old"))
+        sides: tuple[tuple[RowChange, str, str], ...] = (("delete", "old", "new"), ("insert", "new", "old"))
         return [
             SampledRow(kind, dict(zip(self.common, row, strict=True)))
             for kind, one, other in sides

@@ -28,7 +28,7 @@ from lake_assets.config.connections import Reached, way_to
 from lake_assets.config.uris import bucket_and_key
 from lake_assets.ingest.outcome import Outcome, report_outcome
 from lake_assets.storage.boto import boto_client
-from lake_assets.wings.launch.request import End, Message, Request, report_of
+from lake_assets.wings.launch.request import End, PipesMessage, Request, report_of
 
 ATTEMPTS = 10
 """Of a request, the first one included: a lost message would make the launcher count its partition as lost."""
@@ -104,7 +104,7 @@ class Received:
         except LauncherError as error:
             self.log("WARNING", f"{consequence}: {error}")
 
-    def receive(self, message: Message) -> None:
+    def receive(self, message: PipesMessage) -> None:
         """Take a message. An error of this process is raised by `finish`, in the thread that launched the driver."""
         try:
             report = report_of(message, self._partitions)

@@ -24,7 +24,7 @@ from lake_assets.version import VERSION
 
 OBJECTS = 100_000  # in the listings of a run that are sent; the checks of a larger run list again
 
-Message = dict[str, Any]
+PipesMessage = dict[str, Any]
 _EVENT, _OUTCOME, _ANY = TypeAdapter(Event), TypeAdapter(Outcome), TypeAdapter[Any](Any)
 _SENT = tuple(field.name for field in fields(Outcome))
 
@@ -41,7 +41,7 @@ class DriverTracebackError(Exception):
     """The traceback of an error in the driver's process; Python and Dagster show it as the error's cause."""
 
 
-def message_of(report: Outcome | End | Event) -> Message:
+def message_of(report: Outcome | End | Event) -> PipesMessage:
     """Return the message for a report."""
     if isinstance(report, End):
         return {"kind": "end", "fields": {"error": _of_error(report.error), "is_cancelled": report.is_cancelled}}
@@ -53,7 +53,7 @@ def message_of(report: Outcome | End | Event) -> Message:
     return {"kind": "outcome", "fields": _plain(_ANY.dump_python(others)) | own}
 
 
-def report_of(message: Message, partitions: Mapping[str, Partition]) -> Outcome | End | Event:
+def report_of(message: PipesMessage, partitions: Mapping[str, Partition]) -> Outcome | End | Event:
     """Return the report of a message."""
     sent = message["fields"]
     if message["kind"] == "event":
@@ -66,13 +66,13 @@ def report_of(message: Message, partitions: Mapping[str, Partition]) -> Outcome 
     return _OUTCOME.validate_python(sent | others)
 
 
-def _plain(values: object) -> Message:
+def _plain(values: object) -> PipesMessage:
     """Return the values, of JSON's types. Pydantic's own JSON loses names of objects that are not UTF-8."""
-    plain: Message = json.loads(json.dumps(values, default=dt.datetime.isoformat))
+    plain: PipesMessage = json.loads(json.dumps(values, default=dt.datetime.isoformat))
     return plain
 
 
-def _of_error(error: Exception | None) -> Message | None:
+def _of_error(error: Exception | None) -> PipesMessage | None:
     if error is None:
         return None
     if isinstance(error, LakeAssetsError):
@@ -82,7 +82,7 @@ def _of_error(error: Exception | None) -> Message | None:
     return {"type": type(error).__name__, "notes": list(getattr(error, "__notes__", ()))} | text
 
 
-def _error(written: Message | None) -> Exception | None:
+def _error(written: PipesMessage | None) -> Exception | None:
     if written is None:
         return None
     error: Exception

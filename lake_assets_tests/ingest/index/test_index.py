@@ -170,7 +170,7 @@ def test_a_run_that_is_cancelled_at_its_second_transaction_keeps_the_first_and_l
         register(run, chunk)
 
     with monkeypatch.context() as patch:
-        patch.setattr("lake_assets.ingest.index.index_run.FILES", 1)
+        patch.setattr("lake_assets.ingest.index.index_run.FILES_AT_ONCE", 1)
         if place == "within":
             patch.setattr(IndexRun, "register", interrupted)
         with pytest.raises(KeyboardInterrupt):

@@ -17,7 +17,7 @@ from lake_assets.cli import main
 from lake_assets.config.catalogs import PostgresCatalog
 from lake_assets.config.storages import LocalStorage
 from lake_assets.lake.backends.postgres import connect_postgres
-from lake_assets.lake.catalog.backup import FOLDER, backups, make_backup, restore_backup
+from lake_assets.lake.catalog.backup import BACKUPS, backups, make_backup, restore_backup
 from lake_assets.lake.ducklake import DuckLake
 from lake_assets_tests.world import NW, SW, World, sales
 
@@ -138,7 +138,7 @@ def test_a_catalog_in_use_is_not_replaced_nor_by_a_damaged_backup(
             restore_backup(lake, "test", backup, replace=True)
     assert world.totals() == [1]
 
-    (file,) = Path(world.storage["path"], FOLDER).glob("*.duckdb")
+    (file,) = Path(world.storage["path"], BACKUPS).glob("*.duckdb")
     file.write_bytes(file.read_bytes()[:-1] + b"x")
     assert "its checksum differs" in command("restore", "--replace", code=1).output
     assert world.totals() == [1]
@@ -196,7 +196,7 @@ def test_the_oldest_backups_are_deleted(world: World, command: Callable[..., Res
     names = [line.split(",")[0] for line in command("backups", "--to", str(tmp_path / "elsewhere")).output.splitlines()]
 
     assert len(names) == 2
-    assert len(list((tmp_path / "elsewhere" / FOLDER).iterdir())) == 4
+    assert len(list((tmp_path / "elsewhere" / BACKUPS).iterdir())) == 4
     assert command("backups").output == "test: no backup\n"
 
 

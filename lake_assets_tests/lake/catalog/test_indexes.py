@@ -39,7 +39,7 @@ def test_the_command_which_the_doctor_names_creates_what_is_missing_and_drops_it
         return next(found.text for found in examine(config) if found.subject == "catalog of test")
 
     assert "index" not in doctor()  # for few files
-    monkeypatch.setattr("lake_assets.upkeep.doctor.FILES", 0)
+    monkeypatch.setattr("lake_assets.upkeep.doctor.MANY_FILES", 0)
     assert doctor().endswith("; 1 data file without indexes: run `lake-assets catalog optimize`")
     created = optimize(world, tmp_path)
     assert "index" not in doctor()

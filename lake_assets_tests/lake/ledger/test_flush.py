@@ -90,7 +90,7 @@ def test_files_of_several_flushes_are_merged_and_rewritten_in_order(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(flush, "MANY", 1)
-    monkeypatch.setattr(flush, "FILES", 3)
+    monkeypatch.setattr(flush, "MOST_SMALL_FILES", 3)
     before, at = [], []
     for number in range(3):
         for text in (SW, NW):
@@ -127,7 +127,7 @@ def test_files_have_small_row_groups_and_large_ones_are_not_merged(
     local_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(flush, "MANY", 1)
-    monkeypatch.setattr(flush, "FILES", 2)
+    monkeypatch.setattr(flush, "MOST_SMALL_FILES", 2)
     monkeypatch.setattr(flush, "LARGE", 1)
     for total in (1, 2):
         local_world.commit(NW, total)

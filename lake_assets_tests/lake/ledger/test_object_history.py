@@ -58,7 +58,7 @@ def flush_as_before(lake: LakeSession) -> None:
 @EACH_CATALOG
 def test_the_newest_note_of_an_object_counts(world: World, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(flush, "MANY", 10_000 if where == "inlined" else 1)
-    monkeypatch.setattr(flush, "FILES", 2)
+    monkeypatch.setattr(flush, "MOST_SMALL_FILES", 2)
     commits = [
         (PATHS[0], "index", {"a": "a1", "b": "b1", "c": "c1"}),
         (PATHS[1], "replace", {"x": "x1", "y": "y1"}),

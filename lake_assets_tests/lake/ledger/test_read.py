@@ -230,7 +230,7 @@ def test_rows_that_were_deleted_and_those_of_a_dropped_table_do_not_count(
 @pytest.mark.more
 def test_a_commit_in_an_older_file_is_found(local_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(flush, "MANY", 1)
-    monkeypatch.setattr(lookup, "FILES", 1)
+    monkeypatch.setattr(lookup, "FIRST_FILES", 1)
     local_world.options = {"on_empty": "keep"}
     for number, text in enumerate((NW, SW, LOST)):
         local_world.commit(text, number)
@@ -247,7 +247,7 @@ def test_a_commit_in_an_older_file_is_found(local_world: World, monkeypatch: pyt
 @pytest.mark.more
 def test_files_older_than_the_last_commit_are_not_read(local_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(flush, "MANY", 1)
-    monkeypatch.setattr(lookup, "FILES", 1)
+    monkeypatch.setattr(lookup, "FIRST_FILES", 1)
     for number in range(3):
         local_world.commit(NW, number)
         local_world.tidy()

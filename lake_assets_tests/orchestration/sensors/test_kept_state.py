@@ -11,7 +11,7 @@ from dagster._core.storage.runs.schema import KeyValueStoreTable
 
 from lake_assets.orchestration.dagster_private import store_text
 from lake_assets.orchestration.sensors.stream_sensor import KeptState
-from lake_assets.streams.detection.cursor import VERSION
+from lake_assets.streams.detection.cursor import CURSOR_VERSION
 from lake_assets_tests.orchestration.ticks import Ticks
 from lake_assets_tests.world import NW, SW, World, sales
 
@@ -99,7 +99,7 @@ def test_a_cursor_of_an_earlier_version_is_the_state(ticks: Ticks, local_world: 
     local_world.land(NW, sales(1))
     ticks.tick()
     ticks.cursor = KeptState(ticks.instance, ticks.cursor).text
-    assert str(ticks.cursor).startswith(f'{{"version": {VERSION}')
+    assert str(ticks.cursor).startswith(f'{{"version": {CURSOR_VERSION}')
     local_world.land(SW, sales(1))
 
     assert [request.partition_key for request in ticks.tick()] == ["2026-02-11|SW"]

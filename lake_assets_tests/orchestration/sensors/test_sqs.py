@@ -15,7 +15,7 @@ from lake_assets.base.errors import QueueError
 from lake_assets.config.sections import SqsSensor
 from lake_assets.orchestration.sensors import sqs_queue
 from lake_assets.orchestration.sensors.stream_sensor import KeptState
-from lake_assets.streams.detection.cursor import VERSION
+from lake_assets.streams.detection.cursor import CURSOR_VERSION
 from lake_assets.streams.detection.deliveries import MOST_FUTURE, classify
 from lake_assets_tests.orchestration.sensors.test_stream_sensor import TODAY, day, key, keys_of
 from lake_assets_tests.orchestration.ticks import Clock, Ticks, ticks_of
@@ -247,7 +247,7 @@ def test_a_cursor_holds_what_must_be_deleted(ticks: Ticks, moto: Moto, queue: st
     moto.send(queue, notification(ticks, path_of("NW"), "01"))
     ticks.tick()
     assert ticks.cursor is not None
-    assert json.loads(str(KeptState(ticks.instance, ticks.cursor).text).partition("\n")[0])["version"] == VERSION
+    assert json.loads(str(KeptState(ticks.instance, ticks.cursor).text).partition("\n")[0])["version"] == CURSOR_VERSION
     # The queue delivers again what an unreadable cursor leaves undeleted.
     ticks.cursor = "nonsense"
     assert keys_of(ticks.tick()) == [key("NW")]

@@ -8,7 +8,7 @@ import pytest
 
 from lake_assets.base.errors import NotificationError
 from lake_assets.streams.detection.cursor import packed, unpacked
-from lake_assets.streams.detection.deliveries import Message, QueueCursor, classify, object_events
+from lake_assets.streams.detection.deliveries import QueueCursor, QueueMessage, classify, object_events
 from lake_assets_tests.streams.detection.bucket import NOW
 from lake_assets_tests.streams.detection.watch import stream_of
 
@@ -103,9 +103,9 @@ def test_keys_of_one_flat_folder_are_of_the_partitions_in_their_names() -> None:
     )
     names = ["2026-02-11_NW_0", "2026-02-11_NW_1", "2026-02-12_SW_0", "2026-02-11_SW_0", "2026-02-30_SW_0"]
 
-    def message(name: str, event: str = "ObjectCreated:Put") -> Message:
+    def message(name: str, event: str = "ObjectCreated:Put") -> QueueMessage:
         text = body(record(event, key=f"sales_{name}.parquet", sequencer=name))
-        return Message(name, name, text.replace("landing", "bucket"))
+        return QueueMessage(name, name, text.replace("landing", "bucket"))
 
     messages = [message(name) for name in names]
     cursor = QueueCursor.load(None, stream)
@@ -131,7 +131,9 @@ def test_keys_of_one_flat_folder_are_of_the_partitions_in_their_names() -> None:
 def test_a_message_for_which_there_is_no_room_is_handled_when_it_comes_again() -> None:
     stream = stream_of(files="sales_{date}_{region}.parquet", type="sqs", queue_url="https://sqs.eu.amazonaws.com/1/q")
     messages = [
-        Message(name, name, body(record("ObjectCreated:Put", key=f"sales_{name}.parquet")).replace("landing", "bucket"))
+        QueueMessage(
+            name, name, body(record("ObjectCreated:Put", key=f"sales_{name}.parquet")).replace("landing", "bucket")
+        )
         for name in ("2026-02-10_NW", "2026-02-10_SW", "2026-02-12_NW")
     ]
     cursor = QueueCursor.load(None, stream)

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 import pytest
 
 from lake_assets.config.layout.partition import Partition, PartitionColumn
-from lake_assets.streams.detection.requests import RequestedCells, RunState
+from lake_assets.streams.detection.requests import CellState, RequestedCells
 from lake_assets.streams.detection.run_plan import RunTarget
-from lake_assets.streams.pending import FIRST, LONGEST, LOOKED, Verdict
+from lake_assets.streams.pending import FIRST, LONGEST, LOOKED, PartitionVerdict
 
 COLUMNS = (PartitionColumn("region", "string"), PartitionColumn("date", "date"))
 NW, SW = (Partition.of(COLUMNS, {"region": region, "date": "2026-02-11"}) for region in ("NW", "SW"))
@@ -20,8 +20,8 @@ class Sensor:
 
     text: str = ""
     now: float = 1_000_000.0
-    runs: dict[Partition, RunState] = field(default_factory=dict)
-    lake: dict[Partition, Verdict] = field(default_factory=dict)
+    runs: dict[Partition, CellState] = field(default_factory=dict)
+    lake: dict[Partition, PartitionVerdict] = field(default_factory=dict)
     looks: int = 0
 
     def tick(self, *changed: Partition, seconds: float = 5) -> list[Partition]:
@@ -36,7 +36,7 @@ class Sensor:
         self.text = requests.dump()
         return [target.first for target in targets]
 
-    def _look(self, cells: Collection[Partition]) -> Mapping[Partition, Verdict]:
+    def _look(self, cells: Collection[Partition]) -> Mapping[Partition, PartitionVerdict]:
         self.looks += 1
         return {cell: self.lake[cell] for cell in cells}
 
@@ -67,7 +67,7 @@ def test_a_cell_whose_run_failed_by_what_passes_is_requested_again_with_a_growin
 
 
 @pytest.mark.parametrize("ended", ["failed", "none"])
-def test_a_cell_that_failed_by_its_objects_is_requested_when_they_change_and_not_before(ended: RunState) -> None:
+def test_a_cell_that_failed_by_its_objects_is_requested_when_they_change_and_not_before(ended: CellState) -> None:
     sensor = Sensor(lake={NW: "blocked"})
     sensor.tick(NW)
     sensor.runs[NW] = ended
@@ -86,7 +86,7 @@ def test_of_many_cells_whose_runs_failed_each_is_looked_at_however_little_time_a
     requests, looked = RequestedCells(), list[Partition]()
     requests.add([RunTarget.of(cell, 1) for cell in cells], lambda _: True, 0)
 
-    def look(some: Collection[Partition]) -> Mapping[Partition, Verdict]:
+    def look(some: Collection[Partition]) -> Mapping[Partition, PartitionVerdict]:
         looked.extend(some)
         return dict.fromkeys(some, "failed")
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import get_args
 
 from docs.hooks.figures import metrics_table
-from lake_assets.orchestration.sensors.alert_sensors import Kind
+from lake_assets.orchestration.sensors.alert_sensors import AlertKind
 from lake_assets.upkeep.report.metrics import INSTRUMENTS
 
 PAGE = (Path(__file__).parents[3] / "docs" / "how-to" / "operate.md").read_text("utf-8")
@@ -29,4 +29,4 @@ def test_every_metric_that_the_page_names_exists() -> None:
 
 
 def test_every_alert_has_its_meaning() -> None:
-    assert [kind for kind in get_args(Kind) if f"| `{kind}` |" not in PAGE] == []
+    assert [kind for kind in get_args(AlertKind) if f"| `{kind}` |" not in PAGE] == []
