@@ -23,7 +23,7 @@ from lake_assets.base.texts import first_lines, storable
 from lake_assets.config.layout.partition import Partition
 from lake_assets.config.modes import Mode
 from lake_assets.config.sections import Move
-from lake_assets.ingest.compare_objects import Comparison, needs_rows
+from lake_assets.ingest.compare_objects import needs_rows
 from lake_assets.ingest.outcome import IngestOptions, Outcome, about_partition, blank_row, report_outcome, report_step
 from lake_assets.ingest.plan import PartitionPlan
 from lake_assets.lake.commit.change import ExpectedManifest
@@ -220,7 +220,8 @@ class PartitionRun:
         self._examinations += 1
         read = {landed.key: landed for landed in self.reads.read}
         bad = {key: reason for key, reason in reasons.items() if key in read}
-        if not bad or (len(bad) == len(read) and needs_rows(self.stream, self._adds_to)):
+        adds_to = self.plan.compared if self.adds else None
+        if not bad or (len(bad) == len(read) and needs_rows(self.stream, adds_to)):
             return
         self._bad |= {(key, read[key].etag): storable(reason) for key, reason in bad.items()}
         self._without_more = True
@@ -229,10 +230,6 @@ class PartitionRun:
     def adds(self) -> bool:
         """Whether the rows of new objects are added to those of the partition."""
         return self.row.reads_new
-
-    @property
-    def _adds_to(self) -> Comparison | None:
-        return self.plan.compared if self.adds else None
 
     def refuse_moved_source(self) -> None:
         """Refuse rows that were read from objects that have changed or vanished since the listing.

@@ -30,7 +30,6 @@ from lake_assets.spark.task.job import LetterRules
 from lake_assets.storage.store import Store
 from lake_assets.streams.landing_zone import list_scope
 from lake_assets.streams.stream import LETTERS_FOLDER
-from lake_assets.upkeep.checks.check_run import run_check
 from lake_assets.upkeep.checks.facts import Scope
 from lake_assets.upkeep.maintenance.compaction import compact
 from lake_assets_tests.faults.without_spark import sessions
@@ -40,6 +39,7 @@ from lake_assets_tests.ingest.lettering import visible as visible_letters
 from lake_assets_tests.lake.commit.test_deltas import visible
 from lake_assets_tests.rights import reads_all
 from lake_assets_tests.tiers import more, soak
+from lake_assets_tests.upkeep.checks.checked import run_check
 from lake_assets_tests.upkeep.maintenance.test_compaction import scatter
 from lake_assets_tests.wings.land.streams import land_text, stream_of
 from lake_assets_tests.world import NW, World, sales

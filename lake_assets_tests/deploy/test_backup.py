@@ -8,9 +8,9 @@ import pytest
 from dev.servers.postgres import PostgresServer
 from dev.servers.s3 import S3Server
 from lake_assets.storage.store import Store
-from lake_assets.upkeep.checks.check_run import run_check
 from lake_assets.upkeep.checks.facts import Scope
 from lake_assets_tests.faults.without_spark import sessions
+from lake_assets_tests.upkeep.checks.checked import run_check
 from lake_assets_tests.world import NW, SW, World
 from lake_assets_tests.world_fixtures import bucket_on, database_on
 

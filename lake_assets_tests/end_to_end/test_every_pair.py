@@ -4,9 +4,10 @@ import datetime as dt
 
 import pytest
 
-from lake_assets.upkeep.checks.check_run import checks_of, run_check
+from lake_assets.upkeep.checks.check_run import checks_of
 from lake_assets.upkeep.checks.facts import Scope
 from lake_assets.upkeep.report.state import read_stream_state
+from lake_assets_tests.upkeep.checks.checked import run_check
 from lake_assets_tests.world import NW, SW, World, sales
 from lake_assets_tests.world_fixtures import PAIRS
 

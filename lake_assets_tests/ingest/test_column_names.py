@@ -13,11 +13,12 @@ from lake_assets.lake.catalog.table import read_table
 from lake_assets.lake.commit import strategy
 from lake_assets.lake.commit.extension import replace_by_extension
 from lake_assets.orchestration.metadata import materialization_metadata
-from lake_assets.upkeep.checks.check_run import checks_of, run_check
+from lake_assets.upkeep.checks.check_run import checks_of
 from lake_assets.upkeep.checks.facts import Scope
 from lake_assets.upkeep.maintenance.compaction import compact
 from lake_assets_tests.ingest.index.indexing import index
 from lake_assets_tests.tiers import more
+from lake_assets_tests.upkeep.checks.checked import run_check
 from lake_assets_tests.world import NW, SW, World
 
 NAMES = (

@@ -10,7 +10,6 @@ import pyarrow.dataset as ds
 import pytest
 
 from lake_assets.base.errors import SchemaError
-from lake_assets.upkeep.checks.check_run import run_check
 from lake_assets.upkeep.checks.facts import Scope
 from lake_assets.upkeep.maintenance.compaction import compact
 from lake_assets.upkeep.report.state import read_stream_state
@@ -19,6 +18,7 @@ from lake_assets.wings.land.writer import LandingWriter
 from lake_assets_tests.ingest.landed_as import columns_of
 from lake_assets_tests.ingest.test_in_rows import EITHER_LAKE, TWO_WORLDS, put
 from lake_assets_tests.tiers import more
+from lake_assets_tests.upkeep.checks.checked import run_check
 from lake_assets_tests.world import World, plan
 
 LAYOUT = "date={ts,,YY}-{ts,,MM}-{ts,,DD}"

@@ -13,10 +13,11 @@ import pytest
 from lake_assets.base.errors import SchemaError
 from lake_assets.ingest.ingest_all import ingest_all
 from lake_assets.storage.formats import landed
-from lake_assets.upkeep.checks.check_run import run_check, scope_of_run
+from lake_assets.upkeep.checks.check_run import scope_of_run
 from lake_assets.upkeep.maintenance.compaction import compact
 from lake_assets_tests.ingest.overtaking import before
 from lake_assets_tests.tiers import more
+from lake_assets_tests.upkeep.checks.checked import run_check
 from lake_assets_tests.world import NW, SW, World, plan
 
 CATALOGS = pytest.mark.parametrize(

@@ -17,7 +17,6 @@ from lake_assets.storage.manifest import Manifest
 from lake_assets.streams.landing_zone import list_landed
 from lake_assets.streams.pending import lag_of, scan_landing
 from lake_assets.streams.select import Wanted, select
-from lake_assets.upkeep.checks.check_run import run_check
 from lake_assets.upkeep.checks.facts import Scope
 from lake_assets.upkeep.maintenance.compaction import compact
 from lake_assets.upkeep.report.state import only_partitions, read_stream_state
@@ -25,6 +24,7 @@ from lake_assets.wings.land.writer import LandingWriter
 from lake_assets_tests.ingest.encrypted import NULL
 from lake_assets_tests.ingest.landed_as import FORMATS, columns_of, landed
 from lake_assets_tests.tiers import more
+from lake_assets_tests.upkeep.checks.checked import run_check
 from lake_assets_tests.world import NW, SW, World, plan
 from lake_assets_tests.world_fixtures import bucket_on
 

@@ -16,12 +16,13 @@ from lake_assets.lake.commit.direct import replace_directly
 from lake_assets.lake.commit.extension import replace_by_extension
 from lake_assets.spark.task.job import DataFile
 from lake_assets.storage.store import Store
-from lake_assets.upkeep.checks.check_run import checks_of, run_check
+from lake_assets.upkeep.checks.check_run import checks_of
 from lake_assets.upkeep.checks.facts import Scope
 from lake_assets.upkeep.doctor import examine
 from lake_assets.upkeep.maintenance.compaction import compact
 from lake_assets_tests.faults.writer import make_table, put, write
 from lake_assets_tests.ingest.encrypted import ENCRYPTED, NULL, ODD, assert_secret, nobody, stored, telling
+from lake_assets_tests.upkeep.checks.checked import run_check
 from lake_assets_tests.upkeep.maintenance.test_compaction import scatter
 from lake_assets_tests.world import NW, SW, World, sales
 from lake_assets_tests.world import plan as plan_of

@@ -24,13 +24,13 @@ from lake_assets.streams.landing_zone import list_landed, list_landed_in
 from lake_assets.streams.locator import PartitionLocator
 from lake_assets.streams.pending import scan_landing
 from lake_assets.streams.select import Wanted, select
-from lake_assets.upkeep.checks.check_run import checks_of, run_check
+from lake_assets.upkeep.checks.check_run import checks_of
 from lake_assets.upkeep.checks.facts import Scope
 from lake_assets.upkeep.report.state import read_stream_state
 from lake_assets.wings.land.writer import LandingWriter
 from lake_assets_tests.ingest.index.indexing import index, with_partition
 from lake_assets_tests.tiers import more
-from lake_assets_tests.upkeep.checks.checked import check
+from lake_assets_tests.upkeep.checks.checked import check, run_check
 from lake_assets_tests.world import NW, SW, World, plan, sales
 
 VALUES = [

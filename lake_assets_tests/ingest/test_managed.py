@@ -21,7 +21,7 @@ from lake_assets.ingest.ingest_all import ingest_all
 from lake_assets.lake import attach, ducklake
 from lake_assets.lake.backends import catalog_backend
 from lake_assets.lake.commit.insert import insert_statement
-from lake_assets.upkeep.checks.check_run import checks_of, run_check
+from lake_assets.upkeep.checks.check_run import checks_of
 from lake_assets.upkeep.checks.facts import Scope
 from lake_assets.upkeep.history.diff import diff
 from lake_assets.upkeep.history.history_entries import history
@@ -31,6 +31,7 @@ from lake_assets.upkeep.maintenance.maintenance_run import maintain
 from lake_assets_tests.faults.writer import ROWS, make_table, write
 from lake_assets_tests.ingest.encrypted import nobody
 from lake_assets_tests.lake.commit.test_deltas import exporting
+from lake_assets_tests.upkeep.checks.checked import run_check
 from lake_assets_tests.world import NW, SW, World, sales
 from lake_assets_tests.world import plan as plan_of
 from lake_assets_tests.world_fixtures import database_on

@@ -22,12 +22,12 @@ from lake_assets.streams.detection.scan import scan
 from lake_assets.streams.landing_zone import list_landed, list_landed_in
 from lake_assets.streams.left_out import LeftOut
 from lake_assets.streams.locator import folder_prefixes
-from lake_assets.upkeep.checks.check_run import run_check
 from lake_assets.upkeep.checks.facts import Scope
 from lake_assets.upkeep.report.state import read_stream_state
 from lake_assets_tests.faults.without_spark import sessions
 from lake_assets_tests.streams.detection.bucket import Bucket
 from lake_assets_tests.tiers import more
+from lake_assets_tests.upkeep.checks.checked import run_check
 from lake_assets_tests.world import World, sales
 
 __all__ = ["sessions"]

@@ -41,9 +41,7 @@ from lake_assets.lake.ledger.tables import (
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.spark.task.job import is_marked, named_fingerprint
 
-FIRST_FILES = (
-    4  # that the first query reads, as the next one costs more than their row groups; later ones read twice as many
-)
+FIRST_FILES = 4  # of the first query, as the next one costs more than their row groups; later ones read twice as many
 _A_STATEMENT = 1_000  # partitions, because a database limits the parameters of a statement
 _SINGLY = 20  # partitions; the data files of more are found by one query
 _SOME = 500  # partitions; for more, that query returns the data files of the whole table

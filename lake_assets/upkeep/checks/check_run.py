@@ -159,11 +159,6 @@ def _prepare(facts: Facts, name: str) -> PreparedCheck:
     return checks_of(facts.stream)[name](facts)
 
 
-def run_check(stream: OpenStream, name: str, scope: Scope) -> CheckResult:
-    """Run one check; several in one scope share a `CheckRun`."""
-    return CheckRun(stream, [name], scope).result(name)
-
-
 def is_by_partition(stream: OpenStream, name: str) -> bool:
     """Return whether a check has a result for each partition."""
     sql = stream.config.checks.sql.get(name)

@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lake_assets.streams.pending import scan_landing
-from lake_assets.upkeep.checks.check_run import checks_of, run_check
+from lake_assets.upkeep.checks.check_run import checks_of
 from lake_assets.upkeep.checks.facts import Scope
 from lake_assets.upkeep.history.history_entries import history
 from lake_assets.upkeep.history.restore import restore
@@ -15,6 +15,7 @@ from lake_assets.upkeep.maintenance.compaction import compact
 from lake_assets_tests.ingest.landed_as import load
 from lake_assets_tests.ingest.test_in_rows import EITHER_LAKE, TWO_WORLDS
 from lake_assets_tests.tiers import more
+from lake_assets_tests.upkeep.checks.checked import run_check
 from lake_assets_tests.world import NW, SW, World, plan, sales
 
 APPEND = {"mode": "append"}

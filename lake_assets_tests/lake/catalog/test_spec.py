@@ -9,9 +9,9 @@ from lake_assets.lake.catalog import spec
 from lake_assets.lake.catalog.database import NotDirectError
 from lake_assets.lake.catalog.described import describe
 from lake_assets.lake.catalog.transaction import Transaction
-from lake_assets.upkeep.checks.check_run import run_check
 from lake_assets.upkeep.checks.facts import Scope
 from lake_assets.upkeep.maintenance.maintenance_run import maintain
+from lake_assets_tests.upkeep.checks.checked import run_check
 from lake_assets_tests.world import NW, SW, World, sales
 
 

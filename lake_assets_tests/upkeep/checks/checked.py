@@ -3,7 +3,8 @@
 from lake_assets.config.layout.partition import Partition
 from lake_assets.ingest.ingest_all import ingest_all
 from lake_assets.ingest.outcome import IngestOptions
-from lake_assets.upkeep.checks.check_run import CheckRun, checks_of, run_check
+from lake_assets.streams.stream import OpenStream
+from lake_assets.upkeep.checks.check_run import CheckRun, checks_of
 from lake_assets.upkeep.checks.facts import CheckResult, Scope
 from lake_assets_tests.world import NW, SW, World, sales
 
@@ -21,6 +22,10 @@ def fill(world: World) -> World:
     world.land(NW, sales(4), "later.parquet")
     world.ingest(NW, run_id="second")
     return world
+
+
+def run_check(stream: OpenStream, name: str, scope: Scope) -> CheckResult:
+    return CheckRun(stream, [name], scope).result(name)
 
 
 def check(world: World, name: str, scope: Scope = Scope()) -> CheckResult:  # noqa: B008 - frozen

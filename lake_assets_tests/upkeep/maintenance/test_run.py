@@ -12,11 +12,12 @@ from lake_assets.lake.commit import strategy
 from lake_assets.lake.commit.extension import replace_by_extension
 from lake_assets.lake.session import TableName
 from lake_assets.storage.store import Store
-from lake_assets.upkeep.checks.check_run import checks_of, run_check
+from lake_assets.upkeep.checks.check_run import checks_of
 from lake_assets.upkeep.checks.facts import Scope
 from lake_assets.upkeep.maintenance.cleaning import expire_snapshots
 from lake_assets.upkeep.maintenance.maintenance_run import maintain, roots_of
 from lake_assets_tests.tiers import more
+from lake_assets_tests.upkeep.checks.checked import run_check
 from lake_assets_tests.world import NW, SW, World, sales
 
 DAY = dt.timedelta(days=1)

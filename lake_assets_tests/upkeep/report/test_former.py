@@ -24,7 +24,6 @@ from lake_assets.lake.session import LakeSession
 from lake_assets.storage.store import Store
 from lake_assets.streams.pending import next_tries
 from lake_assets.streams.stream import OpenStream
-from lake_assets.upkeep.checks.check_run import run_check
 from lake_assets.upkeep.checks.facts import Scope
 from lake_assets.upkeep.history.history_entries import history
 from lake_assets.upkeep.maintenance.cleaning import clean_deltas, clean_letters
@@ -33,6 +32,7 @@ from lake_assets.upkeep.report.html import page, section
 from lake_assets.upkeep.report.objects import file_entries
 from lake_assets.upkeep.report.state import read_stream_state
 from lake_assets_tests.ingest.lettering import BIG, NARROW, wide
+from lake_assets_tests.upkeep.checks.checked import run_check
 from lake_assets_tests.world import NW, SW, World, sales
 
 PREVIOUSLY = {"previously": ["till", "sales"]}

@@ -21,10 +21,11 @@ from lake_assets.streams.load import load_config
 from lake_assets.streams.pending import scan_landing
 from lake_assets.streams.select import only_partition
 from lake_assets.streams.stream import OpenStream
-from lake_assets.upkeep.checks.check_run import checks_of, run_check
+from lake_assets.upkeep.checks.check_run import checks_of
 from lake_assets.upkeep.checks.facts import Scope
 from lake_assets.upkeep.report.state import read_stream_state
 from lake_assets_tests.tiers import more
+from lake_assets_tests.upkeep.checks.checked import run_check
 from lake_assets_tests.world import World
 
 CATALOG: dict[str, Any] = {
