@@ -23,7 +23,7 @@ _END = re.compile(r"dagster-(\w+) process shut down unexpectedly with return cod
 
 
 class _Ended(logging.Filter):
-    """Keeps that error out of the log, and notes what has ended."""
+    """Keeps `dagster dev`'s error of an ended process out of the log, and notes which process it is."""
 
     text = ""
 

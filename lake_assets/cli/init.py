@@ -160,7 +160,7 @@ def _propose(folder: Path, place: str, day: dt.date | None) -> None:
     from lake_assets.base.errors import AbsentStorageError
     from lake_assets.config.sentences import sentence
     from lake_assets.config.storages import storage_at
-    from lake_assets.wings.importers.proposals import config_text, looked, propose
+    from lake_assets.wings.importers.proposals import config_text, propose, seen_text
     from lake_assets.wings.importers.sampler import Sampler
     from lake_assets.wings.templates.starter.project import refuse_content, start_with
 
@@ -178,26 +178,26 @@ def _propose(folder: Path, place: str, day: dt.date | None) -> None:
         raise click.UsageError(f"--from {place!r} names no landing zone: {problem}.") from error
     try:
         with counting("look", "objects") as count:
-            look = Sampler(storage, count.advance)
-            proposals = propose(look, day)
+            sampler = Sampler(storage, count.advance)
+            proposals = propose(sampler, day)
     except AbsentStorageError as error:
         # Its hint is about a config, and there is none yet.
         raise click.UsageError(f"--from {place!r}: {error.problem} correct it, or create it and land files.") from error
-    if not look.seen:
+    if not sampler.seen:
         raise click.UsageError(
-            f"--from {place!r}: there are no objects in {look.storage.root}: correct it, or land files first."
+            f"--from {place!r}: there are no objects in {sampler.storage.root}: correct it, or land files first."
         )
-    info(f"{style('looked', fg='green')}  {looked(look)}")
+    info(f"{style('looked', fg='green')}  {seen_text(sampler)}")
     for proposal in proposals:
-        _show(proposal, look.storage.root)
+        _show(proposal, sampler.storage.root)
     streams = [proposal for proposal in proposals if proposal.config]
     if not streams:
         raise click.ClickException(
-            f"no stream was found in {look.storage.root}: name a folder with *.parquet objects in folders of their "
+            f"no stream was found in {sampler.storage.root}: name a folder with *.parquet objects in folders of their "
             "partitions, or write lake.yaml yourself. Nothing was written."
         )
     example = next((stream for stream in streams if stream.example), streams[0])
-    _show_written(folder, start_with(folder, config_text(look, proposals), example.name))
+    _show_written(folder, start_with(folder, config_text(sampler, proposals), example.name))
     info(f"Next, read README.md and lake.yaml, or run:\n  {_enter(folder)}lake-assets doctor")
     if example.example:
         info(f"  lake-assets ingest {example.name} --partition {shlex.quote(example.example)}")

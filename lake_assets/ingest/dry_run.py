@@ -81,7 +81,7 @@ def plan_stream(stream: OpenStream, partitions: Iterable[Partition], options: In
 
 
 def _held_back(stream: OpenStream, plans: list[PartitionPlan], *, force: bool) -> list[PartitionPlan]:
-    """Return the plans, of which those wait or fail that another stream of the release group holds back."""
+    """Return the plans; those that another stream of the release group holds back wait or fail."""
     for companion in stream.companions:
         columns = companion.config.columns
         moments = {index: Partition(columns, plan.partition.values) for index, plan in enumerate(plans) if plan.commits}

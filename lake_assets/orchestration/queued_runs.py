@@ -100,7 +100,7 @@ class QueuedRuns:
         return any(run.requester == sensor for run in self._queued)
 
     def makes(self, sensor: str, seconds: float) -> int:
-        """Return of how many partitions Dagster makes runs in a time, by the newest run of a sensor that says it."""
+        """Return for how many partitions Dagster makes runs in so many seconds, as a sensor's newest run says it."""
         for run in self._runs(dg.RunsFilter(tags={_SENSOR: sensor}), 1):
             size = prod(
                 self._number(axis, last) - self._number(axis, first) + 1

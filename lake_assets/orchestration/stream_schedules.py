@@ -59,7 +59,7 @@ def refresh_schedule(stream: OpenStream, asset: dg.AssetKey) -> dg.ScheduleDefin
         of_stream = StreamKeys(stream)
         keys = of_stream.recent(instance, at, config.lookback)
         runs = None if instance is None else QueuedRuns(stream, asset, instance)
-        repeated = [] if runs is None else _again(context, stream, runs, keys)
+        repeated = [] if runs is None else _older_runs(context, stream, runs, keys)
         for name in keys:
             if not keys[name]:
                 return repeated or dg.SkipReason(_why_none(stream, name, at))
@@ -72,7 +72,7 @@ def refresh_schedule(stream: OpenStream, asset: dg.AssetKey) -> dg.ScheduleDefin
     return schedule
 
 
-def _again(
+def _older_runs(
     context: dg.ScheduleEvaluationContext, stream: OpenStream, runs: QueuedRuns, newest: Mapping[str, Sequence[str]]
 ) -> list[dg.RunRequest]:
     """Return runs of older partitions: those of runs that never began, and those of `due_again`."""

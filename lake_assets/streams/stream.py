@@ -83,7 +83,7 @@ class OpenStream:
 
     @cached_property
     def row_values(self) -> RowValues:
-        """The values of its partition columns in the rows of which the config has none."""
+        """Finds the values, in rows, of partition columns for which the config has none."""
         return RowValues(self.config, self.landed, self._holdings)
 
     @property

@@ -163,7 +163,7 @@ Counts = dict[str, tuple[str, int, int | None]]
 
 
 @dataclass
-class Recorded:
+class Recorded(Count):
     """Counts that are kept, each by its title."""
 
     counts: Counts = field(default_factory=dict)

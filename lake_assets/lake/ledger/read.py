@@ -133,7 +133,7 @@ def commits(
     *,
     since: int | None = None,
 ) -> list[LedgerRow]:
-    """Return the committed rows of a table, the newest first, so many at most.
+    """Return the committed rows of a table, the newest first, `newest` at most.
 
     Partitions are in the path's form. Of `columns`, `snapshot_id`, and `finished_at` for `newest`, are read too; the
     others are None. `since` is what `named_since` returns, if it is known: if the table was dropped and recreated, its
@@ -162,7 +162,7 @@ def tables_after(session: LakeSession, snapshot: int) -> tuple[set[str], int]:
 
 
 def filled_tables(session: LakeSession) -> list[LedgerRow]:
-    """Return the newest commit of each stream to each table, the oldest first; of the row, what these are."""
+    """Return the newest commit of each stream to each table, the oldest first; its row has only what is asked for."""
     wanted = WantedRows(
         LEDGER, ("stream", "destination_table", "snapshot_id", "finished_at"), {"status": ["committed"]}
     )
@@ -173,8 +173,8 @@ def filled_tables(session: LakeSession) -> list[LedgerRow]:
 def newest_commits(session: LakeSession, table: TableName, after: int | None = None) -> list[LedgerRow]:
     """Return the newest commit of each partition that changed its rows, and a later end of its hold; the oldest first.
 
-    Of commits of snapshots later than `after` only; all when None. If the table was dropped and recreated, its earlier
-    commits are ignored.
+    With `after`, only commits of later snapshots count. If the table was dropped and recreated, its earlier commits are
+    ignored.
     """
     among = {"destination_table": [str(table)], "status": ["committed"]}
     newest = f"PARTITION BY load_partition, mode = '{RELEASE}' ORDER BY snapshot_id DESC"
@@ -187,7 +187,7 @@ def newest_commits(session: LakeSession, table: TableName, after: int | None = N
 
 
 def commit_of(rows: Sequence[LedgerRow], snapshot: int) -> LedgerRow | None:
-    """Return the one of a partition's commits, the newest first, that made its rows in a snapshot; None if unknown."""
+    """Return which of a partition's commits, the newest first, made its rows in a snapshot; None if unknown."""
     known = (row for row in rows if row.mode not in (COMPACT, RELEASE))
     return next((row for row in known if row.snapshot_id is not None and row.snapshot_id <= snapshot), None)
 

@@ -189,7 +189,7 @@ class KeptObject(Documented):
 
 @dataclass(frozen=True, slots=True)
 class Cleaned(Documented):
-    """The results for files that were scheduled for deletion. URIs."""
+    """The results for files that were scheduled for deletion."""
 
     deleted: tuple[str, ...] = ()
     """URIs of data files that no snapshot needs."""

@@ -48,7 +48,7 @@ class FormerStream(Documented):
 
 
 def former_streams(config: LakeConfig, *, at_hand: bool = False) -> list[FormerStream]:
-    """Return what the lakes of a config have of others than its streams; of each lake the newest commit last.
+    """Return the commits in a config's lakes that are of none of its streams; of each lake the newest last.
 
     Tables that were dropped or renamed since are left out. With `at_hand`, only lakes are read that no server and no
     other process can keep from it: SQLite with a folder.

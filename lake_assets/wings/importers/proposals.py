@@ -73,19 +73,19 @@ class Proposal:
     notes: tuple[str, ...] = ()  # what is not certain, each a sentence without a full stop
 
 
-def propose(look: Sampler, start: dt.date | None = None) -> list[Proposal]:
+def propose(sampler: Sampler, start: dt.date | None = None) -> list[Proposal]:
     """Return the streams below the root of a storage; time columns start at `start`, or at that of the first folder."""
-    root = look.storage.root.rstrip("/").rpartition("/")[2]
+    root = sampler.storage.root.rstrip("/").rpartition("/")[2]
     proposals: list[Proposal] = []
     names: set[str] = set()
-    for folder, notes in _streams(look, look.folder(""), _DEPTH):
-        if len(proposals) == MOST_STREAMS or look.listings >= MOST_LISTINGS:
+    for folder, notes in _streams(sampler, sampler.folder(""), _DEPTH):
+        if len(proposals) == MOST_STREAMS or sampler.listings >= MOST_LISTINGS:
             note = "the look ended here: run the command on the rest alone"
             proposals.append(Proposal("", folder.path, notes=(note,)))
             break
         name = _free(as_identifier(folder.word or folder.path.rstrip("/").rpartition("/")[2] or root), names)
         names.add(name.lower())
-        proposal = _proposal(look, folder, name, start)
+        proposal = _proposal(sampler, folder, name, start)
         proposals.append(replace(proposal, notes=(*notes, *proposal.notes)))
     return proposals
 
@@ -103,15 +103,15 @@ def _is_taken(name: str, names: set[str]) -> bool:
     return name in _OF_THE_LAKE or not names.isdisjoint(rests)
 
 
-def _streams(look: Sampler, folder: SeenFolder, depth: int) -> Iterator[tuple[SeenFolder, tuple[str, ...]]]:
+def _streams(sampler: Sampler, folder: SeenFolder, depth: int) -> Iterator[tuple[SeenFolder, tuple[str, ...]]]:
     """Yield the folders of streams below a folder, each with what is not certain of it."""
     names = list(folder.folders)
     if not names or depth == 0 or are_partitions(names):
-        yield from ((table, ()) for table in _tables(look, folder) if table.objects)
+        yield from ((table, ()) for table in _tables(sampler, folder) if table.objects)
         return
     first = [objects[0] for objects in folder.folders.values()]
     are_tables = any("=" in landed.key.removeprefix(folder.path).split("/")[1] for landed in first)
-    if len(names) > 1 and not are_tables and _have_equal_columns(look, first[:_COMPARED]):
+    if len(names) > 1 and not are_tables and _have_equal_columns(sampler, first[:_COMPARED]):
         note = f"the folders {several(names)} are read as values of a column, because their objects have the same"
         yield folder, (f"{note} columns: if they are tables, write a stream for each",)
         return
@@ -120,11 +120,11 @@ def _streams(look: Sampler, folder: SeenFolder, depth: int) -> Iterator[tuple[Se
         yield SeenFolder(folder.path, files=folder.files), (note,)
     tables = [name for name in names if not is_hidden([name])] or names
     for name in names:
-        if look.listings >= MOST_LISTINGS:
+        if sampler.listings >= MOST_LISTINGS:
             return
         path = f"{folder.path}{name}/"
         if name in tables:
-            yield from _streams(look, look.folder(path), depth - 1)
+            yield from _streams(sampler, sampler.folder(path), depth - 1)
         else:
             yield (
                 SeenFolder(path),
@@ -132,14 +132,14 @@ def _streams(look: Sampler, folder: SeenFolder, depth: int) -> Iterator[tuple[Se
             )
 
 
-def _tables(look: Sampler, folder: SeenFolder) -> Iterator[SeenFolder]:
+def _tables(sampler: Sampler, folder: SeenFolder) -> Iterator[SeenFolder]:
     """Yield the files of a folder by the first word of their names if these have different columns, else the folder."""
     tables: dict[str, list[LandedObject]] = {}
     for landed in folder.files:
         match = WORD.match(landed.key.removeprefix(folder.path))
         tables.setdefault(match[0] if match else "", []).append(landed)
     first = [objects[0] for objects in tables.values()][:_COMPARED]
-    schemas = [look.schema(landed) for landed in first] if len(tables) > 1 and not folder.folders else []
+    schemas = [sampler.schema(landed) for landed in first] if len(tables) > 1 and not folder.folders else []
     if None in schemas or len({frozenset(schema.names) for schema in schemas if schema is not None}) < 2:
         yield folder
         return
@@ -147,13 +147,13 @@ def _tables(look: Sampler, folder: SeenFolder) -> Iterator[SeenFolder]:
         yield replace(folder, files=files, word=word)
 
 
-def _have_equal_columns(look: Sampler, objects: Sequence[LandedObject]) -> bool:
-    schemas = [look.schema(landed) for landed in objects]
+def _have_equal_columns(sampler: Sampler, objects: Sequence[LandedObject]) -> bool:
+    schemas = [sampler.schema(landed) for landed in objects]
     known = [schema for schema in schemas if schema is not None]
     return len(known) > 1 and all(set(schema.names) == set(known[0].names) for schema in known)
 
 
-def _proposal(look: Sampler, folder: SeenFolder, name: str, start: dt.date | None) -> Proposal:
+def _proposal(sampler: Sampler, folder: SeenFolder, name: str, start: dt.date | None) -> Proposal:
     path = folder.path.rstrip("/")
     if not folder.objects:
         return Proposal(name, path)
@@ -163,9 +163,9 @@ def _proposal(look: Sampler, folder: SeenFolder, name: str, start: dt.date | Non
     suffix = max(suffixes, key=lambda text: (text in _SUFFIXES, suffixes[text]))
     chosen = [landed for landed in folder.objects if _suffix(landed.key) == suffix]
     tried = chosen[:: -(-len(chosen) // _TRIED)]
-    read = next((landed for landed in tried if look.schema(landed) is not None), tried[0])
-    schema, form = look.schema(read), look.form(read)
-    notes = _notes(look, folder, suffix) + look.doubts.get(read.key, [])
+    read = next((landed for landed in tried if sampler.schema(landed) is not None), tried[0])
+    schema, form = sampler.schema(read), sampler.form(read)
+    notes = _notes(sampler, folder, suffix) + sampler.doubts.get(read.key, [])
     if schema is None:
         notes.append(f"{tried[0].shown} is damaged, or too many were read: its columns are not known")
     paths = _paths(folder, chosen, notes)
@@ -183,18 +183,18 @@ def _proposal(look: Sampler, folder: SeenFolder, name: str, start: dt.date | Non
     if seen:
         config = _in_path(seen, layout, files, folder, start, notes)
     else:
-        config, example = _in_rows(look, chosen, schema, start, notes, is_part=folder.has_more)
+        config, example = _in_rows(sampler, chosen, schema, start, notes, is_part=folder.has_more)
     config = _of_files(form, files or folder.word, suffix) | config | {"destination": {"table": name}}
     try:
         stream = StreamConfig.model_validate(config | {"source": "landing"})
     except ValidationError as error:
         reason = sentence(error.errors(include_url=False)[0]).partition("\n")[0].rstrip(":")
-        why = f"no stream fits the folders below {path or look.storage.root}: {reason}: write the stream by hand"
+        why = f"no stream fits the folders below {path or sampler.storage.root}: {reason}: write the stream by hand"
         return Proposal(name, path, schema=schema, notes=(*notes, why))
     if seen:
         example, unread = _example(stream, keys)
         if unread and not example:
-            why = f"no stream fits the folders below {path or look.storage.root}: {unread[0]}"
+            why = f"no stream fits the folders below {path or sampler.storage.root}: {unread[0]}"
             return Proposal(name, path, schema=schema, notes=(*notes, why))
         if unread:
             notes.append(f"{count(len(unread), 'object')} of those seen are not read, the first because {unread[0]}")
@@ -203,7 +203,7 @@ def _proposal(look: Sampler, folder: SeenFolder, name: str, start: dt.date | Non
     return Proposal(name, path, config, example, schema, form, tuple(notes))
 
 
-def _notes(look: Sampler, folder: SeenFolder, suffix: str) -> list[str]:
+def _notes(sampler: Sampler, folder: SeenFolder, suffix: str) -> list[str]:
     """Return what is not certain of the files of a stream."""
     others = sum(_suffix(landed.key) != suffix for landed in folder.objects)
     notes = [f"{count(others, 'object')} of those seen are not *{suffix}: the stream ignores them"] if others else []
@@ -213,7 +213,7 @@ def _notes(look: Sampler, folder: SeenFolder, suffix: str) -> list[str]:
     notes += [
         f"the folder is of the {kind} table {table or './'}, whose log may have removed some of its files: no refresh "
         "reads it, so export the table instead"
-        for table, kind in look.tables.items()
+        for table, kind in sampler.tables.items()
         if folder.path.startswith(table)
     ]
     return notes
@@ -255,9 +255,9 @@ def _example(stream: StreamConfig, keys: Sequence[str]) -> tuple[str, list[str]]
     return (partitions[-1].option if partitions else ""), unread
 
 
-def _paths(folder: SeenFolder, parquet: Sequence[LandedObject], notes: list[str]) -> list[tuple[str, ...]]:
+def _paths(folder: SeenFolder, objects: Sequence[LandedObject], notes: list[str]) -> list[tuple[str, ...]]:
     """The folders of each object, of the most frequent depth; without those that a layout of the others hides."""
-    paths = [tuple(landed.key.removeprefix(folder.path).split("/")[:-1]) for landed in parquet]
+    paths = [tuple(landed.key.removeprefix(folder.path).split("/")[:-1]) for landed in objects]
     (depth, _), *_ = Counter(len(path) for path in paths).most_common(1)
     kept = [path for path in paths if len(path) == depth]
     if len(kept) < len(paths):
@@ -353,8 +353,8 @@ def _field(column: SeenColumn, folder: SeenFolder, start: dt.date | None, notes:
 
 
 def _in_rows(
-    look: Sampler,
-    parquet: Sequence[LandedObject],
+    sampler: Sampler,
+    objects: Sequence[LandedObject],
     schema: pa.Schema | None,
     start: dt.date | None,
     notes: list[str],
@@ -363,7 +363,7 @@ def _in_rows(
 ) -> tuple[dict[str, Any], str]:
     """Return the keys of a stream that is partitioned by a date or timestamp of its rows, and its last partition."""
     fields = list(schema or ())
-    if not look.form(parquet[0]).has_types:
+    if not sampler.form(objects[0]).has_types:
         fields = []  # a text has no statistics that say which dates it holds
     date = next((field for field in fields if types.is_date(field.type)), None)
     time = next((field for field in fields if types.is_timestamp(field.type)), None)
@@ -376,7 +376,7 @@ def _in_rows(
         return {"partitions": {}}, WHOLE
     notes.append(f"the paths have no partition columns, so the rows' {chosen.name} is the partition")
     today = dt.datetime.now(dt.UTC).date()
-    all_days, is_known = look.days(parquet, chosen.name)
+    all_days, is_known = sampler.days(objects, chosen.name)
     days = [day for day in all_days if day >= _FIRST]
     if len(days) < len(all_days):
         notes.append(f"{chosen.name} has {min(all_days)}: times before {min(days, default=_FIRST)} are left out")
@@ -399,7 +399,7 @@ _HEAD = """\
 # yaml-language-server: $schema=lake.schema.json
 #
 # Proposed by `lake-assets init --from` from a part of the landing zone:
-# {looked}.
+# {seen_text}.
 # Comments beginning with "unsure" say what to check. `lake-assets validate` checks this file.
 
 lakes:
@@ -415,17 +415,17 @@ _WIDTH = 120
 _SENSOR = "`sensor: {type: objects}`"
 
 
-def looked(look: Sampler) -> str:
+def seen_text(sampler: Sampler) -> str:
     """Return what a look has read, in words."""
-    read = ", ".join([count(look.listings, "listing"), count(look.footers, "footer")])
-    return f"{look.storage.root}: {count(len(look.seen), 'object')} read with {read}"
+    read = ", ".join([count(sampler.listings, "listing"), count(sampler.footers, "footer")])
+    return f"{sampler.storage.root}: {count(len(sampler.seen), 'object')} read with {read}"
 
 
-def config_text(look: Sampler, proposals: Sequence[Proposal]) -> str:
+def config_text(sampler: Sampler, proposals: Sequence[Proposal]) -> str:
     """Return the config of all proposals that have a stream, in the order of their folders; secrets are never in it."""
-    parts = [_HEAD.format(looked=visible(looked(look)))]
+    parts = [_HEAD.format(seen_text=visible(looked(sampler)))]
     for proposal in proposals:
-        parts += _stream(look.storage, proposal)
+        parts += _stream(sampler.storage, proposal)
     return "\n".join(parts).replace(":\n\n  ", ":\n  ", 1)
 
 

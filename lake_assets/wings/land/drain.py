@@ -153,9 +153,8 @@ def drain_output(
 ) -> tuple[int, list[LakeAssetsError]]:
     """Upload the pending batches of one output, until none is left or the output is away.
 
-    `on_arrival` is called after each upload, with the number of batches that arrived
-    by it. `retries` is as the storage's config says when None. Returns how many batches arrived, and the errors of the
-    others.
+    `on_arrival` is called after each upload, with the number of batches that arrived by it. `retries` is as the
+    storage's config says when None. Returns how many batches arrived, and the errors of the others.
     """
     uploaded = 0
     errors: list[LakeAssetsError] = []
@@ -235,7 +234,7 @@ class Uploader:
             self._more.wait()
 
     def _drain(self) -> bool:
-        """Upload the pending batches; whether nothing failed."""
+        """Upload the pending batches; returns whether nothing failed."""
         # `poll` repeats the whole drain, so a single upload need only survive a lost answer.
         _, errors = drain_output(self._buffer, self._output, retries=1)
         return not errors
