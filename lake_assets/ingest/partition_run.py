@@ -110,18 +110,18 @@ class PartitionRun:
         self.error, self.held_by = error, held_by
         self.state = RunState.FAILED
 
-    def fail_with(self, of_new: Sequence[LakeAssetsError] = ()) -> None:
+    def fail_with(self, of_objects: Sequence[LakeAssetsError] = ()) -> None:
         """Fail the partition with one error, which joins those of its new objects and those of its plan.
 
-        It may have others than the new objects `of_new`.
+        It may have others than the new objects `of_objects`.
         """
         planned = self.plan.decision.errors
         if planned:
-            objects = f"{len(of_new) + len(planned)} of {len(self.outcome.manifest.objects)} objects"
+            objects = f"{len(of_objects) + len(planned)} of {len(self.outcome.manifest.objects)} objects"
             problem = f"the rows of {objects} of {self.partition} are not in the lake:"
         else:
-            problem = f"{len(of_new)} of {len(self.plan.new)} new objects of {self.partition} were not registered:"
-        self.fail(_joined([*of_new, *planned], problem))
+            problem = f"{len(of_objects)} of {len(self.plan.new)} new objects of {self.partition} were not registered:"
+        self.fail(_joined([*of_objects, *planned], problem))
 
     def leave_out(self, why: str = "") -> None:
         """Leave the partition out, because nothing of it has landed, or for another reason."""

@@ -150,9 +150,9 @@ class StreamKeys:
         for name, definition in self.dimensions.items():
             keys = dimension_keys(definition, instance)
             positions = {key: number for number, key in enumerate(keys)}
-            if not all(of_end[name] in positions for of_end in ends):
+            if not all(end_keys[name] in positions for end_keys in ends):
                 raise PartitionError(f"Dagster has no {name} of {first!r} and {last!r}.")
-            begin, end = (positions[of_end[name]] for of_end in ends)
+            begin, end = (positions[end_keys[name]] for end_keys in ends)
             spans[name] = keys[begin : end + 1]
         return [joined_key(dict(zip(spans, values, strict=True))) for values in product(*spans.values())]
 

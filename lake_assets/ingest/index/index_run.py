@@ -227,9 +227,9 @@ class IndexRun(Run):
             unfilled, row = run.row, registrar.committed.get(run.partition)
             if row is not None:
                 run.finish(row)
-            of_new = [registrar.errors[obj.uri] for obj in run.plan.new if obj.uri in registrar.errors]
-            if of_new or run.plan.decision.errors:
-                run.fail_with(of_new)
+            errors = [registrar.errors[obj.uri] for obj in run.plan.new if obj.uri in registrar.errors]
+            if errors or run.plan.decision.errors:
+                run.fail_with(errors)
                 run.outcome.row = unfilled  # the commit has a ledger row of its own
             elif row is None:  # another process has registered the objects meanwhile
                 unregistered.append(run)

@@ -56,9 +56,9 @@ def refuse_drift(session: LakeSession, changes: Sequence[Change], database: Cata
 def _refuse_drift(
     session: LakeSession, expecting: Sequence[tuple[Change, ExpectedManifest]], database: CatalogDatabase | None
 ) -> None:
-    first, of_first = expecting[0]
+    first, expected_first = expecting[0]
     paths = [change.partition.path for change, _ in expecting]
-    known = partition_objects(session, of_first.streams, first.table, paths, database)
+    known = partition_objects(session, expected_first.streams, first.table, paths, database)
     for change, expected in expecting:
         noted = known.get(change.partition.path, {})
         if expected.keys is not None:

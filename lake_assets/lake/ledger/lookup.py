@@ -290,8 +290,8 @@ def _files(
 
 def _commit_by(path: str, files: Sequence[PartitionFile], *, newest: bool) -> LedgerRow | None:
     last = max((file.begin_snapshot for file in files), default=0)
-    of_last = [file for file in files if not newest or file.begin_snapshot == last or is_marked(file.path)]
-    fingerprints = {named_fingerprint(file.path) for file in of_last}
+    files_of_commit = [file for file in files if not newest or file.begin_snapshot == last or is_marked(file.path)]
+    fingerprints = {named_fingerprint(file.path) for file in files_of_commit}
     if len(fingerprints) != 1 or (fingerprint := fingerprints.pop()) is None:
         return None
     columns = ("load_partition", "status", "source_fingerprint", "row_count", "snapshot_id")

@@ -163,8 +163,8 @@ def quarantined_objects(
         return {}
     if adds:
         known = partition_objects(session, streams, table, load_partitions)
-        reasons = {path: {o.key: o.reason for o in of_one.values() if o.reason} for path, of_one in known.items()}
-        return {path: dict(sorted(of_one.items())) for path, of_one in sorted(reasons.items()) if of_one}
+        reasons = {path: {o.key: o.reason for o in left_out.values() if o.reason} for path, left_out in known.items()}
+        return {path: dict(sorted(left_out.items())) for path, left_out in sorted(reasons.items()) if left_out}
     among = _of_streams(streams, load_partitions)
     rows = _noted(
         session,

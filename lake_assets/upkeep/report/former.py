@@ -79,9 +79,9 @@ def _former(lake: str, session: LakeSession, streams: Sequence[OpenStream]) -> I
         is_own = filler is not None and row.stream in filler.names
         if is_own or not session.exists(table) or row.snapshot < named_since(session, table):
             continue
-        by, of_filled = (None, None) if filler is None else (filler.name, row.stream)
-        newest.pop((str(table), of_filled), None)
-        newest[str(table), of_filled] = FormerStream(
+        by, taken_from = (None, None) if filler is None else (filler.name, row.stream)
+        newest.pop((str(table), taken_from), None)
+        newest[str(table), taken_from] = FormerStream(
             lake, str(table), row.stream, by, row.stream in names, row.finished_at
         )
     return newest.values()

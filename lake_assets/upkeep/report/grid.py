@@ -274,10 +274,10 @@ def _strips(
     rows = _ordered(value for value, _, _ in placed)
     lines = {value: y for y, value in enumerate(rows[:LINES])}
     blocks = []
-    for name, of_title in sorted(_grouped(placed, lambda item: title(item[1])), key=itemgetter(0)):
-        cells = {(x(time), lines[value]): shown for value, time, shown in of_title if value in lines}
+    for name, group in sorted(_grouped(placed, lambda item: title(item[1])), key=itemgetter(0)):
+        cells = {(x(time), lines[value]): shown for value, time, shown in group if value in lines}
         labels = [(y, _label(value)) for value, y in lines.items()]
-        blocks.append(GridBlock(name, width(name), len(lines), cells, sorted(x_labels(of_title)), labels))
+        blocks.append(GridBlock(name, width(name), len(lines), cells, sorted(x_labels(group)), labels))
     return Sheet(blocks, cell, _left_out(rows))
 
 

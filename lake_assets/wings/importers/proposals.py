@@ -399,7 +399,7 @@ _HEAD = """\
 # yaml-language-server: $schema=lake.schema.json
 #
 # Proposed by `lake-assets init --from` from a part of the landing zone:
-# {seen_text}.
+# {looked}.
 # Comments beginning with "unsure" say what to check. `lake-assets validate` checks this file.
 
 lakes:
@@ -423,7 +423,7 @@ def seen_text(sampler: Sampler) -> str:
 
 def config_text(sampler: Sampler, proposals: Sequence[Proposal]) -> str:
     """Return the config of all proposals that have a stream, in the order of their folders; secrets are never in it."""
-    parts = [_HEAD.format(seen_text=visible(looked(sampler)))]
+    parts = [_HEAD.format(looked=visible(seen_text(sampler)))]
     for proposal in proposals:
         parts += _stream(sampler.storage, proposal)
     return "\n".join(parts).replace(":\n\n  ", ":\n  ", 1)
