@@ -271,7 +271,7 @@ def _plan_lines(made: "Plan", plan: "PartitionPlan") -> list[str]:
     objects = plan.reads.objects
     lines = [
         style(f"{made.stream} {plan.partition}: {plan.action}", bold=True),
-        f"  {_of_objects(plan):<8}  {count(len(objects), 'object')}, {size(plan.reads.size)}: {plan.source_glob}",
+        f"  {_objects_text(plan):<8}  {count(len(objects), 'object')}, {size(plan.reads.size)}: {plan.source_glob}",
     ]
     listed = [
         f"            {size(obj.size):>9}  {obj.last_modified:%Y-%m-%d %H:%M:%S}  {visible_name(obj.key)}"
@@ -311,7 +311,7 @@ def _plan_lines(made: "Plan", plan: "PartitionPlan") -> list[str]:
     return lines
 
 
-def _of_objects(plan: "PartitionPlan") -> str:
+def _objects_text(plan: "PartitionPlan") -> str:
     """Return what becomes of the objects."""
     return "read" if plan.decision.action in ("replace", "append", "register") else "landed"
 

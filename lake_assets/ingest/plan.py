@@ -324,7 +324,7 @@ class Planner:
         if lake is not None and has_table:
             snapshot = lake.current_snapshot()
             last = last_commits(lake, stream.table, wanted, newest=mode.reads_new)
-            refused |= self._in_other_forms(lake, wanted)
+            refused |= self._decomposed_letters(lake, wanted)
         elif lake is not None and wanted and not self._force and (error := _renamed(lake, stream.table)) is not None:
             refused |= {plan.partition: _refused(error) for plan in open_plans if plan.landed.objects}
         plans = [replace(self._with_last(plan, last), table_exists=has_table, snapshot=snapshot) for plan in plans]
@@ -349,7 +349,7 @@ class Planner:
         )
         return replace(_refused(moved), is_recorded=False)
 
-    def _in_other_forms(self, lake: LakeSession, partitions: Sequence[Partition]) -> dict[Partition, Decision]:
+    def _decomposed_letters(self, lake: LakeSession, partitions: Sequence[Partition]) -> dict[Partition, Decision]:
         """Refuse partitions whose rows the lake has with decomposed letters, as earlier versions read folders."""
         earlier = {form: partition for partition in partitions for form in partition.forms[1:]}
         runs = last_runs(lake, self._stream.table, list(earlier)) if earlier else {}
@@ -381,17 +381,21 @@ class Planner:
             return Decision("skip", f"held until {release}, and only --force replaces it", is_hold=True)
         if self._landed_only and plan.last is None and not plan.landed.objects:
             return Decision("leave_out", "nothing of it has landed")
-        of_mode = {Mode.REPLACE: self._of_replace, Mode.APPEND: self._of_append, Mode.INDEX: self._of_index}
+        of_mode = {
+            Mode.REPLACE: self._decision_of_replace,
+            Mode.APPEND: self._decision_of_append,
+            Mode.INDEX: self._decision_of_index,
+        }
         return of_mode[mode](plan) or self._without_rows(plan, lake)
 
-    def _of_append(self, plan: PartitionPlan) -> Decision | None:
+    def _decision_of_append(self, plan: PartitionPlan) -> Decision | None:
         if plan.is_unchanged and not self._force:
             return Decision("skip", "all of its objects have been read")
         if not plan.landed.objects and not plan.changed:
             gone = Decision("skip", "all of its objects have vanished, and their rows stay")
             return gone if plan.last is not None else None
         if plan.last is not None and plan.last.row_count and not plan.compared.noted and not self._force:
-            return _refused(_of_others(self._stream, plan))
+            return _refused(_unknown_objects(self._stream, plan))
         if self._force or (plan.changed and self._stream.config.on_changed == "refresh"):
             gives_up = self._force and not self._stream.config.empties_source
             if plan.compared.taken and not gives_up:
@@ -418,7 +422,7 @@ class Planner:
         error = _no_file(self._stream, Manifest(reads.objects))
         return decision if error is None else _refused(error)
 
-    def _of_index(self, plan: PartitionPlan) -> Decision | None:
+    def _decision_of_index(self, plan: PartitionPlan) -> Decision | None:
         check = f"see `lake-assets index {self._stream.name} --check`"
         failure = f"{_objects(len(plan.changed), 'changed')}, {check}" if plan.changed else ""
         changed = changed_objects(self._stream, plan.partition, plan.compared, plan.live)
@@ -429,7 +433,7 @@ class Planner:
             return Decision("fail", f"nothing new; {failure}", errors=errors)
         return Decision("skip", "all objects are registered") if plan.landed.objects else None
 
-    def _of_replace(self, plan: PartitionPlan) -> Decision | None:
+    def _decision_of_replace(self, plan: PartitionPlan) -> Decision | None:
         if plan.is_unchanged and not self._force:
             return Decision("skip", "the objects are those of the last commit")
         return Decision("replace") if plan.landed.objects and plan.rows != 0 else None
@@ -446,11 +450,11 @@ class Planner:
         note = self._suggest(plan.partition, lake) if is_typo else ""
         source = "the source partition" if config.on_empty == "fail" else "its source"
         empty = f"{source} has no {'rows' if plan.landed.objects or plan.landed.folder else 'objects'}"
-        action, why = self._of_empty(plan, is_typo=is_typo)
+        action, why = self._action_on_empty(plan, is_typo=is_typo)
         errors = (_empty_source(self._stream, plan, note),) if action == "fail" else ()
         return Decision(action, f"{empty}, and {why}", not is_typo, note, config.on_empty, errors=errors)
 
-    def _of_empty(self, plan: PartitionPlan, *, is_typo: bool) -> tuple[Action, str]:
+    def _action_on_empty(self, plan: PartitionPlan, *, is_typo: bool) -> tuple[Action, str]:
         policy = self._stream.config.on_empty
         if policy == "fail":
             return "fail", "on_empty is fail"
@@ -511,7 +515,7 @@ def _renamed(lake: LakeSession, table: TableName) -> CatalogError | None:
     )
 
 
-def _of_others(stream: OpenStream, plan: PartitionPlan) -> SourceError:
+def _unknown_objects(stream: OpenStream, plan: PartitionPlan) -> SourceError:
     return SourceError(
         f"{plan.partition} has rows of runs, and the manifest has no object of it for stream {stream.name} and table "
         f"{stream.table}, so the same rows would be added again:",

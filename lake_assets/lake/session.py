@@ -205,7 +205,7 @@ class LakeSession:
 
     def current_snapshot(self) -> int:
         """Return the number of the newest snapshot; in a transaction, of the snapshot on which it began."""
-        rows = self._by_driver(f"SELECT max(snapshot_id) FROM {spec.SNAPSHOT}")  # noqa: S608 - a constant
+        rows = self._rows_by_driver(f"SELECT max(snapshot_id) FROM {spec.SNAPSHOT}")  # noqa: S608 - a constant
         ((current,),) = rows or self.rows("SELECT id FROM ducklake_current_snapshot(?)", [self.alias])
         return int(current)
 
@@ -251,7 +251,7 @@ class LakeSession:
     def exists(self, table: TableName) -> bool:
         """Return whether the lake has this table."""
         # DuckDB reads the names of all tables, and of their columns.
-        if self._by_driver(f"SELECT 1 {spec.FROM_LIVE_TABLE}", [table.schema, table.table]):
+        if self._rows_by_driver(f"SELECT 1 {spec.FROM_LIVE_TABLE}", [table.schema, table.table]):
             return True
         tables = self.rows(
             "SELECT 1 FROM information_schema.tables "
@@ -260,7 +260,7 @@ class LakeSession:
         )
         return bool(tables)
 
-    def _by_driver(self, query: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+    def _rows_by_driver(self, query: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """Return the rows of a query of the catalog's tables, by its driver; none if DuckDB must be asked."""
         if not self.in_transaction and self.unknown_specification is None:
             with suppress(*self.backend.errors), self.backend.exclusive_access():  # DuckDB says what is wrong

@@ -71,11 +71,13 @@ def build_definitions(
         executor=dg.in_process_executor,
     )
     by_name = {specs.stream.name: specs for specs in all_specs}
-    definitions = [_of_stream(specs, [by_name[reader.name] for reader in specs.readers], config) for specs in all_specs]
+    definitions = [
+        _definitions_of_stream(specs, [by_name[reader.name] for reader in specs.readers], config) for specs in all_specs
+    ]
     return dg.Definitions.merge(shared, maintenance(config), audits(config, by_lake), *definitions)
 
 
-def _of_stream(specs: StreamSpecs, readers: Sequence[StreamSpecs], config: LakeConfig) -> dg.Definitions:
+def _definitions_of_stream(specs: StreamSpecs, readers: Sequence[StreamSpecs], config: LakeConfig) -> dg.Definitions:
     stream, key = specs.stream, specs.table.key
     asset = stream_asset(specs, config)
     landing = [landing_asset(readers, specs.landing)] if _has_landing(specs) else []

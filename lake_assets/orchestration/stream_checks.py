@@ -56,9 +56,9 @@ class Evaluator:
         so that the next run, of another partition, does not replace it.
         """
         if not is_by_partition(self.stream, name):
-            yield self._of_one(check_run.result(name), check_run.scope)
+            yield self._evaluation_of_scope(check_run.result(name), check_run.scope)
         elif check_run.scope.partitions is None:
-            yield from self._of_table(name, check_run)
+            yield from self._evaluations_of_table(name, check_run)
         else:
             results = dict(check_run.by_partition(name)) if check_run.scope.tried else {}
             results |= self._again(name, [partition for partition in also if partition not in results])
@@ -67,7 +67,7 @@ class Evaluator:
             if not self._of_stream.are_partitions:
                 before = self._failed_before(name, set(map(self._of_stream.of, results)))
                 results |= self._again(name, [partition for partition in before if partition not in results])
-            yield from self._of_partitions(results, check_run.scope.failed)
+            yield from self._evaluations_of_partitions(results, check_run.scope.failed)
             yield self._total(name)
 
     def failed(self, partitions: Mapping[Partition, str]) -> Iterator[dg.AssetCheckEvaluation]:
@@ -76,13 +76,13 @@ class Evaluator:
         *Re-execute from asset failure* finds the partitions of a run that committed only some of them by these alone.
         """
         results = {p: last_run_failed(self.stream, p, error) for p, error in partitions.items()}
-        yield from self._of_partitions(results, tuple(results))
+        yield from self._evaluations_of_partitions(results, tuple(results))
 
     def not_made(self, name: str, why: str) -> dg.AssetCheckEvaluation:
         """Return the result of a check that could not be made."""
         return self._evaluation(CheckResult(name, False, f"The check could not be made: {why}"), self._blocks(name))
 
-    def _of_one(self, result: CheckResult, scope: Scope) -> dg.AssetCheckEvaluation:
+    def _evaluation_of_scope(self, result: CheckResult, scope: Scope) -> dg.AssetCheckEvaluation:
         """The result of a check without results by partition. What fails in other partitions is kept after a run."""
         newest, blocks = None, self._blocks(result.name)
         if scope.tried is not None and keeps_failures(result.name):
@@ -99,7 +99,7 @@ class Evaluator:
         kept = replace(result, passed=False, description=newest.description or "")
         return self._evaluation(kept, blocks=False, metadata={**newest.metadata, **_failing_metadata(left)})
 
-    def _of_table(self, name: str, check_run: CheckRun) -> Iterator[dg.AssetCheckEvaluation]:
+    def _evaluations_of_table(self, name: str, check_run: CheckRun) -> Iterator[dg.AssetCheckEvaluation]:
         """One result for the whole table, and one for each partition that fails, or did."""
         whole = check_run.result(name)
         results = {} if whole.passed else dict(check_run.by_partition(name))
@@ -108,7 +108,7 @@ class Evaluator:
         # Dagster has no plan of these partitions, so it lists their results as newer than the total, in this order.
         # Its overview shows the last one: failures are last.
         by_partition = sorted(results.items(), key=lambda item: not item[1].passed)
-        yield from self._of_partitions(
+        yield from self._evaluations_of_partitions(
             {partition: result for partition, result in by_partition if not result.passed or partition in before}
         )
         yield self._total(name, whole)
@@ -129,7 +129,9 @@ class Evaluator:
             failed += [partition for partition in partitions if named is None or key_of(partition) in named]
         return failed
 
-    def _of_partitions(self, results: Results, failed: Collection[Partition] = ()) -> Iterator[dg.AssetCheckEvaluation]:
+    def _evaluations_of_partitions(
+        self, results: Results, failed: Collection[Partition] = ()
+    ) -> Iterator[dg.AssetCheckEvaluation]:
         by_key: dict[str, dict[Partition, CheckResult]] = {}
         for partition, result in results.items():
             by_key.setdefault(self._of_stream.of(partition), {})[partition] = result
@@ -138,7 +140,9 @@ class Evaluator:
         if self._of_stream.are_partitions:
             merged = [(key, next(iter(of_key.values()))) for key, of_key in by_key.items()]
         else:
-            merged = sorted(((k, _of_key(of_key)) for k, of_key in by_key.items()), key=lambda of: not of[1].passed)
+            merged = sorted(
+                ((k, _result_of_key(of_key)) for k, of_key in by_key.items()), key=lambda of: not of[1].passed
+            )
         for key, result in merged:
             blocks = self._blocks(result.name) or not by_key[key].keys().isdisjoint(failed)
             yield self._evaluation(result, blocks, key, targets.get(key))
@@ -167,7 +171,7 @@ class Evaluator:
         return self._evaluation(whole, blocks=False)
 
     @cached_property
-    def _of_asset(self) -> Target | None:
+    def _newest_target(self) -> Target | None:
         """The asset's newest materialization, of which a result of the whole table is."""
         newest = self.instance.fetch_materializations(self.asset, limit=1).records
         return _target(newest[0]) if newest else None
@@ -191,7 +195,7 @@ class Evaluator:
             check_name=result.name,
             passed=result.passed,
             metadata=_metadata(result) if metadata is None else metadata,
-            target_materialization_data=self._of_asset if partition is None else target,
+            target_materialization_data=self._newest_target if partition is None else target,
             severity=dg.AssetCheckSeverity.ERROR if is_error(self.stream, result.name) else dg.AssetCheckSeverity.WARN,
             description=result.description,
             blocking=blocks,
@@ -203,7 +207,7 @@ def _target(newest: dg.EventLogRecord) -> Target:
     return Target(storage_id=newest.storage_id, run_id=newest.run_id, timestamp=newest.timestamp)
 
 
-def _of_key(results: Results) -> CheckResult:
+def _result_of_key(results: Results) -> CheckResult:
     """Return the results of the partitions of one key as one, which names those that fail."""
     failing = {partition: result for partition, result in results.items() if not result.passed}
     first = next(iter(results.values()))

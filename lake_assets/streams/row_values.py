@@ -76,7 +76,7 @@ class Holdings:
             by_first.setdefault(key[0], []).append(key)
         values = sorted(by_first.keys() - {None})
         for obj, boxes in self._boxes(landed.objects):
-            for key in {key for box in boxes for key in _in(box, by_first, values)}:
+            for key in {key for box in boxes for key in _keys_in(box, by_first, values)}:
                 holding[key].append(obj)
         manifests = {key: Manifest(tuple(objects), folder=landed) for key, objects in holding.items()}
         return {partition: manifests[key] for partition, key in keys.items()}
@@ -147,7 +147,7 @@ class Holdings:
         return span if source is None or source.is_whole else days_of(source, column, span)
 
 
-def _in(box: Box, by_first: Mapping[Any, Sequence[_RowKey]], values: Sequence[Any]) -> Iterator[_RowKey]:
+def _keys_in(box: Box, by_first: Mapping[Any, Sequence[_RowKey]], values: Sequence[Any]) -> Iterator[_RowKey]:
     """Yield the keys in a box, given those of each first value, and these values sorted, without NULL."""
     span, *others = box
     first, last = 0, len(values)

@@ -62,7 +62,7 @@ class ReplaceRun(Run):
 
     def plan(self, runs: Sequence[PartitionRun]) -> None:
         """List and decide, stream by stream; then hold back what is not ready as a whole."""
-        for member, of_member in self._by_member(runs):
+        for member, of_member in self._runs_by_member(runs):
             if self.broken is None:
                 member.plan(of_member)
                 self.broken = member.broken
@@ -83,7 +83,7 @@ class ReplaceRun(Run):
         others = [key for key in keys if not any(run.reads.read for run in key)]
         for group in (others, *chunks(with_job, BYTES_AT_ONCE, lambda key: sum(run.reads.size for run in key))):
             group_runs = _flat(group)
-            for member, of_member in self._by_member(group_runs):
+            for member, of_member in self._runs_by_member(group_runs):
                 if self.broken is None:
                     member.write(of_member)
                     self.broken = member.broken
@@ -93,7 +93,7 @@ class ReplaceRun(Run):
                 opened = still_open(_flat(chunk))
                 self._commit_or_break(chunk)
                 yield [run for run in opened if run.held_by is None]  # another one may be tried again
-            for member, of_member in self._by_member(group_runs):
+            for member, of_member in self._runs_by_member(group_runs):
                 if self.broken is None:
                     member.evolve(of_member)
                     member.quarantine(of_member)
@@ -119,7 +119,7 @@ class ReplaceRun(Run):
         try:
             if self.broken is not None:
                 raise self.broken
-            for member, of_member in self._by_member(still_open(runs)):
+            for member, of_member in self._runs_by_member(still_open(runs)):
                 member.verify(of_member)
             for key in keys:
                 self._hold_back(key)
@@ -208,10 +208,10 @@ class ReplaceRun(Run):
         self._discard(rest)
 
     def _discard(self, runs: Sequence[PartitionRun]) -> None:
-        for member, of_member in self._by_member(runs):
+        for member, of_member in self._runs_by_member(runs):
             member.writer.discard(of_member)
 
-    def _by_member(self, runs: Iterable[PartitionRun]) -> Iterator[tuple[StreamSteps, list[PartitionRun]]]:
+    def _runs_by_member(self, runs: Iterable[PartitionRun]) -> Iterator[tuple[StreamSteps, list[PartitionRun]]]:
         of_streams: dict[str, list[PartitionRun]] = {name: [] for name in self._members}
         for run in runs:
             of_streams[run.stream.name].append(run)

@@ -117,7 +117,7 @@ class PostgresBackend(CatalogBackend[PostgresCatalog]):
     @property
     def database(self) -> str:
         """The connection string of libpq, without user and password."""
-        return " ".join(f"{name}={_of_libpq(value)}" for name, value in client_options(self.catalog).items())
+        return " ".join(f"{name}={_libpq_value(value)}" for name, value in client_options(self.catalog).items())
 
     def login(self) -> tuple[str, ...]:
         """Return the statement that creates the catalog's secret."""
@@ -270,7 +270,7 @@ def client_options(catalog: PostgresCatalog) -> dict[str, Any]:
     return {"connect_timeout": catalog.connect_timeout, **_LIVENESS, **_TEXTS, **tls}
 
 
-def _of_libpq(value: object) -> str:
+def _libpq_value(value: object) -> str:
     text = re.sub(r"([\\'])", r"\\\1", str(value))
     return text if text.isalnum() else f"'{text}'"
 

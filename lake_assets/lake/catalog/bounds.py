@@ -74,7 +74,7 @@ def _number(text: str) -> float:
     return number
 
 
-def _of_form(form: re.Pattern[str]) -> Callable[[str], str]:
+def _text_of_form(form: re.Pattern[str]) -> Callable[[str], str]:
     def order(text: str) -> str:
         if form.fullmatch(text) is None:
             raise ValueError(text)
@@ -96,11 +96,11 @@ _SHARED_ORDERS: Mapping[str, Callable[[str], Any]] = {
     "VARCHAR": str,
     "UUID": str,
     "BLOB": lambda text: _BYTE.sub(lambda byte: chr(int(byte[1], 16)), text),
-    "TIME": _of_form(_TIME),
+    "TIME": _text_of_form(_TIME),
     "TIMESTAMP WITH TIME ZONE": _moment,  # as DuckDB names it in files
     "FLOAT": _number,
     "DOUBLE": _number,
-    "DATE": _of_form(_DATE),
+    "DATE": _text_of_form(_DATE),
     **{name: _moment for name in ORDERED_TYPES.values() if name.startswith("TIMESTAMP")},
     **{name: int for name in ORDERED_TYPES.values() if "INT" in name},
 }

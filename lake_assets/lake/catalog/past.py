@@ -420,7 +420,10 @@ class _Reader:
                     key = tuple(row[: len(places)])
                     if wanted is None or key in wanted:
                         files.setdefault(key, []).append(self._file(row[len(places) :]))
-        elsewhere = [*self._of_others(files if partitions is None else None, moment, moments), *self._inlined()]
+        elsewhere = [
+            *self._of_other_partitionings(files if partitions is None else None, moment, moments),
+            *self._inlined(),
+        ]
         deletes = self._deletes([file.file_id for of_key in files.values() for file in of_key])
         groups: list[Sequence[CatalogFile | Deletes]] = [*files.values(), *deletes.values()]
         is_hidden = bool(elsewhere) or any(entry.until is not None for entries in groups for entry in entries)
@@ -436,7 +439,7 @@ class _Reader:
 
     def _only_places(self) -> tuple[int, ...]:
         """Return the places of the keys of the one partitioning of all files; others are a NotDirectError."""
-        if len(self.groups) != 1 or any(self._of_others(None, *_ended_after(LIVE))):
+        if len(self.groups) != 1 or any(self._of_other_partitionings(None, *_ended_after(LIVE))):
             raise NotDirectError(f"{self.name} has files of another partitioning")
         return next(iter(self.groups))
 
@@ -492,7 +495,7 @@ class _Reader:
 
     def hidden(self) -> list[SnapshotSpan]:
         """Return the snapshots that may have changed rows of partitions without an entry that says which."""
-        spans = [*self._of_others(None, "1 = 1", ()), *self._inlined()]
+        spans = [*self._of_other_partitionings(None, "1 = 1", ()), *self._inlined()]
         for table, until in ((spec.DATA_FILE, "partial_max"), (spec.DELETE_FILE, self._until)):
             spans += [
                 SnapshotSpan(first, last)
@@ -523,7 +526,7 @@ class _Reader:
         uri = (self.folder if is_below else "") + path
         return CatalogFile(file_id, uri, rows, size, begin, end, partitioning, until, is_plain)
 
-    def _of_others(
+    def _of_other_partitionings(
         self, files: dict[Key | None, list[CatalogFile]] | None, moment: str, moments: Sequence[object]
     ) -> Iterator[SnapshotSpan]:
         """Yield the snapshots with files of other partitionings; the files themselves too, if all are read."""

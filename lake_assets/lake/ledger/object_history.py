@@ -73,7 +73,7 @@ def known_objects(
 
     `load_partitions` are partitions in the path's form, if not all are to be read.
     """
-    among = _of_streams(streams, load_partitions)
+    among = _rows_of_streams(streams, load_partitions)
     rows = _noted(
         session,
         among,
@@ -102,7 +102,7 @@ def partition_objects(
     They are read in the open transaction, or in one of its own when None. Raises NotDirectError if only DuckLake can
     read the rows, and that is outside of the given transaction.
     """
-    among = _of_streams(streams, load_partitions)
+    among = _rows_of_streams(streams, load_partitions)
     rows = _noted(
         session,
         among,
@@ -165,7 +165,7 @@ def quarantined_objects(
         known = partition_objects(session, streams, table, load_partitions)
         reasons = {path: {o.key: o.reason for o in left_out.values() if o.reason} for path, left_out in known.items()}
         return {path: dict(sorted(left_out.items())) for path, left_out in sorted(reasons.items()) if left_out}
-    among = _of_streams(streams, load_partitions)
+    among = _rows_of_streams(streams, load_partitions)
     rows = _noted(
         session,
         among,
@@ -232,7 +232,7 @@ def dead_letters(
     letters = LETTERS.name(session.config)
     if not (session.exists(LEDGER.name(session.config)) and session.exists(letters)):
         return {}
-    among = _of_streams(streams, load_partitions)
+    among = _rows_of_streams(streams, load_partitions)
     commits, noted = _commits(session, among), relation(session, WantedRows(LETTERS, tuple(LETTERS.columns), among))
     at = _NEWEST if at is None else at
     rows = query(
@@ -255,7 +255,7 @@ def dead_letters(
 _NEWEST = 2**62  # a snapshot after all others
 
 
-def _of_streams(streams: tuple[str, ...], load_partitions: Sequence[str] | None) -> dict[str, Sequence[str]]:
+def _rows_of_streams(streams: tuple[str, ...], load_partitions: Sequence[str] | None) -> dict[str, Sequence[str]]:
     """Return the condition on rows of these streams, or of some partitions of them."""
     return {"stream": streams} if load_partitions is None else {"stream": streams, "load_partition": load_partitions}
 

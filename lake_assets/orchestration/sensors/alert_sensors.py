@@ -40,11 +40,11 @@ def alert_sensors(alerts: Alerts | None, streams: Sequence[OpenStream]) -> list[
     if not alerts.failed_runs:
         return sensors
     if alerts.slack is not None:
-        sensors.append(_to_slack(alerts, alerts.slack))
+        sensors.append(_slack_sensor(alerts, alerts.slack))
     if alerts.email is not None:
-        sensors.append(_to_mail(alerts, alerts.email))
+        sensors.append(_mail_sensor(alerts, alerts.email))
     if alerts.teams is not None:
-        sensors.append(_to_teams(alerts, alerts.teams))
+        sensors.append(_teams_sensor(alerts, alerts.teams))
     return sensors
 
 
@@ -58,7 +58,7 @@ def _common(alerts: Alerts, receiver: str) -> dict[str, Any]:
     }
 
 
-def _to_slack(alerts: Alerts, slack: Slack) -> dg.SensorDefinition:
+def _slack_sensor(alerts: Alerts, slack: Slack) -> dg.SensorDefinition:
     try:
         from dagster_slack import make_slack_on_run_failure_sensor  # noqa: PLC0415 - an extra
     except ImportError as error:
@@ -66,7 +66,7 @@ def _to_slack(alerts: Alerts, slack: Slack) -> dg.SensorDefinition:
 
     def text(context: Context) -> str:
         failed = FailedRun.of(context)
-        return f"*{_for_slack(visible_name(failed.title))}*\n{_for_slack(visible(failed.text))}"
+        return f"*{_slack_text(visible_name(failed.title))}*\n{_slack_text(visible(failed.text))}"
 
     sensor: dg.SensorDefinition = make_slack_on_run_failure_sensor(
         slack.channel,
@@ -79,12 +79,12 @@ def _to_slack(alerts: Alerts, slack: Slack) -> dg.SensorDefinition:
     return sensor
 
 
-def _for_slack(text: str) -> str:
+def _slack_text(text: str) -> str:
     """Return a text without marks of mentions and links, so that no text of others notifies a channel."""
     return html.escape(text, quote=False)
 
 
-def _to_mail(alerts: Alerts, email: Email) -> dg.SensorDefinition:
+def _mail_sensor(alerts: Alerts, email: Email) -> dg.SensorDefinition:
     return dg.make_email_on_run_failure_sensor(
         email_from=email.sender,
         email_password=email.password.get_secret_value(),
@@ -110,7 +110,7 @@ def _mail_body(failed: "FailedRun") -> str:
     return shown.encode("ascii", "xmlcharrefreplace").decode()
 
 
-def _to_teams(alerts: Alerts, teams: Teams) -> dg.SensorDefinition:
+def _teams_sensor(alerts: Alerts, teams: Teams) -> dg.SensorDefinition:
     try:
         from dagster_msteams import make_teams_on_run_failure_sensor  # noqa: PLC0415 - an extra
     except ImportError as error:
@@ -118,7 +118,7 @@ def _to_teams(alerts: Alerts, teams: Teams) -> dg.SensorDefinition:
 
     def text(context: Context) -> str:
         failed = FailedRun.of(context)
-        return _for_teams(f"**{visible_name(failed.title)}**\n{visible(failed.text)}")
+        return _teams_text(f"**{visible_name(failed.title)}**\n{visible(failed.text)}")
 
     sensor: dg.SensorDefinition = make_teams_on_run_failure_sensor(
         teams.url.get_secret_value(),
@@ -130,7 +130,7 @@ def _to_teams(alerts: Alerts, teams: Teams) -> dg.SensorDefinition:
     return sensor
 
 
-def _for_teams(text: str) -> str:
+def _teams_text(text: str) -> str:
     """Return a text in Markdown that keeps its lines, and of whose words Teams makes no links."""
     return text.replace("](", "] (").replace("\n", "\n\n")
 

@@ -45,9 +45,9 @@ def stream_sensor(stream: OpenStream, asset: dg.AssetKey) -> dg.SensorDefinition
     if config is None:
         return None
     if isinstance(config, SqsSensor):
-        find, reason = _by_messages(stream, Queue(config)), f"for which {config.queue_url} has a notification"
+        find, reason = _find_by_messages(stream, Queue(config)), f"for which {config.queue_url} has a notification"
     else:
-        find, reason = _by_listing(stream), f"in which objects have landed below {stream.source.root}"
+        find, reason = _find_by_listing(stream), f"in which objects have landed below {stream.source.root}"
 
     @dg.sensor(
         name=f"{stream.name}_sensor",
@@ -132,7 +132,7 @@ The time is of the monotonic clock.
 """
 
 
-def _by_listing(stream: OpenStream) -> FindChanges:
+def _find_by_listing(stream: OpenStream) -> FindChanges:
     def find(state: str | None, requests: RequestedCells, _until: float) -> ScanResult:
         in_lake = partial(not_pending, stream)
         return scan(stream.config, stream.source, state, most=requests.room, in_lake=in_lake)
@@ -140,7 +140,7 @@ def _by_listing(stream: OpenStream) -> FindChanges:
     return find
 
 
-def _by_messages(stream: OpenStream, queue: Queue) -> FindChanges:
+def _find_by_messages(stream: OpenStream, queue: Queue) -> FindChanges:
     """Read notifications from SQS.
 
     Dagster stores the run requests together with the cursor, after the tick. So the cursor holds the receipts of the

@@ -98,12 +98,12 @@ def unchecked(
         left.until = max(since, record.update_timestamp.astimezone(dt.UTC))
         left.runs.append(record.dagster_run.run_id)
         if record.dagster_run.run_id not in seen:
-            for stream, partitions in _of_run(instance, streams, record):
+            for stream, partitions in _unchecked_of_run(instance, streams, record):
                 left.partitions[stream] = [*dict.fromkeys([*left.partitions.get(stream, ()), *partitions])]
     return left
 
 
-def _of_run(
+def _unchecked_of_run(
     instance: dg.DagsterInstance, streams: Sequence[StreamSpecs], record: dg.RunRecord
 ) -> Iterator[tuple[str, list[Partition]]]:
     run = record.dagster_run

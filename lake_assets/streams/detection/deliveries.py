@@ -238,15 +238,15 @@ def object_events(body: str) -> tuple[ObjectEvent, ...]:
         return ()
     try:
         if "detail-type" in message:
-            return _of_event_bridge(message)
+            return _events_of_event_bridge(message)
         if isinstance(message.get("Records"), list):
-            return tuple(event for record in message["Records"] for event in _of_record(record))
+            return tuple(event for record in message["Records"] for event in _events_of_record(record))
     except (KeyError, TypeError, AttributeError) as error:
         raise _refused(f"it lacks {error}") from error
     raise _refused("it has no Records")
 
 
-def _of_record(record: Mapping[str, Any]) -> tuple[ObjectEvent, ...]:
+def _events_of_record(record: Mapping[str, Any]) -> tuple[ObjectEvent, ...]:
     s3, name = record["s3"], str(record["eventName"]).removeprefix("s3:")
     if not name.startswith(("ObjectCreated:", "ObjectRemoved:", "LifecycleExpiration:")):
         return ()
@@ -255,7 +255,7 @@ def _of_record(record: Mapping[str, Any]) -> tuple[ObjectEvent, ...]:
     return (_event(s3["bucket"]["name"], key, s3["object"], record.get("eventTime"), is_removal=is_removal),)
 
 
-def _of_event_bridge(message: Mapping[str, Any]) -> tuple[ObjectEvent, ...]:
+def _events_of_event_bridge(message: Mapping[str, Any]) -> tuple[ObjectEvent, ...]:
     detail, kind = message["detail"], message["detail-type"]
     if message.get("source") != "aws.s3":
         raise _refused(f"its source is {message.get('source')!r}")

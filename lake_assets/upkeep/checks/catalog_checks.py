@@ -109,7 +109,7 @@ def data_files(facts: Facts) -> PreparedCheck:
 
     def result() -> CheckResult:
         existing = _existing_files(facts, keys) if is_run else _listed_files(facts.stream, keys)
-        of_files = _of_uris(facts.stream, keys, ended, existing)
+        of_files = _result_of_files(facts.stream, keys, ended, existing)
         if not wrong or not of_files.passed:
             return of_files
         return CheckResult.of_findings(
@@ -124,7 +124,7 @@ def data_files(facts: Facts) -> PreparedCheck:
     return PreparedCheck(result)
 
 
-def _of_uris(
+def _result_of_files(
     stream: OpenStream, uris: Mapping[str, Key | None], ended: AbstractSet[str], existing: AbstractSet[str]
 ) -> CheckResult:
     known = (f"{stream.lake_config.own_storage.root}/", f"{stream.source.root}/")
@@ -183,11 +183,11 @@ def _existing_files(facts: Facts, uris: Iterable[str]) -> set[str]:
 def schema_check(facts: Facts) -> PreparedCheck:
     """The table has the columns that it had after the previous run."""
     is_of_run = facts.scope.run_id is not None and facts.lake.unknown_specification is None
-    result = _of_run(facts) if is_of_run else _compared(facts, _previous_by_ledger(facts))
+    result = _schema_after_run(facts) if is_of_run else _compared(facts, _previous_by_ledger(facts))
     return PreparedCheck(lambda: result)
 
 
-def _of_run(facts: Facts) -> CheckResult:
+def _schema_after_run(facts: Facts) -> CheckResult:
     """Return the check after a run, by the catalog's own tables; the ledger of all runs is not read."""
     with facts.lake.read() as database:
         table_id, *_ = read_folder(database, facts.stream.table)

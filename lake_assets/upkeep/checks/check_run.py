@@ -120,18 +120,18 @@ class CheckRun:
 
     def result(self, name: str) -> CheckResult:
         """Return the result of one check; a LakeAssetsError if its SQL is wrong."""
-        return self._of(name).whole()
+        return self._prepared_check(name).whole()
 
     def by_partition(self, name: str) -> Mapping[Partition, CheckResult]:
         """Return the results of one check by partition: of each partition of a run, or of those of the whole table.
 
         Of the whole table, `indexed_objects` and a query have results only of partitions that fail.
         """
-        by_partition = self._of(name).by_partition
+        by_partition = self._prepared_check(name).by_partition
         assert by_partition is not None  # noqa: S101 - the caller has called is_by_partition
         return by_partition()
 
-    def _of(self, name: str) -> PreparedCheck:
+    def _prepared_check(self, name: str) -> PreparedCheck:
         if not self._prepared:
             try:
                 self._read()

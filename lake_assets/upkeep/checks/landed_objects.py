@@ -75,12 +75,12 @@ def landing_zone_check(facts: Facts) -> PreparedCheck:
         return [replace(s, quarantined=quarantined.get(s.partition, {})) for s in landed], left_out
 
     return PreparedCheck(
-        lambda: _of_states(scope, *states()),
-        lambda: {s.partition: _of_partition(s) for s in states()[0]},
+        lambda: _result_of_states(scope, *states()),
+        lambda: {s.partition: _result_of_partition(s) for s in states()[0]},
     )
 
 
-def _of_states(scope: Scope, states: Sequence[PartitionState], listed: LeftOut | None) -> CheckResult:
+def _result_of_states(scope: Scope, states: Sequence[PartitionState], listed: LeftOut | None) -> CheckResult:
     listed = listed or LeftOut()
     unmatched = len(listed.unmatched)
     waiting = [s for s in states if s.is_waiting]
@@ -143,7 +143,7 @@ def _but(quarantined: int) -> str:
     return f" but {count(quarantined, 'object')} that {'is' if quarantined == 1 else 'are'} quarantined"
 
 
-def _of_partition(state: PartitionState) -> CheckResult:
+def _result_of_partition(state: PartitionState) -> CheckResult:
     description = f"All landed objects of the partition are in the lake{_but(len(state.quarantined))}."
     if state.holder is not None:
         description = f"No refresh changes the partition: {held_text(state)}."
@@ -210,12 +210,12 @@ def indexed_objects(facts: Facts) -> PreparedCheck:
     def by_partition() -> Mapping[Partition, CheckResult]:
         state = indexed()
         partitions = state.inconsistent(stream.config.columns) if tried is None else tried
-        return {partition: _of_indexed(stream, state.of(partition)) for partition in partitions}
+        return {partition: _result_of_indexed(stream, state.of(partition)) for partition in partitions}
 
-    return PreparedCheck(lambda: _of_indexed(stream, indexed()), by_partition)
+    return PreparedCheck(lambda: _result_of_indexed(stream, indexed()), by_partition)
 
 
-def _of_indexed(stream: OpenStream, state: IndexedState) -> CheckResult:
+def _result_of_indexed(stream: OpenStream, state: IndexedState) -> CheckResult:
     findings = [f"{vanished.uri} has vanished" for vanished in state.vanished]
     findings += [f"{changed.now.uri} has changed" for changed in state.changed]
     return CheckResult.of_findings(
@@ -248,10 +248,13 @@ def appended_objects(facts: Facts) -> PreparedCheck:
             result[partition] = replace(compared, vanished=vanished)
         return result
 
-    return PreparedCheck(lambda: _of_appended(comparisons()), lambda: _by_partition(facts, comparisons(), _of_appended))
+    return PreparedCheck(
+        lambda: _result_of_appended(comparisons()),
+        lambda: _results_by_partition(facts, comparisons(), _result_of_appended),
+    )
 
 
-def _by_partition(
+def _results_by_partition(
     facts: Facts,
     parts: Mapping[Partition, OfPartition],
     result: Callable[[Mapping[Partition, OfPartition]], CheckResult],
@@ -261,7 +264,7 @@ def _by_partition(
     return {p: result({p: parts[p]} if p in parts else {}) for p in (parts if tried is None else tried)}
 
 
-def _of_appended(comparisons: Mapping[Partition, Comparison]) -> CheckResult:
+def _result_of_appended(comparisons: Mapping[Partition, Comparison]) -> CheckResult:
     changed = [f"{obj.uri} has changed" for comparison in comparisons.values() for obj in comparison.changed]
     vanished = [f"{obj.uri} has vanished" for comparison in comparisons.values() for obj in comparison.vanished]
     known = sum(len(comparison.known) for comparison in comparisons.values())
@@ -281,10 +284,12 @@ def _of_appended(comparisons: Mapping[Partition, Comparison]) -> CheckResult:
 def dead_letters_check(facts: Facts) -> PreparedCheck:
     """No landed row is a dead letter."""
     letters = facts.dead_letters
-    return PreparedCheck(lambda: _of_letters(letters), lambda: _by_partition(facts, letters, _of_letters))
+    return PreparedCheck(
+        lambda: _result_of_letters(letters), lambda: _results_by_partition(facts, letters, _result_of_letters)
+    )
 
 
-def _of_letters(letters: Mapping[Partition, Sequence[LetterFile]]) -> CheckResult:
+def _result_of_letters(letters: Mapping[Partition, Sequence[LetterFile]]) -> CheckResult:
     files = [letter for of_partition in letters.values() for letter in of_partition]
     rows = sum(letter.rows for letter in files)
     partitions = sum(bool(of_partition) for of_partition in letters.values())
@@ -304,11 +309,12 @@ def quarantine(facts: Facts) -> PreparedCheck:
     """No landed file is quarantined."""
     _ = facts.left_out, facts.runs
     return PreparedCheck(
-        lambda: _of_objects(facts.still_landed()), lambda: _by_partition(facts, facts.still_landed(), _of_objects)
+        lambda: _result_of_left_out(facts.still_landed()),
+        lambda: _results_by_partition(facts, facts.still_landed(), _result_of_left_out),
     )
 
 
-def _of_objects(left_out: Mapping[Partition, Mapping[str, str]]) -> CheckResult:
+def _result_of_left_out(left_out: Mapping[Partition, Mapping[str, str]]) -> CheckResult:
     reasons = [reason for of_partition in left_out.values() for reason in of_partition.values()]
     are = "is" if len(reasons) == 1 else "are"
     partitions = sum(bool(of_partition) for of_partition in left_out.values())

@@ -54,8 +54,8 @@ def row_counts(facts: Facts) -> PreparedCheck:
             return {p: _Rows(counted[p], rows, kept.get(p)) for p, rows in zip(known, expected, strict=True)}
 
     return PreparedCheck(
-        lambda: _of_counts(facts.stream, counts()),
-        lambda: {p: _of_counts(facts.stream, {p: rows}) for p, rows in counts().items()},
+        lambda: _result_of_counts(facts.stream, counts()),
+        lambda: {p: _result_of_counts(facts.stream, {p: rows}) for p, rows in counts().items()},
     )
 
 
@@ -75,7 +75,7 @@ class _Rows:
 _OF_REGISTERED = "Delete all rows of these partitions with SQL, land their objects under other names, and ingest them"
 
 
-def _of_counts(stream: OpenStream, counts: Mapping[Partition, _Rows]) -> CheckResult:
+def _result_of_counts(stream: OpenStream, counts: Mapping[Partition, _Rows]) -> CheckResult:
     source = "the ledger" if _is_by_ledger(stream) else "the landed objects"
     compared = {p: rows for p, rows in counts.items() if rows.expected is not None}
     wrong = {p: rows for p, rows in compared.items() if rows.counted != rows.expected}

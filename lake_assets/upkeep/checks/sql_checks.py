@@ -29,7 +29,7 @@ def run_sql(facts: Facts, name: str, sql: str) -> PreparedCheck:
     partitions of the run, or all its rows. A query that does not read this view reads whole tables, also after a run.
     """
     if is_of_run(sql) and facts.by_partition:
-        return _by_partition(facts, name, sql)
+        return _checked_by_partition(facts, name, sql)
     with _session(facts, name) as lake:
         if is_of_run(sql):
             _view(facts, lake)
@@ -37,7 +37,7 @@ def run_sql(facts: Facts, name: str, sql: str) -> PreparedCheck:
     return PreparedCheck(lambda: result)
 
 
-def _by_partition(facts: Facts, name: str, sql: str) -> PreparedCheck:
+def _checked_by_partition(facts: Facts, name: str, sql: str) -> PreparedCheck:
     """Check each partition, whose rows are in the view `refreshed`; without a run, all if the whole fails."""
     results: dict[Partition, CheckResult] = {}
     whole: CheckResult | None = None
@@ -55,7 +55,7 @@ def _by_partition(facts: Facts, name: str, sql: str) -> PreparedCheck:
 
 def _summed(name: str, results: Mapping[Partition, CheckResult]) -> CheckResult:
     rows = sum(result.numbers["rows"] for result in results.values())
-    return _of_rows(name, rows, [text for result in results.values() for text in result.named][:NAMED])
+    return _result_of_rows(name, rows, [text for result in results.values() for text in result.named][:NAMED])
 
 
 @contextmanager
@@ -79,10 +79,10 @@ def _result(lake: LakeSession, name: str, sql: str) -> CheckResult:
     relation = lake.connection.sql(sql)
     ((rows,),) = relation.count("*").fetchall()
     broken = relation.limit(NAMED).fetchall() if rows else []
-    return _of_rows(name, rows, [", ".join(map(_text, relation.columns, row)) for row in broken])
+    return _result_of_rows(name, rows, [", ".join(map(_text, relation.columns, row)) for row in broken])
 
 
-def _of_rows(name: str, rows: int, named: Sequence[str]) -> CheckResult:
+def _result_of_rows(name: str, rows: int, named: Sequence[str]) -> CheckResult:
     description = f"Rows that break the rule: {rows:,}." if rows else "No row breaks the rule."
     return CheckResult(name, rows == 0, description, numbers={"rows": rows}, named=named)
 

@@ -150,7 +150,7 @@ class _Comparison:
                 f"{self.second}:",
                 f"`lake-assets history {self.stream.name}` lists its snapshots.",
             )
-        compare = partial(self._by_keys, self._checked(keys)) if keys else self._by_rows
+        compare = partial(self._difference_by_keys, self._checked(keys)) if keys else self._difference_by_rows
         inserted, deleted, updated, columns, sampled = compare(sample, rows_before, rows)
         figures = (rows_before, rows, inserted, deleted, updated)
         return Difference(self.partition, self.first, self.second, *figures, self.table, columns, sampled)
@@ -165,7 +165,7 @@ class _Comparison:
             for row in self._rows(f"SELECT {texts} {query(one, other)}")
         ]
 
-    def _by_rows(
+    def _difference_by_rows(
         self, sample: int, rows_before: int, rows: int
     ) -> tuple[int, int, None, list[ChangedColumn], list[SampledRow]]:
         ((inserted,),) = self._rows("SELECT count(*) FROM (FROM new EXCEPT ALL FROM old)")
@@ -211,7 +211,7 @@ class _Comparison:
                 )
         return names
 
-    def _by_keys(
+    def _difference_by_keys(
         self, keys: Sequence[str], sample: int, rows_before: int, rows: int
     ) -> tuple[int, int, int, list[ChangedColumn], list[SampledRow]]:
         others = [name for name in self.common if name not in keys]

@@ -78,7 +78,7 @@ def _entries(
         reader = _Reader(stream, session, since)
         return reader.of_table(rows, limit) if partition is None else reader.of(partition, rows, limit)
     except NotDirectError:
-        return _of_runs(session, rows)
+        return _entries_of_runs(session, rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +148,7 @@ class _Reader:
 
             if item.row is None:
                 assert item.snapshot is not None  # noqa: S101 - one of the two is there
-                entries.append(_of_other(item.snapshot, item.path, rows_at(item.number - 1), rows_at(item.number)))
+                entries.append(_foreign_entry(item.snapshot, item.path, rows_at(item.number - 1), rows_at(item.number)))
                 continue
             entry = _entry(item.row, item.number if item.number in exist else self._kept(item.row, past))
             rows = rows_at(item.number)
@@ -179,7 +179,7 @@ def _newest(items: Sequence[_Item], limit: int) -> list[_Item]:
     return sorted(items, key=lambda item: (-item.number, item.path or ""))[:limit]
 
 
-def _of_other(snapshot: Snapshot, path: str | None, rows_before: int | None, rows: int | None) -> HistoryEntry:
+def _foreign_entry(snapshot: Snapshot, path: str | None, rows_before: int | None, rows: int | None) -> HistoryEntry:
     return HistoryEntry(
         snapshot.number,
         snapshot.time,
@@ -193,7 +193,7 @@ def _of_other(snapshot: Snapshot, path: str | None, rows_before: int | None, row
     )
 
 
-def _of_runs(session: LakeSession, rows: Sequence[LedgerRow]) -> list[HistoryEntry]:
+def _entries_of_runs(session: LakeSession, rows: Sequence[LedgerRow]) -> list[HistoryEntry]:
     """Return the entries of runs, in a lake whose catalog shows its snapshots only."""
     numbers = [row.snapshot_id for row in rows]
     exist = session.rows(

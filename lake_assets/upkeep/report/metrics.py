@@ -118,7 +118,7 @@ def gauges(config: LakeConfig, now: dt.datetime | None = None) -> Iterator[Metri
     now = now or dt.datetime.now(dt.UTC)
     streams = open_streams(config).values()
     for stream in counted(streams, "metrics", "streams", len(streams)):
-        yield from _of_stream(stream, now)
+        yield from _gauges_of_stream(stream, now)
     for name, lake in counted(config.lakes.items(), "metrics", "lakes", len(config.lakes)):
         if lake.is_managed:
             continue  # MotherDuck's own
@@ -129,7 +129,7 @@ def gauges(config: LakeConfig, now: dt.datetime | None = None) -> Iterator[Metri
                     yield MetricValue(metric="lake_assets.catalog.size", lake=name, value=size)
 
 
-def _of_stream(stream: OpenStream, now: dt.datetime) -> Iterator[MetricValue]:
+def _gauges_of_stream(stream: OpenStream, now: dt.datetime) -> Iterator[MetricValue]:
     value = partial(MetricValue, stream=stream.name)
     with stream.lake.open_if_exists() as lake:
         runs = {} if lake is None else last_runs(lake, stream.table)

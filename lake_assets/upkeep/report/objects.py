@@ -68,11 +68,11 @@ def file_entries(stream: OpenStream, partitions: Iterable[Partition] | None = No
     nothing = Manifest(())
     for path in sorted({*by_path, *noted}):
         comparison = compare_partition(stream, noted.get(path, {}), by_path.get(path, nothing), quarantines=True)
-        entries += _of_partition(path, comparison, runs.get(path), times)
+        entries += _entries_of_partition(path, comparison, runs.get(path), times)
     return sorted(entries, key=lambda entry: (entry.partition, entry.uri))
 
 
-def _of_partition(
+def _entries_of_partition(
     path: str, comparison: Comparison, last: LastRuns | None, times: Mapping[tuple[str, str], dt.datetime]
 ) -> Iterator[FileEntry]:
     failure = last.newest.error if last is not None and last.status == "failed" else None

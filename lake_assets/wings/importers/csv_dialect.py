@@ -52,7 +52,7 @@ def sniffed(begin: bytes, form: CsvFormat) -> tuple[CsvFormat, list[str]]:
         try:
             result = client.execute("SELECT * FROM sniff_csv(?)", [file.name])
             names = [column[0] for column in result.description or ()]
-            dialect = _of_sniffer(dict(zip(names, result.fetchone() or (), strict=True)), form, whole)
+            dialect = _sniffed_format(dict(zip(names, result.fetchone() or (), strict=True)), form, whole)
             columns = _columns(client, file.name, dialect)
         except duckdb.Error:
             return form, []
@@ -61,7 +61,7 @@ def sniffed(begin: bytes, form: CsvFormat) -> tuple[CsvFormat, list[str]]:
     return CsvFormat.model_validate(dialect.model_dump() | values), doubts
 
 
-def _of_sniffer(answer: Mapping[str, object], form: CsvFormat, text: bytes) -> CsvFormat:
+def _sniffed_format(answer: Mapping[str, object], form: CsvFormat, text: bytes) -> CsvFormat:
     """Return the format with what the sniffer tells."""
     marks = {key: str(answer[name]) for key, name in (("quote", "Quote"), ("escape", "Escape"), ("comment", "Comment"))}
     given: dict[str, object] = {key: mark for key, mark in marks.items() if mark not in _NONE}

@@ -181,10 +181,10 @@ def _proposal(sampler: Sampler, folder: SeenFolder, name: str, start: dt.date | 
     seen, layout, files = _with_names(seen, layout, [key.rpartition("/")[2] for key in keys], names, notes)
     example = ""
     if seen:
-        config = _in_path(seen, layout, files, folder, start, notes)
+        config = _keys_in_path(seen, layout, files, folder, start, notes)
     else:
-        config, example = _in_rows(sampler, chosen, schema, start, notes, is_part=folder.has_more)
-    config = _of_files(form, files or folder.word, suffix) | config | {"destination": {"table": name}}
+        config, example = _keys_in_rows(sampler, chosen, schema, start, notes, is_part=folder.has_more)
+    config = _file_keys(form, files or folder.word, suffix) | config | {"destination": {"table": name}}
     try:
         stream = StreamConfig.model_validate(config | {"source": "landing"})
     except ValidationError as error:
@@ -227,7 +227,7 @@ def _suffix(key: str) -> str:
     return "" if not suffixes or logged_table(key) else _TEXTS.get(suffixes[-1], "")
 
 
-def _of_files(form: LandedFormat, names: str, suffix: str) -> dict[str, Any]:
+def _file_keys(form: LandedFormat, names: str, suffix: str) -> dict[str, Any]:
     """Return the keys `format` and `files` of a stream, where they are not the default.
 
     `names` is the pattern of the files' names, or the word that they begin with.
@@ -289,7 +289,7 @@ def _with_names(
     return [*(column for column in seen if column not in times), *named[0]], layout, named[1]
 
 
-def _in_path(
+def _keys_in_path(
     seen: Sequence[SeenColumn], layout: str, files: str, folder: SeenFolder, start: dt.date | None, notes: list[str]
 ) -> dict[str, Any]:
     """Return the keys of a stream with partition columns in the path."""
@@ -352,7 +352,7 @@ def _field(column: SeenColumn, folder: SeenFolder, start: dt.date | None, notes:
     return kind or {"type": "string"}
 
 
-def _in_rows(
+def _keys_in_rows(
     sampler: Sampler,
     objects: Sequence[LandedObject],
     schema: pa.Schema | None,

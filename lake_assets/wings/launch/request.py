@@ -44,11 +44,11 @@ class DriverTracebackError(Exception):
 def message_of(report: Outcome | End | Event) -> PipesMessage:
     """Return the message for a report."""
     if isinstance(report, End):
-        return {"kind": "end", "fields": {"error": _of_error(report.error), "is_cancelled": report.is_cancelled}}
+        return {"kind": "end", "fields": {"error": _error_message(report.error), "is_cancelled": report.is_cancelled}}
     if isinstance(report, Event):
         return {"kind": "event", "fields": _plain(_EVENT.dump_python(report, exclude_none=True))}
     schema = None if report.schema is None else base64.b64encode(report.schema.serialize()).decode()
-    own = {"partition": report.partition.path, "schema": schema, "error": _of_error(report.error)}
+    own = {"partition": report.partition.path, "schema": schema, "error": _error_message(report.error)}
     others = {name: getattr(report, name) for name in _SENT if name not in own}  # also what JSON of commands lacks
     return {"kind": "outcome", "fields": _plain(_ANY.dump_python(others)) | own}
 
@@ -72,7 +72,7 @@ def _plain(values: object) -> PipesMessage:
     return plain
 
 
-def _of_error(error: Exception | None) -> PipesMessage | None:
+def _error_message(error: Exception | None) -> PipesMessage | None:
     if error is None:
         return None
     if isinstance(error, LakeAssetsError):
@@ -129,7 +129,7 @@ class Request:
         Raises LauncherError if the config is not that of a file, or the driver's place of it is not known.
         """
         return cls(
-            config=_for_driver(config, runs),
+            config=_config_place(config, runs),
             launcher_config=str(config.file or config.uri or "of Python"),
             launcher=runs.launcher,
             stream=stream,
@@ -175,7 +175,7 @@ class Request:
         return extras
 
 
-def _for_driver(config: LakeConfig, runs: AnyRuns) -> str:
+def _config_place(config: LakeConfig, runs: AnyRuns) -> str:
     if isinstance(runs, EmrServerless):
         if place := runs.config or config.uri:
             return place

@@ -73,9 +73,9 @@ def events_of(
     if outcome.status == "failed" and outcome.error is not None:
         error = ErrorMessageRunFacet(error_text(outcome.error), "PYTHON")
         run = ol.Run(
-            str(uuid.uuid5(_RUNS, f"{stream.name}\n{outcome.partition.path}\n{now.isoformat()}")), _of_run(parent)
+            str(uuid.uuid5(_RUNS, f"{stream.name}\n{outcome.partition.path}\n{now.isoformat()}")), _run_facets(parent)
         )
-        failed = ol.Run(run.runId, _of_run(parent) | {"errorMessage": error})
+        failed = ol.Run(run.runId, _run_facets(parent) | {"errorMessage": error})
         inputs, outputs = [landing_zone(stream)], [output_dataset(stream, outcome.partition)]
         return [
             _event(ol.RunState.START, began, stream, run, inputs, outputs),
@@ -88,7 +88,8 @@ def events_of(
         [TagsRunFacetFields("run_id", row.run_id, "lake-assets"), TagsRunFacetFields("mode", row.mode, "lake-assets")]
     )
     run = ol.Run(
-        str(uuid.uuid5(_RUNS, f"{row.run_id}\n{row.stream}\n{row.load_partition}")), _of_run(parent) | {"tags": of_row}
+        str(uuid.uuid5(_RUNS, f"{row.run_id}\n{row.stream}\n{row.load_partition}")),
+        _run_facets(parent) | {"tags": of_row},
     )
     inputs, outputs = [input_dataset(stream, outcome)], [written_dataset(stream, outcome)]
     return [
@@ -124,7 +125,7 @@ def _namespace() -> str:
     return os.environ.get(NAMESPACE) or "lake-assets"
 
 
-def _of_run(parent: tuple[str, str] | None) -> dict[str, base.RunFacet]:
+def _run_facets(parent: tuple[str, str] | None) -> dict[str, base.RunFacet]:
     facets: dict[str, base.RunFacet] = {"processing_engine": ProcessingEngineRunFacet(VERSION, "lake-assets")}
     if parent is not None:
         run_id, job = parent
@@ -135,12 +136,12 @@ def _of_run(parent: tuple[str, str] | None) -> dict[str, base.RunFacet]:
 def landing_zone(stream: OpenStream) -> InputDataset:
     """Return the landing zone as one dataset, so that a graph has one node for all objects of a stream."""
     namespace, name = _place(stream.config.source.root)
-    return InputDataset(namespace, name, facets=_of_landing_zone(stream))
+    return InputDataset(namespace, name, facets=_landing_zone_facets(stream))
 
 
 def input_dataset(stream: OpenStream, result: Outcome) -> InputDataset:
     """Return the landing zone, with the objects that the rows were made of."""
-    row, facets = result.row, _of_landing_zone(stream)
+    row, facets = result.row, _landing_zone_facets(stream)
     if row.source_fingerprint is not None:
         facets["version"] = DatasetVersionDatasetFacet(row.source_fingerprint)
     of_input: dict[str, InputDatasetFacet] = {
@@ -156,12 +157,12 @@ def input_dataset(stream: OpenStream, result: Outcome) -> InputDataset:
 
 def output_dataset(stream: OpenStream, partition: Partition) -> OutputDataset:
     """Return the table, with the partition that is to be written."""
-    return OutputDataset(*_name(stream), facets=_of_table(stream), outputFacets=_subset(partition))
+    return OutputDataset(*_name(stream), facets=_table_facets(stream), outputFacets=_subset(partition))
 
 
 def written_dataset(stream: OpenStream, result: Outcome) -> OutputDataset:
     """Return the table after the commit."""
-    row, facets = result.row, _of_table(stream)
+    row, facets = result.row, _table_facets(stream)
     if row.snapshot_id is not None:
         facets["version"] = DatasetVersionDatasetFacet(str(row.snapshot_id))
     if result.schema is not None:
@@ -195,12 +196,12 @@ def _catalog(stream: OpenStream) -> str:
     return f"ducklake:{catalog.location}" + (f"/{schema}" if schema else "")
 
 
-def _of_landing_zone(stream: OpenStream) -> dict[str, DatasetFacet]:
+def _landing_zone_facets(stream: OpenStream) -> dict[str, DatasetFacet]:
     root = stream.config.source.root
     return {"dataSource": DatasourceDatasetFacet(_place(root)[0], root)}
 
 
-def _of_table(stream: OpenStream) -> dict[str, DatasetFacet]:
+def _table_facets(stream: OpenStream) -> dict[str, DatasetFacet]:
     facets: dict[str, DatasetFacet] = {"dataSource": DatasourceDatasetFacet(stream.table.lake, _catalog(stream))}
     if not stream.lake_config.is_managed:
         facets["symlinks"] = SymlinksDatasetFacet([Identifier(*_place(stream.table_uri), "LOCATION")])
