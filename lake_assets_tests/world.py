@@ -3,10 +3,11 @@
 import datetime as dt
 import io
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
+from unittest import mock
 
 import duckdb
 import pyarrow as pa
@@ -48,6 +49,11 @@ def plan(stream: OpenStream, partition: Partition, *, force: bool = False) -> Pa
     """What an ingest of one partition would do now."""
     (planned,) = plan_stream(stream, [partition], IngestOptions(force=force)).partitions
     return planned
+
+
+def maintained_at(moment: dt.datetime) -> AbstractContextManager[object]:
+    """Let maintenance count ages from this moment."""
+    return mock.patch("lake_assets.upkeep.maintenance.maintenance_run._now", return_value=moment)
 
 
 @dataclass
@@ -142,8 +148,8 @@ class World:
 
     def tidy(self, days: float = 0, **options: Any) -> Maintained:
         """Maintain the lake as of so many days from now."""
-        now = dt.datetime.now(dt.UTC) + dt.timedelta(days=days)
-        return maintain(self.config, "test", self.sessions, now=now, **options)
+        with maintained_at(dt.datetime.now(dt.UTC) + dt.timedelta(days=days)):
+            return maintain(self.config, "test", self.sessions, **options)
 
     def query(self, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
         """The lake as a plain DuckDB client sees it, through a connection of its own."""

@@ -1,7 +1,7 @@
-"""How far an operation is: what it counts, and how many are done of how many. A command shows it as a progress bar.
+"""How far an operation is, which a command shows as a progress bar, and whether it is to end.
 
-Code that does a long thing many times counts here. In a library's use and in Dagster nobody watches, and a count costs
-nothing.
+Code that does a long thing many times counts here, and has a checkpoint between its steps. In a library's use and in
+Dagster nobody watches, and both cost nothing.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -61,3 +61,23 @@ def counted(items: Iterable[Item], title: str, unit: str, total: int | None = No
         for item in items:
             yield item
             count.advance()
+
+
+_check: Callable[[], object] | None = None  # of all threads of the process
+
+
+@contextmanager
+def ended_by(check: Callable[[], object]) -> Iterator[None]:
+    """Call `check` at each checkpoint within the block; it raises what ends the operation, such as an interrupt."""
+    global _check  # noqa: PLW0603 - of all threads
+    before, _check = _check, check
+    try:
+        yield
+    finally:
+        _check = before
+
+
+def checkpoint() -> None:
+    """End the operation if it is to end. Called between two steps; a partition that has begun is then cancelled."""
+    if _check is not None:
+        _check()

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from lake_assets.base.events import LogFormat
+from lake_assets.base.progress import ended_by
 from lake_assets.cli.catalog import catalog
 from lake_assets.cli.check import check
 from lake_assets.cli.common import Options, require_unicode
@@ -56,7 +57,7 @@ class Application(click.Group):
         _collect_seldom()
         try:
             # Within the `try`, so that an error is printed when the bar has gone.
-            with progress_bar(is_off=ctx.params["log_format"] == "json"):
+            with ended_by(interrupt.check), progress_bar(is_off=ctx.params["log_format"] == "json"):
                 return super().invoke(ctx)
         except (click.ClickException, click.Abort, click.exceptions.Exit):
             raise

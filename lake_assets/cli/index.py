@@ -137,7 +137,7 @@ def _index(run: CliRun, plan: "Plan | None") -> bool:
     if plan is not None:
         outcomes.run.left_out, outcomes.run.not_registered = plan.left_out, plan.not_registered
     with documented(form, outcomes.run), counting(stream.name, "partitions", total) as done, lineage(stream):
-        for outcome in index_all(stream, partitions, plan, run.options, interrupt.check):
+        for outcome in index_all(stream, partitions, plan, run.options):
             if outcome.error is not None:
                 interrupt.check()  # after Ctrl-C, an error of DuckDB is not a failure of the partition
             outcomes.add(outcome)

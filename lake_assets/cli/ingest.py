@@ -111,7 +111,7 @@ class CliRun:
         session = Session(self.cli.config.spark.settings, debug=self.cli.debug, transforms=has_transform)
         session.announce = done.describe
         with session.stopped():
-            ended = ingest_all(self.stream, self.partitions, session, self.options, interrupt.check)
+            ended = ingest_all(self.stream, self.partitions, session, self.options)
             with passing_on_interrupts(ended):
                 for outcome in ended:
                     if outcome.error is not None:

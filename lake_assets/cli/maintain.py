@@ -16,7 +16,6 @@ from lake_assets.cli.common import (
     partition_option,
     stream_argument,
 )
-from lake_assets.cli.interrupt import interrupt
 from lake_assets.cli.output import Form, collected, echo, form_option, info, style, write_documents
 
 if TYPE_CHECKING:
@@ -47,7 +46,7 @@ def maintain(ctx: click.Context, lake: str | None, *, dry_run: bool, form: Form)
     session = Session(config.spark.settings, debug=options.debug, transforms=False)
     with collected(form) as documents, session.stopped():
         for name in lakes:
-            result = maintain_lake(config, name, session, dry_run=dry_run, checkpoint=interrupt.check)
+            result = maintain_lake(config, name, session, dry_run=dry_run)
             documents.append(result)
             if form == "text":
                 (echo if dry_run else info)("\n".join(_lines(result, dry_run=dry_run)))

@@ -4,7 +4,7 @@
 fail one by one. The command line and Dagster both call these functions.
 """
 
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Generator, Iterable
 from contextlib import ExitStack, closing
 from dataclasses import replace
 
@@ -36,11 +36,7 @@ def ingest(
 
 
 def ingest_all(
-    stream: OpenStream,
-    partitions: Iterable[Partition],
-    sessions: Sessions,
-    options: IngestOptions | None = None,
-    checkpoint: Callable[[], None] = lambda: None,
+    stream: OpenStream, partitions: Iterable[Partition], sessions: Sessions, options: IngestOptions | None = None
 ) -> Generator[Outcome, None, None]:
     """Refresh many partitions of the lake from the landing zone; a partition that fails does not stop the others.
 
@@ -50,21 +46,21 @@ def ingest_all(
     error and are not tried. Raises OutsidePartitionError if the config does not have some of the partitions; nothing
     was done.
 
-    `checkpoint` is called between steps; an exception that it raises ends the run. If that is an interrupt, partitions
-    that have begun are `cancelled` in the ledger, and the others have no row.
+    A checkpoint between steps may end the run. If it is interrupted, partitions that have begun are `cancelled` in the
+    ledger, and the others have no row.
     """
     partitions, options = list(partitions), options or IngestOptions()
     if not options.outside:
         refuse_outside(stream, partitions)
     if stream.config.mode.registers:
-        for outcome in index_all(stream, partitions, None, replace(options, outside=True), checkpoint):  # checked above
+        for outcome in index_all(stream, partitions, None, replace(options, outside=True)):  # checked above
             yield replace(outcome, row=replace(outcome.row, status="failed")) if outcome.error else outcome
         return
     of_streams = [
         (stream, options),
         *((companion, options_of_companion(companion, options)) for companion in stream.companions),
     ]
-    members = [StreamSteps(member, of_member, checkpoint, sessions) for member, of_member in of_streams]
+    members = [StreamSteps(member, of_member, sessions) for member, of_member in of_streams]
     runs = [
         PartitionRun(member.stream, Partition(member.stream.config.columns, partition.values), member.options)
         for partition in partitions

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from lake_assets.base.errors import CatalogLockedError, LakeAssetsError, is_interrupt, release_frames
 from lake_assets.base.events import about, step
+from lake_assets.base.progress import checkpoint
 from lake_assets.ingest.after_load import after_load
 from lake_assets.ingest.outcome import IngestOptions, Outcome
 from lake_assets.ingest.partition_run import PartitionRun, RunState
@@ -24,10 +25,9 @@ class Run(ABC):
 
     group: int | None = None  # partitions that are planned together, at most; all when None
 
-    def __init__(self, stream: OpenStream, options: IngestOptions, checkpoint: Callable[[], None]) -> None:
+    def __init__(self, stream: OpenStream, options: IngestOptions) -> None:
         self.stream = stream
         self.options = options
-        self.checkpoint = checkpoint
         self.broken: Exception | None = None  # an error that every other partition would have too
 
     @abstractmethod
@@ -86,7 +86,7 @@ class Run(ABC):
         ended = [run for run in runs if run.has_ended]
         failed = [run for run in ended if run.error is not None]
         if failed:
-            self.checkpoint()  # an interrupt ends the run; its errors are not those of the partitions
+            checkpoint()  # an interrupt ends the run; its errors are not those of the partitions
         record_failures(failed)
         committed = [run for run in ended if run.is_committed]
         for stream in {run.stream.name: run.stream for run in committed}.values():

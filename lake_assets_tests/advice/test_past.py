@@ -11,6 +11,7 @@ import pytest
 
 from lake_assets import connect
 from lake_assets.base.errors import CatalogError
+from lake_assets.base.progress import ended_by
 from lake_assets.ingest.outcome import IngestOptions
 from lake_assets.lake.catalog.backup import BACKUPS, Backup, RestoredCatalog, backups, make_backup, restore_backup
 from lake_assets.upkeep.history.restore import Restored, restore
@@ -229,7 +230,9 @@ def a_damaged_backup_is_another_one(local_world: World) -> Steps:
 
 def compacted(world: World, meanwhile: Callable[[], None] = lambda: None) -> None:
     """Compact the table, and raise why a partition was left; something happens before each one."""
-    for result in compact(world.stream, 2, world.sessions, checkpoint=meanwhile):
+    with ended_by(meanwhile):
+        results = compact(world.stream, 2, world.sessions)
+    for result in results:
         if result.why is not None:
             raise CatalogError("left:", result.why)
 

@@ -40,7 +40,7 @@ from lake_assets.upkeep.history.restore import release
 from lake_assets.upkeep.maintenance.maintenance_run import maintain
 from lake_assets_tests.faults.without_spark import jobs_here, no_session
 from lake_assets_tests.faults.writer import Watched
-from lake_assets_tests.world import World
+from lake_assets_tests.world import World, maintained_at
 
 DAY = dt.timedelta(days=1)
 # Of the strategies that may be chosen: what replaces or adds, and what registers.
@@ -70,7 +70,8 @@ def _statuses(outcomes: Sequence[Outcome]) -> str:
 
 def maintained(world: World, days: float = 0) -> str:
     """Maintenance as it would be in so many days."""
-    done = maintain(world.config, "test", no_session, now=dt.datetime.now(dt.UTC) + days * DAY)
+    with maintained_at(dt.datetime.now(dt.UTC) + days * DAY):
+        done = maintain(world.config, "test", no_session)
     if done.left:
         raise CatalogError(f"{done.left[0].partition} was not compacted:", f"{done.left[0].why}")
     return f"{len(done.expired)} expired, {len(done.cleaned.deleted)} deleted, {len(done.compacted)} compacted"

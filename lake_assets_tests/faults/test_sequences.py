@@ -37,7 +37,7 @@ from lake_assets_tests.faults.lake_invariants import assert_sound, complaints
 from lake_assets_tests.faults.scenarios import MAINTENANCE
 from lake_assets_tests.faults.without_spark import jobs_here, no_session
 from lake_assets_tests.tiers import more
-from lake_assets_tests.world import NW, SW, World
+from lake_assets_tests.world import NW, SW, World, maintained_at
 from lake_assets_tests.world_fixtures import bucket_on, database_on
 
 pytestmark = pytest.mark.kill
@@ -179,8 +179,8 @@ class LakeMachine(RuleBasedStateMachine):
             self._forget({snapshot for snapshot, _ in self.past} - {int(row[0]) for row in rows})
             # Then the next one, which deletes the scheduled files that may be gone.
         self.acted = True
-        with jobs_here():
-            done = maintain(self.world.config, "test", no_session, now=dt.datetime.now(dt.UTC) + days * DAY)
+        with jobs_here(), maintained_at(dt.datetime.now(dt.UTC) + days * DAY):
+            done = maintain(self.world.config, "test", no_session)
         assert not done.left, done.left
         self._forget(set(done.expired))
 

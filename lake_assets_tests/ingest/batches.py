@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from lake_assets.base.progress import ended_by
 from lake_assets.ingest.ingest_all import ingest_all
 from lake_assets.ingest.outcome import IngestOptions, Outcome
 from lake_assets_tests.world import World, sales
@@ -24,8 +25,9 @@ def ingest_texts(
 ) -> dict[str, Outcome]:
     """The outcomes of one run, by the partition's text."""
     by_partition = {world.partition(text): text for text in texts}
-    outcomes = ingest_all(world.stream, by_partition, world.sessions, IngestOptions(**options), checkpoint)
-    return {by_partition[outcome.partition]: outcome for outcome in outcomes}
+    with ended_by(checkpoint):
+        outcomes = ingest_all(world.stream, by_partition, world.sessions, IngestOptions(**options))
+        return {by_partition[outcome.partition]: outcome for outcome in outcomes}
 
 
 def snapshots(outcomes: dict[str, Outcome]) -> dict[str, int]:

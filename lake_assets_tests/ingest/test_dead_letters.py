@@ -12,7 +12,6 @@ from pydantic import ValidationError
 
 from lake_assets.base.errors import CatalogError, SchemaError
 from lake_assets.upkeep.history.restore import restore
-from lake_assets.upkeep.maintenance.maintenance_run import maintain
 from lake_assets.upkeep.report.state import read_stream_state
 from lake_assets_tests.ingest.encrypted import ENCRYPTED
 from lake_assets_tests.ingest.landed_as import load
@@ -199,11 +198,10 @@ def test_a_commit_that_fails_makes_no_letter_visible(local: World, monkeypatch: 
     orphans = stored(local)
     assert len(orphans) == 1
     assert local.ingest(NW).row.rows_dead_lettered == 1
-    later = dt.datetime.now(dt.UTC) + dt.timedelta(days=30)
     other = local.stream.source.uri(f"{FOLDER}mine.parquet")
     Path(other).write_bytes(b"x")
     for dry_run in (True, False):
-        done = maintain(local.config, "test", local.sessions, now=later, dry_run=dry_run)
+        done = local.tidy(30, dry_run=dry_run)
         assert {letter.uri for letter in done.letters} == orphans
     assert stored(local) == {*visible(local), other}
 

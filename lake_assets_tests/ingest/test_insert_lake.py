@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from lake_assets.base.errors import CatalogError
+from lake_assets.base.progress import ended_by
 from lake_assets.ingest.replace import staging
 from lake_assets.lake.catalog.database import NotDirectError
 from lake_assets.lake.commit.change import Change, Written
@@ -58,9 +59,11 @@ def test_a_compaction_leaves_a_partition_that_was_ingested_meanwhile(local_encry
 
     def meanwhile() -> None:
         """Called after the fingerprint is read and before the rows are."""
-        local_encrypted.ingest(NW)
+        with ended_by(lambda: None):
+            local_encrypted.ingest(NW)
 
-    (left,) = compact(local_encrypted.stream, 3, nobody, checkpoint=meanwhile)
+    with ended_by(meanwhile):
+        (left,) = compact(local_encrypted.stream, 3, nobody)
 
     assert left.files_after is None
     assert "was committed again meanwhile" in str(left.why)

@@ -5,10 +5,11 @@ Dagster both call these functions.
 """
 
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from lake_assets.base.errors import LakeAssetsError
+from lake_assets.base.progress import checkpoint
 from lake_assets.config.layout.partition import Partition
 from lake_assets.ingest.compare_objects import Comparison, compare_partition
 from lake_assets.ingest.index.register import Registrar
@@ -95,7 +96,6 @@ def index_all(
     partitions: Iterable[Partition] | None = None,
     plan: Plan | None = None,
     options: IngestOptions | None = None,
-    checkpoint: Callable[[], None] = lambda: None,
 ) -> Iterator[Outcome]:
     """Register the landed objects that the lake does not have yet, each once.
 
@@ -113,7 +113,7 @@ def index_all(
     if not options.outside:
         refuse_outside(stream, named or ())
     with reported_run(options.run_id, stream.name, "index", None if named is None else len(named)):
-        index_run = IndexRun(stream, options, checkpoint, plan)
+        index_run = IndexRun(stream, options, plan)
         if named is None:
             named = [part.partition for part in index_run.listed(None).partitions if part.new or part.changed]
         yield from index_run.outcomes([PartitionRun(stream, partition, options) for partition in named])
@@ -122,14 +122,8 @@ def index_all(
 class IndexRun(Run):
     """A run that registers new objects of partitions, by a plan if it was made before."""
 
-    def __init__(
-        self,
-        stream: OpenStream,
-        options: IngestOptions,
-        checkpoint: Callable[[], None],
-        made: Plan | None = None,
-    ) -> None:
-        super().__init__(stream, options, checkpoint)
+    def __init__(self, stream: OpenStream, options: IngestOptions, made: Plan | None = None) -> None:
+        super().__init__(stream, options)
         self._made = made
         self._plan: Plan | None = None
         self._listing = 0.0  # seconds, of one partition
@@ -189,7 +183,7 @@ class IndexRun(Run):
             for run in chunk:
                 run.add_seconds("list", self._listing)
                 run.update()
-            self.checkpoint()
+            checkpoint()
             self.register(chunk)
             yield chunk
 

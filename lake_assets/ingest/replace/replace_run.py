@@ -11,6 +11,7 @@ from contextlib import nullcontext, suppress
 from itertools import chain
 
 from lake_assets.base.errors import TRANSIENT, CatalogError, LakeAssetsError
+from lake_assets.base.progress import checkpoint
 from lake_assets.base.texts import several
 from lake_assets.ingest.outcome import Outcome, about_partition, error_text
 from lake_assets.ingest.partition_run import PartitionRun, RunState
@@ -44,7 +45,7 @@ class ReplaceRun(Run):
 
     def __init__(self, members: Sequence[StreamSteps]) -> None:
         first = members[0]
-        super().__init__(first.stream, first.options, first.checkpoint)
+        super().__init__(first.stream, first.options)
         self._members = {member.stream.name: member for member in members}
         self._batch = min(member.stream.commit_batch for member in members)
 
@@ -190,7 +191,7 @@ class ReplaceRun(Run):
 
     def _end_if_broken(self, runs: Sequence[PartitionRun]) -> None:
         """End the run if it is to end, or if every other partition would have an error of these too."""
-        self.checkpoint()
+        checkpoint()
         for run in runs:
             if isinstance(run.error, OF_ALL):
                 raise run.error

@@ -3,7 +3,7 @@
 import datetime as dt
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
@@ -16,6 +16,7 @@ from lake_assets.base.errors import (
     SchemaDriftError,
     StorageUnreachableError,
 )
+from lake_assets.base.progress import checkpoint
 from lake_assets.config.layout.partition import Partition
 from lake_assets.ingest.compare_objects import note_new_versions
 from lake_assets.ingest.outcome import IngestOptions
@@ -40,16 +41,13 @@ LISTINGS = 16  # in parallel: most of the time is network latency
 class StreamSteps:
     """What a run does with partitions of one stream, whose files Spark's tasks write."""
 
-    def __init__(
-        self, stream: OpenStream, options: IngestOptions, checkpoint: Callable[[], None], sessions: Sessions
-    ) -> None:
+    def __init__(self, stream: OpenStream, options: IngestOptions, sessions: Sessions) -> None:
         self.stream = stream
         self.options = options
-        self.checkpoint = checkpoint
         self.planner = Planner(stream, options)
         self.broken: Exception | None = None  # an error that every other partition would have too
         self.sessions = sessions
-        self.writer = Writer(stream, checkpoint)
+        self.writer = Writer(stream)
         self._has_session = False
 
     def plan(self, runs: Sequence[PartitionRun]) -> None:
@@ -64,7 +62,7 @@ class StreamSteps:
             self._decide(lake, runs)
             if lake is None and still_open(runs):
                 create_ledger(stack.enter_context(self.stream.lake.open(create=True)))
-        self.checkpoint()
+        checkpoint()
 
     def _decide(self, lake: LakeSession | None, runs: Sequence[PartitionRun]) -> None:
         plans = self.planner.plan(lake, {run.partition: run.outcome.manifest for run in runs})
@@ -112,7 +110,7 @@ class StreamSteps:
 
         with ThreadPoolExecutor(LISTINGS) as pool:
             list(pool.map(list_path_part, path_parts.values()))
-        self.checkpoint()
+        checkpoint()
 
     def write(self, runs: Sequence[PartitionRun]) -> None:
         """Write data files that no reader sees yet, in one Spark job."""
@@ -150,7 +148,7 @@ class StreamSteps:
             return
         with self._together("evolve", drifted), self.stream.lake.open() as lake:
             self.writer.evolve(lake, drifted)
-        self.checkpoint()
+        checkpoint()
 
     def quarantine(self, runs: Sequence[PartitionRun]) -> None:
         """Find the bad objects of failed partitions, which are then read again without them."""
@@ -158,7 +156,7 @@ class StreamSteps:
             if self.broken is None and run.may_examine:
                 with run.step("examine"):
                     run.quarantine(self.writer.bad_objects(self.sessions(), run))
-                self.checkpoint()
+                checkpoint()
 
     def verify(self, runs: Sequence[PartitionRun]) -> None:
         """Compare the objects of the partitions with those that were read; the files of a changed one are removed."""

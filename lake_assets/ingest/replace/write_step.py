@@ -1,7 +1,7 @@
 """The Spark step of an ingest: it creates the table if necessary, and writes data files that no reader sees yet."""
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -17,6 +17,7 @@ from lake_assets.base.errors import (
     StorageUnreachableError,
     WholeStorageError,
 )
+from lake_assets.base.progress import checkpoint
 from lake_assets.config.storages import AnyStorage
 from lake_assets.ingest.partition_run import PartitionRun
 from lake_assets.ingest.replace.staging import Staging
@@ -55,7 +56,7 @@ from lake_assets.streams.stream import OpenStream
 class Writer:
     """Writes partitions of one stream, for one run."""
 
-    def __init__(self, stream: OpenStream, checkpoint: Callable[[], None]) -> None:
+    def __init__(self, stream: OpenStream) -> None:
         lake = stream.lake_config
         self.stream = stream
         # Of the data files; None while there is no table, or one that was never filled
@@ -66,7 +67,6 @@ class Writer:
         # The staged files, in a lake that takes rows by INSERT only; None in others
         self.staging = Staging(lake.staging_storage) if lake.inserts_only else None
         self._landed = stream.landed
-        self._checkpoint = checkpoint
         self._has_staged = False
         self._storage_error: WholeStorageError | None = None
 
@@ -106,7 +106,7 @@ class Writer:
             for run in runs:
                 with run.step("job"):
                     self._set_files(run, in_a_session(sessions, partial(self._transform_job, run=run)))
-                self._checkpoint()
+                checkpoint()
                 self._raise_shared(run.error)
             return
         self._make_table(runs)
@@ -117,7 +117,7 @@ class Writer:
             job = self._job(runs)
             results = in_a_session(sessions, lambda session: pass_through(session, job))
         except LakeAssetsError as error:
-            self._checkpoint()
+            checkpoint()
             self._raise_shared(error)
             if len(runs) > 1:
                 # One partition failed the whole job. Alone, it fails only itself.
@@ -131,7 +131,7 @@ class Writer:
             run.add_seconds("job", seconds)
             with run.step("job"):
                 self._set_files(run, result)
-        self._checkpoint()
+        checkpoint()
 
     def _raise_shared(self, error: BaseException | None) -> None:
         """Raise the error if every other partition would have it too."""

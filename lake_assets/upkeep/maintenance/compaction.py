@@ -8,7 +8,7 @@ row ids or rows of several snapshots, as an UPDATE, a merge and a flush do.
 """
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Self
 
@@ -23,7 +23,7 @@ from lake_assets.base.errors import (
     SparkUnavailableError,
     StorageUnreachableError,
 )
-from lake_assets.base.progress import counted
+from lake_assets.base.progress import checkpoint, counted
 from lake_assets.config.layout.partition import Partition
 from lake_assets.ingest.outcome import IngestOptions, blank_row
 from lake_assets.lake.catalog.database import NotDirectError
@@ -129,15 +129,12 @@ def _partitioning(session: LakeSession, table: TableName) -> Partitioning | None
         return None
 
 
-def compact(
-    stream: OpenStream, at_least: int, sessions: "Sessions", *, checkpoint: Callable[[], None] = lambda: None
-) -> list[CompactedPartition]:
+def compact(stream: OpenStream, at_least: int, sessions: "Sessions") -> list[CompactedPartition]:
     """Rewrite the partitions of many small files. Readers see the same rows at all times.
 
     Each partition is a Spark job and a commit, or only a commit if DuckDB rewrites it. A partition that another writer
     commits meanwhile, or that cannot be rewritten, is unchanged, and its result says why. If Spark or the lake's
-    storage is unreachable, the remaining partitions get the same error without a try. An exception of `checkpoint`,
-    which is called between partitions, ends the run.
+    storage is unreachable, the remaining partitions get the same error without a try.
     """
     with stream.lake.open() as session:
         chosen = compactable(stream, session, at_least)

@@ -2,7 +2,7 @@
 
 import datetime as dt
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated
@@ -10,7 +10,7 @@ from typing import Annotated
 from lake_assets.base.documented import Documented, NotInJson, in_json
 from lake_assets.base.errors import CatalogError, SpecificationError
 from lake_assets.base.events import about, step
-from lake_assets.base.progress import counting
+from lake_assets.base.progress import checkpoint, counting
 from lake_assets.config.lake import Lake, Maintenance
 from lake_assets.config.models import LakeConfig
 from lake_assets.ingest.after_load import LoadedObject, after_load, left_behind
@@ -82,32 +82,27 @@ class Maintained(Documented):
         return tuple(result for result in self.compacted if result.why is not None)
 
 
-def maintain(
-    config: LakeConfig,
-    lake: str,
-    sessions: Sessions,
-    *,
-    dry_run: bool = False,
-    now: dt.datetime | None = None,
-    checkpoint: Callable[[], None] = lambda: None,
-) -> Maintained:
+def maintain(config: LakeConfig, lake: str, sessions: Sessions, *, dry_run: bool = False) -> Maintained:
     """Maintain a lake by the rules of its config, or by the defaults.
 
     All files of the newest snapshot and of snapshots that have not expired remain. Objects in landing zones are deleted
     only if they were registered by a stream with `owns_source: true`. The config names other lakes and landing zones
-    too. The result of a dry run leaves out files of snapshots that the run itself would expire. Ages are counted from
-    `now`, with a time zone. `checkpoint` is called between steps; an exception that it raises ends the run.
+    too. The result of a dry run leaves out files of snapshots that the run itself would expire.
 
     Spark starts only if there is a partition to compact; if it does not, all else is done. If a store fails, the next
     run continues. Raises NoLakeError if there is no lake yet, and SpecificationError if the catalog's version is
     unknown.
     """
     with about(lake=lake), step("maintain", mode="dry_run" if dry_run else None) as figures:
-        maintained = _Run(config, lake, sessions, dry_run, now or dt.datetime.now(dt.UTC), checkpoint).maintained()
+        maintained = _Run(config, lake, sessions, dry_run, _now()).maintained()
         files = [*maintained.cleaned.deleted, *(orphan.uri for orphan in maintained.orphans)]
         figures.update(snapshots=len(maintained.expired), files=len(files), bytes=maintained.bytes_deleted)
         figures.update(partitions=len(maintained.compacted), failed=len(maintained.left))
     return maintained
+
+
+def _now() -> dt.datetime:
+    return dt.datetime.now(dt.UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,10 +114,9 @@ class _Run:
     sessions: Sessions
     dry_run: bool
     now: dt.datetime
-    checkpoint: Callable[[], None]
 
     def maintained(self) -> Maintained:
-        config, lake, dry_run, checkpoint = self.config, self.lake, self.dry_run, self.checkpoint
+        config, lake, dry_run = self.config, self.lake, self.dry_run
         chosen("lake", config.lakes, lake)
         roots, rules = roots_of(config, lake), self.rules
         staged = self._delete_staged(roots)
@@ -221,7 +215,7 @@ class _Run:
         orphans = self._before(self.rules.orphans_older_than)
         for stream in streams:
             if stream.export is not None or stream.letters is not None:
-                self.checkpoint()
+                checkpoint()
                 with stream.lake.open(read_only=self.dry_run) as session:
                     deltas += clean_deltas(session, stream, expired, orphans, dry_run=self.dry_run)
                     letters += clean_letters(session, stream, orphans, dry_run=self.dry_run)
@@ -248,7 +242,7 @@ class _Run:
                     partitions = compactable(stream, session, at_least)
                 yield from (CompactedPartition.of(stream, candidate) for candidate in partitions)
             else:
-                yield from compact(stream, at_least, self.sessions, checkpoint=self.checkpoint)
+                yield from compact(stream, at_least, self.sessions)
 
 
 def roots_of(config: LakeConfig, lake: str) -> Roots:

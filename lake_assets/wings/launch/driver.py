@@ -20,6 +20,7 @@ from dagster_pipes import (
 
 from lake_assets.base.errors import is_interrupt
 from lake_assets.base.events import Event, listening
+from lake_assets.base.progress import ended_by
 from lake_assets.config.layout.partition import Partition
 from lake_assets.config.models import LakeConfig
 from lake_assets.ingest.ingest_all import ingest_all
@@ -121,14 +122,9 @@ def _run(
     columns = stream.config.columns
     viewer, listed = Viewer(stream, pipes.log.warning), 0
     with _session(request, config) as sessions:
-        outcomes = ingest_all(
-            stream,
-            [Partition.at(columns, path) for path in request.partitions],
-            sessions,
-            request.options,
-            stop.check,
-        )
-        with passing_on_interrupts(outcomes):
+        partitions = [Partition.at(columns, path) for path in request.partitions]
+        outcomes = ingest_all(stream, partitions, sessions, request.options)
+        with ended_by(stop.check), passing_on_interrupts(outcomes):
             for outcome in outcomes:
                 if outcome.error is not None:
                     stop.check()  # after a signal, an error of Spark or DuckDB is not a failure of the partition

@@ -7,6 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from lake_assets.base.progress import ended_by
 from lake_assets.ingest.index.index_run import index_all
 from lake_assets.ingest.outcome import IngestOptions, Outcome
 from lake_assets.lake.commit.extension import register_by_extension
@@ -47,10 +48,9 @@ def index(
 ) -> dict[str, Outcome]:
     """The outcomes by the partition's path."""
     partitions = [world.partition(text) for text in texts] if texts else None
-    return {
-        str(outcome.partition): outcome
-        for outcome in index_all(world.stream, partitions, options=IngestOptions(**options), checkpoint=checkpoint)
-    }
+    with ended_by(checkpoint):
+        outcomes = index_all(world.stream, partitions, options=IngestOptions(**options))
+        return {str(outcome.partition): outcome for outcome in outcomes}
 
 
 def with_partition(region: str | None, date: dt.date = dt.date(2026, 2, 11), rows: int = 2) -> pa.Table:

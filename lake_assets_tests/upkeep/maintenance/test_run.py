@@ -18,7 +18,7 @@ from lake_assets.upkeep.maintenance.cleaning import expire_snapshots
 from lake_assets.upkeep.maintenance.maintenance_run import maintain, roots_of
 from lake_assets_tests.tiers import more
 from lake_assets_tests.upkeep.checks.checked import run_check
-from lake_assets_tests.world import NW, SW, World, sales
+from lake_assets_tests.world import NW, SW, World, maintained_at, sales
 
 DAY = dt.timedelta(days=1)
 
@@ -83,7 +83,8 @@ def test_time_travel_works_for_the_configured_days(local_world: World) -> None:
 
     # A moment at which the first version is older than the limit, and the second is not.
     before = expires + 7 * DAY - dt.timedelta(milliseconds=1)
-    done = maintain(local_world.config, "test", local_world.sessions, now=before)
+    with maintained_at(before):
+        done = maintain(local_world.config, "test", local_world.sessions)
 
     assert oldest in done.expired
     assert middle not in done.expired
@@ -136,9 +137,9 @@ def test_files_that_belong_to_no_table_of_the_lake_are_no_orphans(local_world: W
     catalog = {"type": "sqlite", "path": f"{local_world.catalog['path']}.2"}
     data["lakes"]["other"] = {"catalog": catalog, "storage": {"type": "local", "path": str(inside)}}
     data["streams"]["sales"]["lake"] = "test"
-    now = dt.datetime.now(dt.UTC) + 100 * DAY
 
-    done = maintain(LakeConfig.model_validate(data), "test", local_world.sessions, now=now)
+    with maintained_at(dt.datetime.now(dt.UTC) + 100 * DAY):
+        done = maintain(LakeConfig.model_validate(data), "test", local_world.sessions)
 
     assert done.orphans == ()
     assert all(Path(uri).exists() for uri in [landed, *others])

@@ -196,7 +196,7 @@ def _ingest(stream: OpenStream, keys: list[tuple[str, dt.date]], session: Sessio
     with counting(stream.name, "partitions", len(keys)) as done:
         session.announce = done.describe
         partitions = [stream.config.partition(f"origin={airport},date={date}") for airport, date in keys]
-        for outcome in ingest_all(stream, partitions, session, options, interrupt.check):
+        for outcome in ingest_all(stream, partitions, session, options):
             interrupt.check()
             if not outcome.is_done:
                 assert outcome.error is not None  # noqa: S101 - it is done or has an error
