@@ -24,7 +24,7 @@ from lake_assets.ingest.dry_run import plan_stream
 from lake_assets.ingest.ingest_all import ingest
 from lake_assets.ingest.outcome import IngestOptions, Outcome
 from lake_assets.ingest.plan import PartitionPlan
-from lake_assets.lake.ledger.read import read_ledger
+from lake_assets.lake.ledger.read import LedgerFilter, read_ledger
 from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets.storage.store import Store
 from lake_assets.streams.stream import OpenStream
@@ -180,7 +180,7 @@ class World:
     def ledger(self, text: str | None = None) -> list[LedgerRow]:
         """The ledger's rows, newest first."""
         with self.stream.lake.open() as lake:
-            return read_ledger(lake, load_partition=self.partition(text).path if text else None)
+            return read_ledger(lake, LedgerFilter(load_partition=self.partition(text).path if text else None))
 
     def live_files(self) -> list[str]:
         """The URIs of the table's files in the newest snapshot."""

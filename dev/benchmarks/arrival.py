@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from dev.benchmarks import retail
 from dev.benchmarks.measure import Line, Report, Timing
 from lake_assets.api import open_stream
-from lake_assets.lake.ledger.read import read_ledger
+from lake_assets.lake.ledger.read import LedgerFilter, read_ledger
 from lake_assets.lake.ledger.tables import LEDGER
 from lake_assets.streams.load import load_config
 
@@ -101,7 +101,7 @@ def _commits(config: Path, day: dt.date) -> list[float]:
     with open_stream(load_config(config), "sales").lake.open(read_only=True) as lake:
         if not lake.exists(LEDGER.name(lake.config)):
             return []
-        rows = read_ledger(lake, limit=10_000, statuses=["committed"])
+        rows = read_ledger(lake, LedgerFilter(statuses=["committed"]), 10_000)
     return [row.finished_at.timestamp() for row in rows if row.finished_at and f"date={day}" in row.load_partition]
 
 

@@ -198,15 +198,16 @@ def ledger(  # noqa: PLR0913 - a parameter for each option
     form: Format | None,
 ) -> None:
     """Show the newest runs and their results."""
-    from lake_assets.lake.ledger.read import read_ledger
-    from lake_assets.lake.ledger.tables import STATUSES, LedgerRow
+    from lake_assets.lake.ledger.read import LedgerFilter, read_ledger
+    from lake_assets.lake.ledger.tables import LedgerRow
 
     config = options.config
     ducklake = options.lake(lake, stream)
     path = _partition_path(config, stream, partition) if partition else None
     names = None if stream is None else options.stream(stream).names
+    wanted = LedgerFilter(names, path, statuses, since, until)
     with counting("ledger", "rows"), ducklake.open(read_only=True) as session:
-        rows = read_ledger(session, names, path, limit, statuses or STATUSES, since=since, until=until)
+        rows = read_ledger(session, wanted, limit)
     write_rows(form, LedgerRow, rows, print_ledger)
 
 

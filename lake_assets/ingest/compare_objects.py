@@ -141,8 +141,7 @@ def read_noted(
     """
     if lake is None or not (lake.exists(stream.table) and lake.exists(MANIFEST.name(lake.config))):
         return {}
-    paths = None if partitions is None else [partition.path for partition in partitions]
-    return partition_objects(lake, stream.names, stream.table, paths)
+    return partition_objects(lake, stream.ledger_scope(partitions))
 
 
 def compare_partition(

@@ -35,6 +35,7 @@ from lake_assets.lake.catalog.table import renamed
 from lake_assets.lake.commit.change import Planned
 from lake_assets.lake.commit.extension import Statement
 from lake_assets.lake.commit.strategy import StrategyName
+from lake_assets.lake.ledger.ledger_relation import LedgerScope
 from lake_assets.lake.ledger.read import Pace, commits, last_commits, last_runs, partitions_in_ledger
 from lake_assets.lake.ledger.tables import LedgerRow, release_command
 from lake_assets.lake.session import LakeSession, TableName
@@ -504,7 +505,7 @@ def edited_text(stream: OpenStream, partition: Partition, last: LedgerRow, rows:
 def _renamed(lake: LakeSession, table: TableName) -> CatalogError | None:
     """Return the error of a table that runs have filled and another client has renamed; None if it was not renamed."""
     tables = renamed(lake, table)
-    last = commits(lake, table, newest=1, columns=("snapshot_id", "finished_at"), since=0) if tables else []
+    last = commits(lake, LedgerScope(table), newest=1) if tables else []
     if not last or last[0].snapshot >= tables[0][1]:  # a later table of the name was dropped
         return None
     (now, snapshot), *_ = tables

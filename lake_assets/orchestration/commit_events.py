@@ -7,6 +7,7 @@ import dagster as dg
 
 from lake_assets.config.layout.partition import Partition
 from lake_assets.ingest.outcome import Outcome
+from lake_assets.lake.ledger.ledger_relation import LedgerScope
 from lake_assets.lake.ledger.read import commit_of, commits, recorded_commits
 from lake_assets.lake.ledger.tables import RELEASE, RELEASED, LedgerRow
 from lake_assets.orchestration.dagster_private import newest_ids
@@ -38,7 +39,7 @@ def commits_of(stream: OpenStream, partitions: Sequence[Partition]) -> dict[Part
             return {}
         rows = recorded_commits(session, stream.table, partitions)
         for path in [path for path, row in rows.items() if row.mode == RELEASE]:
-            row = commit_of(commits(session, stream.table, [path]), rows.pop(path).snapshot)
+            row = commit_of(commits(session, LedgerScope(stream.table, [path])), rows.pop(path).snapshot)
             rows |= {} if row is None else {path: replace(row, hold=RELEASED)}
     return stream.config.by_partition(rows)
 

@@ -111,6 +111,13 @@ class Manifest:
             if landed.size == 0:
                 raise _empty(landed)
 
+    def below(self, root: str) -> "Manifest":
+        """Return the manifest with keys below this root, where an older version has noted the URI instead."""
+        objects = tuple(replace(obj, key=obj.key.removeprefix(f"{root}/")) for obj in self.objects)
+        return replace(
+            self, objects=objects, left_out={k.removeprefix(f"{root}/"): w for k, w in self.left_out.items()}
+        )
+
     def without_empty(self) -> "Manifest":
         """Return the manifest that leaves out objects without bytes."""
         empty = {landed.key: str(_empty(landed)) for landed in self.read if landed.size == 0}

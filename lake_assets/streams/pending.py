@@ -15,7 +15,7 @@ from lake_assets.base.errors import failure_may_pass
 from lake_assets.base.texts import hash_of
 from lake_assets.config.layout.partition import Partition
 from lake_assets.lake.ledger.lookup import LastRuns
-from lake_assets.lake.ledger.read import last_runs, read_ledger
+from lake_assets.lake.ledger.read import LedgerFilter, last_runs, read_ledger
 from lake_assets.lake.session import LakeSession
 from lake_assets.storage.manifest import Manifest
 from lake_assets.streams.calendar import Calendar
@@ -107,7 +107,7 @@ def next_tries(stream: OpenStream, lake: LakeSession, now: dt.datetime) -> dict[
     The pause before it is as of `pause_after`, for the runs that failed since the partition's last success.
     """
     failed = defaultdict(list)
-    for row in read_ledger(lake, stream.names, None, _ROWS, ("failed",), since=now - _SINCE):
+    for row in read_ledger(lake, LedgerFilter(stream.names, statuses=("failed",), since=now - _SINCE), _ROWS):
         failed[row.load_partition].append(row)
     of_partitions = stream.config.by_partition(failed)
     runs = last_runs(lake, stream.table, list(of_partitions)) if of_partitions else {}

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Self
@@ -22,6 +22,7 @@ from lake_assets.lake.backends import catalog_backend
 from lake_assets.lake.commit.deltas import Export, table_tag
 from lake_assets.lake.ducklake import DuckLake
 from lake_assets.lake.ledger import object_history
+from lake_assets.lake.ledger.ledger_relation import LedgerScope
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.lake.table_setup import declared_schema, is_never_filled, untyped_schema
 from lake_assets.schema.column_rules import Rules
@@ -93,6 +94,11 @@ class OpenStream:
             self.config.destination.schema_name, self.config.destination.table, catalog_backend(self.lake_config).alias
         )
 
+    def ledger_scope(self, partitions: Iterable[Partition] | None = None) -> LedgerScope:
+        """Return what ledger and manifests have of some partitions, or of all."""
+        paths = None if partitions is None else [partition.path for partition in partitions]
+        return LedgerScope(self.table, paths, self.names)
+
     @property
     def lake_config(self) -> Lake:
         """The lake's part of the config."""
@@ -159,7 +165,7 @@ class OpenStream:
         if lake is None or self.config.on_bad_object == "fail":
             return {}
         adds = self.config.mode.reads_new
-        by_path = object_history.quarantined_objects(lake, self.names, self.table, _paths(partitions), adds=adds)
+        by_path = object_history.quarantined_objects(lake, self.ledger_scope(partitions), adds=adds)
         root = f"{self.source.root}/"  # that of the URI which an older version has noted
         objects = {
             path: {self.source.uri(k.removeprefix(root)): why for k, why in o.items()} for path, o in by_path.items()
@@ -175,7 +181,7 @@ class OpenStream:
         """
         if lake is None or self.letters is None:
             return {}
-        by_path = object_history.dead_letters(lake, self.names, self.table, _paths(partitions), at=at)
+        by_path = object_history.dead_letters(lake, self.ledger_scope(partitions), at)
         return self.config.by_partition(by_path)
 
     @property
@@ -324,7 +330,3 @@ def open_streams(config: LakeConfig) -> Mapping[str, OpenStream]:
     """Open all streams of a config. Streams of one lake share its engine. Nothing is connected yet."""
     lakes = {name: DuckLake(lake) for name, lake in config.lakes.items()}
     return {name: OpenStream.of(config, name, lakes[config.lake_name(name)]) for name in config.streams}
-
-
-def _paths(partitions: Collection[Partition] | None) -> Sequence[str] | None:
-    return None if partitions is None else [partition.path for partition in partitions]

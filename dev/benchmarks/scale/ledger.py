@@ -16,7 +16,7 @@ from dev.benchmarks.scale.lake import (
 from dev.benchmarks.scale.results import Grown
 from dev.benchmarks.table_size import A_RUN, a_run
 from lake_assets.lake.ledger.flush import flush_ledger
-from lake_assets.lake.ledger.read import last_runs, ledger_figures, read_ledger
+from lake_assets.lake.ledger.read import LedgerFilter, last_runs, ledger_figures, read_ledger
 from lake_assets.lake.ledger.tables import record
 from lake_assets.upkeep.history.history_entries import history
 
@@ -42,7 +42,7 @@ def ledger(folder: Path, say: Callable[[str], None], *, quick: bool) -> list[Gro
                 repeat = 1 if quick else 5
                 seconds = {
                     "last run of 1": timed(lambda: last_runs(lake, stream.table, [partition]), repeat),
-                    "rows of 1": timed(lambda: read_ledger(lake, load_partition=partition.path), repeat),
+                    "rows of 1": timed(lambda: read_ledger(lake, LedgerFilter(load_partition=partition.path)), repeat),
                     "figures of all": timed(lambda: ledger_figures(lake), repeat),
                     "commit 1": timed(lambda: commit_all(lake, Files(stream).replacements([PARTITION])), repeat),
                 }

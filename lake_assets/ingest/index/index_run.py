@@ -79,8 +79,7 @@ def objects_of_lake(
     """Return the objects that the lake registered or read, by key; none without a lake or if the table was dropped."""
     if lake is None or not (lake.exists(stream.table) and lake.exists(MANIFEST.name(lake.config))):
         return {}
-    paths = None if partitions is None else [partition.path for partition in partitions]
-    return known_objects(lake, stream.names, stream.table, paths)
+    return known_objects(lake, stream.ledger_scope(partitions))
 
 
 def registered_uris(lake: LakeSession | None, stream: OpenStream) -> set[str]:

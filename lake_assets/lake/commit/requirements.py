@@ -11,7 +11,7 @@ from lake_assets.lake.catalog.snapshots import ask_changes, snapshot_span
 from lake_assets.lake.catalog.table import Table
 from lake_assets.lake.catalog.transaction import Transaction
 from lake_assets.lake.commit.change import Change, ExpectedManifest, by_table
-from lake_assets.lake.ledger.ledger_relation import read_inlined
+from lake_assets.lake.ledger.ledger_relation import LedgerScope, read_inlined
 from lake_assets.lake.ledger.object_history import partition_objects
 from lake_assets.lake.ledger.read import recorded_commits
 from lake_assets.lake.ledger.tables import LEDGER, MANIFEST, release_command
@@ -57,8 +57,8 @@ def _refuse_drift(
     session: LakeSession, expecting: Sequence[tuple[Change, ExpectedManifest]], database: CatalogDatabase | None
 ) -> None:
     first, expected_first = expecting[0]
-    paths = [change.partition.path for change, _ in expecting]
-    known = partition_objects(session, expected_first.streams, first.table, paths, database)
+    scope = LedgerScope(first.table, [change.partition.path for change, _ in expecting], expected_first.streams)
+    known = partition_objects(session, scope, database)
     for change, expected in expecting:
         noted = known.get(change.partition.path, {})
         if expected.keys is not None:

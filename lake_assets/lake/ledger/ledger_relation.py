@@ -18,7 +18,7 @@ from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError
 from lake_assets.lake.catalog.described import flushed_files, inlined_tables
 from lake_assets.lake.catalog.table import read_folder
 from lake_assets.lake.ledger.tables import OwnTable
-from lake_assets.lake.session import LakeSession
+from lake_assets.lake.session import LakeSession, TableName
 
 RANGES = 50  # into which values are divided, for DuckDB to skip row groups by
 MOST = 10_000  # values of a column; with more, DuckLake reads the table
@@ -28,6 +28,29 @@ ADDED = "_ducklake_internal_snapshot_id"
 
 _FILES = "read_parquet(?, hive_partitioning = false, union_by_name = true)"
 _ENDED, _STARTED = "finished_at", "started_at"
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerScope:
+    """A table, whose commits the ledger has, and partitions of it."""
+
+    table: TableName
+    load_partitions: Sequence[str] | None = None  # in the path's form; all when None
+    streams: tuple[str, ...] = ()  # the names of the stream that noted its objects
+
+    @property
+    def committed(self) -> dict[str, Sequence[str]]:
+        """The condition on the ledger's rows: the commits, by any stream."""
+        return {"destination_table": [str(self.table)], "status": ["committed"], **self._of_partitions}
+
+    @property
+    def noted(self) -> dict[str, Sequence[str]]:
+        """The condition on rows of ledger and manifests: the stream's, for any table."""
+        return {"stream": self.streams, **self._of_partitions}
+
+    @property
+    def _of_partitions(self) -> dict[str, Sequence[str]]:
+        return {} if self.load_partitions is None else {"load_partition": self.load_partitions}
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,15 @@ from typing import Annotated, Any
 from lake_assets.base.documented import Documented, NotInJson
 from lake_assets.lake.catalog.database import CatalogDatabase
 from lake_assets.lake.catalog.table import named_since
-from lake_assets.lake.ledger.ledger_relation import ADDED, Relation, WantedRows, query, relation, wanted_rows
+from lake_assets.lake.ledger.ledger_relation import (
+    ADDED,
+    LedgerScope,
+    Relation,
+    WantedRows,
+    query,
+    relation,
+    wanted_rows,
+)
 from lake_assets.lake.ledger.tables import (
     COMPACT,
     LEDGER,
@@ -18,7 +26,7 @@ from lake_assets.lake.ledger.tables import (
     MANIFEST,
     LedgerRow,
 )
-from lake_assets.lake.session import LakeSession, TableName
+from lake_assets.lake.session import LakeSession
 from lake_assets.spark.task.job import LetterFile
 from lake_assets.storage.manifest import LandedObject, Manifest, version_of
 
@@ -62,56 +70,46 @@ _KNOWN = f"struct_pack({', '.join(field.name for field in fields(KnownObject))})
 _KEY = "coalesce(key, max(key) OVER (PARTITION BY uri), uri) AS key"
 
 
-def known_objects(
-    session: LakeSession, streams: tuple[str, ...], table: TableName, load_partitions: Sequence[str] | None = None
-) -> dict[str, KnownObject]:
+def known_objects(session: LakeSession, scope: LedgerScope) -> dict[str, KnownObject]:
     """Return the objects of the newest commits of a stream, by key.
 
     Left out are objects of another table, also a dropped one of the same name, objects that a run left out, and objects
     that a later replacement of the partition did not read. Objects that a repair removed are included, because their
     path must not be registered again.
-
-    `load_partitions` are partitions in the path's form, if not all are to be read.
     """
-    among = _rows_of_streams(streams, load_partitions)
     rows = _noted(
         session,
-        among,
-        among,
+        scope.noted,
+        scope.noted,
         f"SELECT arg_max({_KNOWN}, number) FROM noted WHERE reason IS NULL "  # noqa: S608
         # If the ledger was emptied, an object counts as known.
         "AND coalesce(snapshot_id >= greatest(replaced, ?) AND destination_table = ?, TRUE) GROUP BY key",
-        [named_since(session, table), str(table)],
+        [named_since(session, scope.table), str(scope.table)],
     )
     return {values["key"]: KnownObject(**values) for (values,) in rows}
 
 
 def partition_objects(
-    session: LakeSession,
-    streams: tuple[str, ...],
-    table: TableName,
-    load_partitions: Sequence[str] | None,
-    database: CatalogDatabase | None = None,
+    session: LakeSession, scope: LedgerScope, database: CatalogDatabase | None = None
 ) -> dict[str, dict[str, KnownObject]]:
     """Return the objects that rows of some partitions were made of: of the newest replacement, and all added since.
 
-    They are by partition, in the path's form, and by key; of all partitions when None. Objects that these commits left
-    out are included, with the reason, unless one of them read the object. Objects of another table are not, also of a
-    dropped one of the same name. An object with rows of several partitions is known to each by itself.
+    They are by partition, in the path's form, and by key. Objects that these commits left out are included, with the
+    reason, unless one of them read the object. Objects of another table are not, also of a dropped one of the same
+    name. An object with rows of several partitions is known to each by itself.
 
     They are read in the open transaction, or in one of its own when None. Raises NotDirectError if only DuckLake can
     read the rows, and that is outside of the given transaction.
     """
-    among = _rows_of_streams(streams, load_partitions)
     rows = _noted(
         session,
-        among,
-        among,
+        scope.noted,
+        scope.noted,
         f"SELECT arg_max({_KNOWN}, number) FILTER (reason IS NULL), arg_max({_KNOWN}, number), max(after_load) "  # noqa: S608
         # If the ledger was emptied, an object counts as known.
         "FROM noted WHERE coalesce(noted_at >= greatest(replaced, ?) AND destination_table = ?, TRUE) "
         "GROUP BY key, load_partition",
-        [named_since(session, table, database), str(table)],
+        [named_since(session, scope.table, database), str(scope.table)],
         replacing=["replace"],
         database=database,
     )
@@ -145,36 +143,27 @@ def registered_objects(session: LakeSession, uris: Sequence[str]) -> dict[str, K
     return {uri: KnownObject(**values) for uri, values in rows}
 
 
-def quarantined_objects(
-    session: LakeSession,
-    streams: tuple[str, ...],
-    table: TableName,
-    load_partitions: Sequence[str] | None = None,
-    *,
-    adds: bool = False,
-) -> dict[str, dict[str, str]]:
+def quarantined_objects(session: LakeSession, scope: LedgerScope, *, adds: bool = False) -> dict[str, dict[str, str]]:
     """Return why the newest commit of each partition left objects out, by the partition and the object's key.
 
-    A partition whose newest commit read all objects is not in the result. `load_partitions` are as of `known_objects`.
-    With `adds`, several commits make up a partition, as in mode append: the result has the objects that none of them
-    has read. They may have vanished since.
+    A partition whose newest commit read all objects is not in the result. With `adds`, several commits make up a
+    partition, as in mode append: the result has the objects that none of them has read. They may have vanished since.
     """
     if not (session.exists(LEDGER.name(session.config)) and session.exists(MANIFEST.name(session.config))):
         return {}
     if adds:
-        known = partition_objects(session, streams, table, load_partitions)
+        known = partition_objects(session, scope)
         reasons = {path: {o.key: o.reason for o in left_out.values() if o.reason} for path, left_out in known.items()}
         return {path: dict(sorted(left_out.items())) for path, left_out in sorted(reasons.items()) if left_out}
-    among = _rows_of_streams(streams, load_partitions)
     rows = _noted(
         session,
-        among,
-        among,
+        scope.noted,
+        scope.noted,
         ", newest AS (SELECT load_partition, arg_max(run_id, snapshot_id) AS run_id FROM commits "
         "WHERE mode <> ? AND snapshot_id >= ? AND destination_table = ? GROUP BY ALL) "
         "SELECT load_partition, key, arg_max_null(reason, number) AS reason FROM noted "
         "JOIN newest USING (run_id, load_partition) GROUP BY ALL HAVING reason IS NOT NULL ORDER BY ALL",
-        [COMPACT, named_since(session, table), str(table)],
+        [COMPACT, named_since(session, scope.table), str(scope.table)],
     )
     result: dict[str, dict[str, str]] = {}
     for load_partition, key, reason in rows:
@@ -182,17 +171,18 @@ def quarantined_objects(
     return result
 
 
-def objects_at(
-    session: LakeSession, streams: tuple[str, ...], root: str, rows: Sequence[LedgerRow], snapshot: int
-) -> Manifest:
-    """Return the landed objects of which a partition's rows in a snapshot were made, and those left out, by URI."""
+def objects_at(session: LakeSession, scope: LedgerScope, rows: Sequence[LedgerRow], snapshot: int) -> Manifest:
+    """Return the landed objects of which a partition's rows in a snapshot were made, and those left out, by key.
+
+    `rows` are the commits of the partition.
+    """
     before = [row for row in rows if row.snapshot_id is not None and row.snapshot_id <= snapshot]
     if not before or not session.exists(MANIFEST.name(session.config)):
         return Manifest(())
     # A replacement and a restore note all objects of their rows; other commits note those that they add.
     first = max((row.snapshot for row in before if row.mode in ("replace", "restore")), default=0)
     runs = {row.run_id for row in before if row.snapshot >= first}
-    among = {"stream": streams, "load_partition": [before[0].load_partition], "run_id": sorted(runs)}
+    among = {**scope.noted, "run_id": sorted(runs)}
     rows_of_manifest = relation(session, WantedRows(MANIFEST, (*MANIFEST.columns, ADDED), among))
     noted = query(
         session,
@@ -206,8 +196,7 @@ def objects_at(
     )
     objects, left_out = list[LandedObject](), dict[str, str]()
     for values, reason in noted:
-        key, digest = values["key"].removeprefix(f"{root}/"), values["digest"] or ""
-        landed = LandedObject(**{**values, "key": key, "digest": digest})
+        landed = LandedObject(**{**values, "digest": values["digest"] or ""})
         if landed.etag or landed.size:  # else a repair removed it from the table
             objects.append(landed)
             if reason is not None:
@@ -215,26 +204,18 @@ def objects_at(
     return Manifest(tuple(objects), left_out)
 
 
-def dead_letters(
-    session: LakeSession,
-    streams: tuple[str, ...],
-    table: TableName,
-    load_partitions: Sequence[str] | None = None,
-    *,
-    at: int | None = None,
-) -> dict[str, list[LetterFile]]:
+def dead_letters(session: LakeSession, scope: LedgerScope, at: int | None = None) -> dict[str, list[LetterFile]]:
     """Return the files of rows that the lake does not have now, or at a snapshot, by partition, sorted by their URIs.
 
     They are those of each partition's newest replacement, and of all additions since. A partition without any is not in
-    the result. Partitions are in the path's form; all when None. Commits of a dropped table of the same name are
-    ignored.
+    the result. Commits of a dropped table of the same name are ignored.
     """
     letters = LETTERS.name(session.config)
     if not (session.exists(LEDGER.name(session.config)) and session.exists(letters)):
         return {}
-    among = _rows_of_streams(streams, load_partitions)
-    commits, noted = _commits(session, among), relation(session, WantedRows(LETTERS, tuple(LETTERS.columns), among))
-    at = _NEWEST if at is None else at
+    commits = _commits(session, scope.noted)
+    noted = relation(session, WantedRows(LETTERS, tuple(LETTERS.columns), scope.noted))
+    at, table = _NEWEST if at is None else at, str(scope.table)
     rows = query(
         session,
         f"WITH commits AS (FROM {commits}), latest AS (SELECT load_partition, max(snapshot_id) AS replaced "  # noqa: S608
@@ -243,7 +224,7 @@ def dead_letters(
         f"FROM {noted} LEFT JOIN latest USING (load_partition) WHERE snapshot_id <= ? "
         "AND snapshot_id >= greatest(replaced, ?) AND snapshot_id NOT IN "
         "(SELECT snapshot_id FROM commits WHERE destination_table <> ?) ORDER BY load_partition, uri",
-        [*commits.parameters, at, str(table), *noted.parameters, at, named_since(session, table), str(table)],
+        [*commits.parameters, at, table, *noted.parameters, at, named_since(session, scope.table), table],
         [commits, noted],
     )
     result: dict[str, list[LetterFile]] = {}
@@ -253,11 +234,6 @@ def dead_letters(
 
 
 _NEWEST = 2**62  # a snapshot after all others
-
-
-def _rows_of_streams(streams: tuple[str, ...], load_partitions: Sequence[str] | None) -> dict[str, Sequence[str]]:
-    """Return the condition on rows of these streams, or of some partitions of them."""
-    return {"stream": streams} if load_partitions is None else {"stream": streams, "load_partition": load_partitions}
 
 
 def _commits(

@@ -14,7 +14,7 @@ from lake_assets.config.layout.partition import Partition
 from lake_assets.lake.catalog.database import NotDirectError
 from lake_assets.lake.catalog.snapshots import snapshot_span
 from lake_assets.lake.catalog.table import named_since
-from lake_assets.lake.ledger.ledger_relation import WantedRows, wanted_rows
+from lake_assets.lake.ledger.ledger_relation import LedgerScope, WantedRows, wanted_rows
 from lake_assets.lake.ledger.lookup import LastRuns, commits_by_files, newest_runs
 from lake_assets.lake.ledger.tables import (
     COMPACT,
@@ -54,7 +54,7 @@ def _holders(session: LakeSession, table: TableName, load_partitions: Sequence[s
     """Return the commit that began the hold of each held partition; a forced refresh of one does not begin it."""
     holders: dict[str, LedgerRow] = {}
     ended = set()
-    for row in commits(session, table, load_partitions):
+    for row in commits(session, LedgerScope(table, load_partitions)):
         if row.mode != COMPACT and row.load_partition not in ended:
             if row.is_held:
                 holders[row.load_partition] = row
@@ -85,28 +85,28 @@ def recorded_commits(session: LakeSession, table: TableName, partitions: Sequenc
     return {path: runs.commit for path, runs in newest.items() if runs.commit is not None}
 
 
-def read_ledger(
-    session: LakeSession,
-    streams: tuple[str, ...] | None = None,
-    load_partition: str | None = None,
-    limit: int = 100,
-    statuses: Sequence[Status] = STATUSES,
-    *,
-    since: dt.datetime | None = None,
-    until: dt.datetime | None = None,
-) -> list[LedgerRow]:
-    """Return the newest rows of the ledger; newest first, `limit` at most.
+@dataclass(frozen=True, slots=True)
+class LedgerFilter:
+    """Which rows of the ledger are wanted: those that meet all of these conditions."""
 
-    A partition is in the path's form. Runs ended at `since` or later, and before `until`, both with a time zone.
-    """
-    among: dict[str, Sequence[str]] = {}
-    if streams is not None:
-        among["stream"] = streams
-    if load_partition is not None:
-        among["load_partition"] = [load_partition]
-    if set(statuses) != set(STATUSES):
-        among["status"] = statuses
-    wanted = WantedRows(LEDGER, _ALL, among, since=since, until=until, newest=limit)
+    streams: tuple[str, ...] | None = None
+    load_partition: str | None = None  # in the path's form
+    statuses: Sequence[Status] = ()  # any when empty
+    since: dt.datetime | None = None  # runs that ended then or later, with a time zone
+    until: dt.datetime | None = None  # runs that ended before then
+
+    @property
+    def among(self) -> dict[str, Sequence[str]]:
+        """The values of columns that it wants."""
+        partitions = None if self.load_partition is None else [self.load_partition]
+        statuses = self.statuses if {*self.statuses} != {*STATUSES} else None
+        wanted = {"stream": self.streams, "load_partition": partitions, "status": statuses or None}
+        return {name: values for name, values in wanted.items() if values is not None}
+
+
+def read_ledger(session: LakeSession, rows_of: LedgerFilter = LedgerFilter(), limit: int = 100) -> list[LedgerRow]:
+    """Return the newest rows of the ledger; newest first, `limit` at most."""
+    wanted = WantedRows(LEDGER, _ALL, rows_of.among, since=rows_of.since, until=rows_of.until, newest=limit)
     rows = _rows(session, wanted, _NEWEST_FIRST, [limit])
     if not rows and not session.exists(table := LEDGER.name(session.config)):
         raise CatalogError(f"the lake has no ledger {table} yet:", "ingest a partition first.")
@@ -125,27 +125,17 @@ def rows_of_run(
 
 
 def commits(
-    session: LakeSession,
-    table: TableName,
-    load_partitions: Sequence[str] | None = None,
-    newest: int | None = None,
-    columns: Sequence[str] = _ALL,
-    *,
-    since: int | None = None,
+    session: LakeSession, scope: LedgerScope, newest: int | None = None, columns: Sequence[str] = _ALL
 ) -> list[LedgerRow]:
     """Return the committed rows of a table, the newest first, `newest` at most.
 
-    Partitions are in the path's form. Of `columns`, `snapshot_id`, and `finished_at` for `newest`, are read too; the
-    others are None. `since` is what `named_since` returns, if it is known: if the table was dropped and recreated, its
-    earlier commits are ignored.
+    Columns other than `columns` are None; `snapshot_id`, and `finished_at` for `newest`, must be among them. If the
+    table was dropped and recreated, its earlier commits are ignored.
     """
-    among: dict[str, Sequence[str]] = {"destination_table": [str(table)], "status": ["committed"]}
-    if load_partitions is not None:
-        among["load_partition"] = load_partitions
     limit = "" if newest is None else f" LIMIT {newest:d}"
     tail = f"WHERE snapshot_id >= ? ORDER BY snapshot_id DESC{limit}"
-    since = named_since(session, table) if since is None else since
-    return _rows(session, WantedRows(LEDGER, columns, among, newest=newest), tail, [since])
+    wanted = WantedRows(LEDGER, columns, scope.committed, newest=newest)
+    return _rows(session, wanted, tail, [named_since(session, scope.table)])
 
 
 def tables_after(session: LakeSession, snapshot: int) -> tuple[set[str], int]:
@@ -176,14 +166,18 @@ def newest_commits(session: LakeSession, table: TableName, after: int | None = N
     With `after`, only commits of later snapshots count. If the table was dropped and recreated, its earlier commits are
     ignored.
     """
-    among = {"destination_table": [str(table)], "status": ["committed"]}
     newest = f"PARTITION BY load_partition, mode = '{RELEASE}' ORDER BY snapshot_id DESC"
     last = "(PARTITION BY load_partition ORDER BY snapshot_id DESC)"
     tail = (
         f"WHERE mode <> '{COMPACT}' AND snapshot_id >= ? QUALIFY row_number() OVER ({newest}) = 1 "
         f"AND (mode <> '{RELEASE}' OR row_number() OVER {last} = 1) ORDER BY snapshot_id"
     )
-    return _rows(session, WantedRows(LEDGER, _ALL, among, after=after), tail, [named_since(session, table)])
+    return _rows(
+        session,
+        WantedRows(LEDGER, _ALL, LedgerScope(table).committed, after=after),
+        tail,
+        [named_since(session, table)],
+    )
 
 
 def commit_of(rows: Sequence[LedgerRow], snapshot: int) -> LedgerRow | None:
@@ -194,12 +188,7 @@ def commit_of(rows: Sequence[LedgerRow], snapshot: int) -> LedgerRow | None:
 
 def restored_partitions(session: LakeSession, table: TableName, load_partitions: Sequence[str]) -> set[str]:
     """Return those of the partitions that were restored and not replaced since, by their paths."""
-    among = {
-        "destination_table": [str(table)],
-        "status": ["committed"],
-        "mode": ["replace", RESTORE],
-        "load_partition": list(load_partitions),
-    }
+    among = {**LedgerScope(table, load_partitions).committed, "mode": ["replace", RESTORE]}
     tail = f"WHERE snapshot_id >= ? {_NEWEST_COMMIT}"
     wanted = WantedRows(LEDGER, ("load_partition", "mode", "snapshot_id"), among)
     rows = _rows(session, wanted, tail, [named_since(session, table)])
@@ -284,8 +273,7 @@ class Pace:
 
 def pace(session: LakeSession, table: TableName, mode: str) -> Pace | None:
     """Return the pace of a table's last runs of a mode; None if none has committed, or an earlier version did."""
-    among = {"destination_table": [str(table)], "status": ["committed"]}
-    wanted = WantedRows(LEDGER, _ALL, among, newest=PACE_ROWS)
+    wanted = WantedRows(LEDGER, _ALL, LedgerScope(table).committed, newest=PACE_ROWS)
     rows = _rows(session, wanted, _NEWEST_FIRST, [PACE_ROWS])
     by_run: dict[str, list[LedgerRow]] = {}
     for row in rows:

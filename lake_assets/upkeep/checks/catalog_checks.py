@@ -59,8 +59,7 @@ def _commits(facts: Facts) -> list[LedgerRow]:
     stream, scope = facts.stream, facts.scope
     if scope.results:
         return [result.row for result in scope.results.values() if result.row.snapshot_id is not None]
-    paths = None if scope.tried is None else [partition.path for partition in scope.tried]
-    rows = commits(facts.lake, stream.table, paths, columns=_COLUMNS)
+    rows = commits(facts.lake, stream.ledger_scope(scope.tried), columns=_COLUMNS)
     repaired: dict[str, int] = {}  # the newest repair of each partition
     for row in rows:
         if row.mode == "repair":

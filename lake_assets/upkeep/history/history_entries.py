@@ -58,27 +58,25 @@ def history(
     """
     with stream.lake.open(read_only=True) as session:
         require_table(session, stream)
-        since = named_since(session, stream.table)
+        reader = _Reader(stream, session, named_since(session, stream.table))
         title = f"history {stream.name}"
         if partitions is None:
             with counting(title, "snapshots"):
-                return _entries(stream, session, None, since, limit)
+                return _entries(reader, None, limit)
         wanted = [partitions] if isinstance(partitions, Partition) else list(dict.fromkeys(partitions))
         shown = counted(wanted, title, "partitions", len(wanted))
-        entries = [entry for partition in shown for entry in _entries(stream, session, partition, since, limit)]
+        entries = [entry for partition in shown for entry in _entries(reader, partition, limit)]
         return sorted(entries, key=lambda entry: (-entry.snapshot, entry.partition or ""))[:limit]
 
 
-def _entries(
-    stream: OpenStream, session: LakeSession, partition: Partition | None, since: int, limit: int
-) -> list[HistoryEntry]:
+def _entries(reader: "_Reader", partition: Partition | None, limit: int) -> list[HistoryEntry]:
     """Return the entries of one partition, or of the table."""
-    rows = commits(session, stream.table, None if partition is None else [partition.path], limit, since=since)
+    scope = reader.stream.ledger_scope(None if partition is None else [partition])
+    rows = commits(reader.session, scope, limit)
     try:
-        reader = _Reader(stream, session, since)
         return reader.of_table(rows, limit) if partition is None else reader.of(partition, rows, limit)
     except NotDirectError:
-        return _entries_of_runs(session, rows)
+        return _entries_of_runs(reader.session, rows)
 
 
 @dataclass(frozen=True, slots=True)

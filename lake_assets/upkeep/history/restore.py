@@ -254,7 +254,8 @@ def _refuse_index(stream: OpenStream) -> None:
 def _plan(session: LakeSession, stream: OpenStream, partition: Partition, snapshot: int) -> _Plan:
     require_snapshot(session, stream, snapshot)
     state = past_state(session, stream, partition, snapshot)
-    rows = commits(session, stream.table, [partition.path])
+    scope = stream.ledger_scope([partition])
+    rows = commits(session, scope)
     commit = commit_of(rows, snapshot)
     if not state.rows and not state.was_there and commit is None:
         raise PartitionError(
@@ -267,7 +268,7 @@ def _plan(session: LakeSession, stream: OpenStream, partition: Partition, snapsh
     last = recorded_commits(session, stream.table, [partition]).get(partition.path)
     is_held = last is not None and last.is_held  # a restore without a hold ends that
     is_unchanged = not is_held and state.past.has_rows_of(state.rows, snapshot)
-    manifest = objects_at(session, stream.names, stream.source.root, rows, snapshot)
+    manifest = objects_at(session, scope, rows, snapshot).below(stream.source.root)
     named = {named_fingerprint(file.uri) for file in files or ()}
     fingerprint = named.pop() if len(named) == 1 else None
     if fingerprint is None and commit is not None:

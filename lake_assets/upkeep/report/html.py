@@ -11,7 +11,7 @@ from lake_assets.base.errors import LakeAssetsError
 from lake_assets.base.texts import age, count, figure, moment, visible
 from lake_assets.ingest.view import view_partition
 from lake_assets.lake.catalog.preview import PartitionView
-from lake_assets.lake.ledger.read import read_ledger
+from lake_assets.lake.ledger.read import LedgerFilter, read_ledger
 from lake_assets.lake.ledger.tables import LEDGER, LedgerRow
 from lake_assets.lake.session import LakeSession
 from lake_assets.streams.stream import OpenStream
@@ -128,4 +128,4 @@ def _newest_runs(stream: OpenStream) -> list[LedgerRow]:
     with stream.lake.open_if_exists() as lake:
         if lake is None or not lake.exists(LEDGER.name(lake.config)):
             return []
-        return read_ledger(lake, stream.names, limit=RUNS)
+        return read_ledger(lake, LedgerFilter(stream.names), RUNS)

@@ -15,8 +15,16 @@ import pytest
 from lake_assets.lake.catalog.database import CatalogDatabase
 from lake_assets.lake.ducklake import DuckLake
 from lake_assets.lake.ledger import flush
+from lake_assets.lake.ledger.ledger_relation import LedgerScope
 from lake_assets.lake.ledger.object_history import known_objects, partition_objects, registered_objects
-from lake_assets.lake.ledger.read import last_runs, partitions_in_ledger, read_ledger, recorded_commits, rows_of_run
+from lake_assets.lake.ledger.read import (
+    LedgerFilter,
+    last_runs,
+    partitions_in_ledger,
+    read_ledger,
+    recorded_commits,
+    rows_of_run,
+)
 from lake_assets.lake.ledger.tables import LEDGER, LEDGER_COLUMNS, MANIFEST, LedgerRow, create_ledger
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets_tests.lake.worlds import BY_DRIVER
@@ -140,25 +148,25 @@ def looks(world: World, size: int) -> Mapping[str, Callable[[LakeSession], bool]
 
     def in_a_commit(lake: LakeSession) -> bool:
         with lake.write() as database:
-            found = partition_objects(lake, ("sales",), TABLE, [path(0)], database)
+            found = partition_objects(lake, LedgerScope(TABLE, [path(0)], ("sales",)), database)
         return {name: len(objects) for name, objects in found.items()} == {path(0): EACH}
 
     def of_partitions(lake: LakeSession) -> bool:
-        found = partition_objects(lake, ("sales",), TABLE, [path(0), path(1)])
+        found = partition_objects(lake, LedgerScope(TABLE, [path(0), path(1)], ("sales",)))
         return {name: len(objects) for name, objects in found.items()} == {path(0): EACH, path(1): EACH}
 
     return {
         "runs": lambda lake: [runs.rows for runs in last_runs(lake, TABLE, [partition]).values()] == [last],
         "fingerprint": lambda lake: recorded_commits(lake, TABLE, [partition]).keys() == {path(0)},
         "is known": lambda lake: partitions_in_ledger(lake, TABLE, [path(0), f"{path(0)}/x"]) == {path(0)},
-        "of a partition": lambda lake: counts(read_ledger(lake, load_partition=path(0), limit=1)) == [last],
+        "of a partition": lambda lake: counts(read_ledger(lake, LedgerFilter(load_partition=path(0)), 1)) == [last],
         "newest": lambda lake: counts(read_ledger(lake, limit=5)) == [size - n for n in range(1, 6)],
-        "since": lambda lake: len(read_ledger(lake, since=newest - dt.timedelta(seconds=4))) == 5,
-        "before": lambda lake: read_ledger(lake, until=START) == [],
+        "since": lambda lake: len(read_ledger(lake, LedgerFilter(since=newest - dt.timedelta(seconds=4)))) == 5,
+        "before": lambda lake: read_ledger(lake, LedgerFilter(until=START)) == [],
         "of a run": lambda lake: (
             len(rows_of_run(lake, ("sales",), f"run-{(size - 1) // 10}", newest - dt.timedelta(minutes=10))) == 10
         ),
-        "objects": lambda lake: len(known_objects(lake, ("sales",), TABLE, [path(0)])) == EACH,
+        "objects": lambda lake: len(known_objects(lake, LedgerScope(TABLE, [path(0)], ("sales",)))) == EACH,
         "of partitions": of_partitions,
         "in a commit": in_a_commit,
         "registered": lambda lake: registered_objects(lake, wanted).keys() == {uri(0, size)},

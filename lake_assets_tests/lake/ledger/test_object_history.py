@@ -7,6 +7,7 @@ import pytest
 
 from lake_assets.lake.ducklake import DuckLake
 from lake_assets.lake.ledger import flush, ledger_relation
+from lake_assets.lake.ledger.ledger_relation import LedgerScope
 from lake_assets.lake.ledger.object_history import known_objects, registered_objects
 from lake_assets.lake.ledger.tables import LEDGER, MANIFEST, LedgerRow, append_records, create_ledger, ledger_values
 from lake_assets.lake.session import LakeSession, TableName
@@ -76,7 +77,7 @@ def test_the_newest_note_of_an_object_counts(world: World, where: str, monkeypat
             if where == "older" and number in (2, 4):
                 flush_as_before(lake)
         if where == "older":
-            assert known_objects(lake, ("sales",), TABLE, [PATHS[0]])["c"].etag == "c2"
+            assert known_objects(lake, LedgerScope(TABLE, [PATHS[0]], ("sales",)))["c"].etag == "c2"
         flush.flush_ledger(lake)
         if where in ("older", "merged"):
             ((file,),) = lake.rows("SELECT data_file FROM ducklake_list_files(?, 'ingest_files')", [lake.alias])
@@ -86,11 +87,11 @@ def test_the_newest_note_of_an_object_counts(world: World, where: str, monkeypat
             monkeypatch.setattr(ledger_relation, "MOST", 0)
         expected = {"a": "a2", "b": "", "c": "c2", "d": "d1", "x": "x2"}
         for paths in (None, list(PATHS)):
-            found = known_objects(lake, ("sales",), TABLE, paths)
+            found = known_objects(lake, LedgerScope(TABLE, paths, ("sales",)))
             assert {uri: known.etag for uri, known in found.items()} == expected
             assert found["b"].has_ended
-        assert known_objects(lake, ("sales",), TABLE, [PATHS[1]]).keys() == {"x"}
-        assert known_objects(lake, ("other",), TABLE) == {}
+        assert known_objects(lake, LedgerScope(TABLE, [PATHS[1]], ("sales",))).keys() == {"x"}
+        assert known_objects(lake, LedgerScope(TABLE, streams=("other",))) == {}
         registered = registered_objects(lake, ["a", "b", "c", "d", "x", "z"])
         assert {uri: known.etag for uri, known in registered.items()} == {
             uri: etag for uri, etag in expected.items() if uri != "x"

@@ -12,6 +12,7 @@ from lake_assets.lake.catalog.database import NotDirectError
 from lake_assets.lake.ledger import flush, ledger_relation, lookup
 from lake_assets.lake.ledger.lookup import LastRuns
 from lake_assets.lake.ledger.read import (
+    LedgerFilter,
     last_runs,
     pace,
     partitions_in_ledger,
@@ -163,22 +164,22 @@ def test_rows_are_selected(world: World, where: str, monkeypatch: pytest.MonkeyP
     known = {row.load_partition for row in rows}
     with world.stream.lake.open(read_only=True) as lake:
         assert read_ledger(lake) == rows
-        assert read_ledger(lake, ("other",)) == []
+        assert read_ledger(lake, LedgerFilter(("other",))) == []
         for limit in range(1, len(rows)):
-            assert read_ledger(lake, ("sales",), limit=limit) == rows[:limit]
+            assert read_ledger(lake, LedgerFilter(("sales",)), limit) == rows[:limit]
         of_nw = [row for row in rows if row.load_partition == nw]
-        assert read_ledger(lake, load_partition=nw) == of_nw
-        assert read_ledger(lake, load_partition=nw, limit=1) == of_nw[:1]
+        assert read_ledger(lake, LedgerFilter(load_partition=nw)) == of_nw
+        assert read_ledger(lake, LedgerFilter(load_partition=nw), 1) == of_nw[:1]
         failed = [row for row in rows if row.status == "failed"]
-        assert read_ledger(lake, statuses=["failed"]) == failed
+        assert read_ledger(lake, LedgerFilter(statuses=["failed"])) == failed
         assert len(failed) == 2
 
         tokyo = dt.timezone(dt.timedelta(hours=9))
         for until, since in pairwise(times):  # of two runs, one after the other
-            assert read_ledger(lake, since=since.astimezone(tokyo)) == rows[: times.index(since) + 1]
-            assert read_ledger(lake, until=until) == rows[times.index(until) + 1 :]
-            assert read_ledger(lake, since=since, until=until) == [rows[times.index(since)]]
-        assert read_ledger(lake, since=times[0] + dt.timedelta(microseconds=1)) == []
+            assert read_ledger(lake, LedgerFilter(since=since.astimezone(tokyo))) == rows[: times.index(since) + 1]
+            assert read_ledger(lake, LedgerFilter(until=until)) == rows[times.index(until) + 1 :]
+            assert read_ledger(lake, LedgerFilter(since=since, until=until)) == [rows[times.index(since)]]
+        assert read_ledger(lake, LedgerFilter(since=times[0] + dt.timedelta(microseconds=1))) == []
 
         table = world.stream.table
         assert partitions_in_ledger(lake, table) == known
@@ -200,8 +201,16 @@ def test_a_time_of_any_precision_is_compared(world: World) -> None:
             text = f"2026-02-11 06:00:00{fraction}+00"
             lake.rows("UPDATE lake.ingest_runs SET finished_at = ?::TIMESTAMPTZ", [text])
             moment, step = dt.datetime.fromisoformat(text), dt.timedelta(microseconds=1)
-            assert len(read_ledger(lake, since=moment)) == len(read_ledger(lake, until=moment + step)) == 1
-            assert read_ledger(lake, since=moment + step) == read_ledger(lake, until=moment) == []
+            assert (
+                len(read_ledger(lake, LedgerFilter(since=moment)))
+                == len(read_ledger(lake, LedgerFilter(until=moment + step)))
+                == 1
+            )
+            assert (
+                read_ledger(lake, LedgerFilter(since=moment + step))
+                == read_ledger(lake, LedgerFilter(until=moment))
+                == []
+            )
 
 
 @pytest.mark.more

@@ -19,7 +19,7 @@ from lake_assets.ingest.index.index_run import index_all, objects_of_lake
 from lake_assets.ingest.ingest_all import ingest
 from lake_assets.ingest.outcome import IngestOptions
 from lake_assets.lake.ledger.object_history import objects_at
-from lake_assets.lake.ledger.read import commits, newest_commits, pace, read_ledger
+from lake_assets.lake.ledger.read import LedgerFilter, commits, newest_commits, pace, read_ledger
 from lake_assets.lake.session import LakeSession
 from lake_assets.storage.store import Store
 from lake_assets.streams.pending import next_tries
@@ -75,16 +75,15 @@ def said(check: str) -> Callable[[OpenStream], object]:
     return lambda stream: run_check(stream, check, Scope(None)).description
 
 
+def restorable(lake: LakeSession, stream: OpenStream) -> object:
+    scope = stream.ledger_scope(landed(stream)[:1])
+    return objects_at(lake, scope, commits(lake, scope), 2**60).below(stream.source.root).objects
+
+
 READ: dict[str, Callable[[OpenStream], object]] = {
-    "ledger": in_lake(lambda lake, stream: read_ledger(lake, stream.names)),
+    "ledger": in_lake(lambda lake, stream: read_ledger(lake, LedgerFilter(stream.names))),
     "commits": in_lake(lambda lake, stream: newest_commits(lake, stream.table)),
-    "restorable": in_lake(
-        lambda lake, stream: (
-            objects_at(
-                lake, stream.names, stream.source.root, commits(lake, stream.table, [landed(stream)[0].path]), 2**60
-            ).objects
-        )
-    ),
+    "restorable": in_lake(restorable),
     "pace": in_lake(lambda lake, stream: pace(lake, stream.table, "append")),
     "retries": in_lake(lambda lake, stream: next_tries(stream, lake, LATER)),
     "state": lambda stream: [
