@@ -138,7 +138,7 @@ class _InLake:
         last = {plan.partition.path: plan.last for plan in plans if plan.last is not None}
         if stream.config.mode.registers:  # the decision on registered objects needs none
             last = last_commits(lake, stream.table, partitions)
-        past = past_table(lake, stream.table, stream.config.columns, partitions, LIVE)
+        past = past_table(lake, stream.partitioned_table, partitions, LIVE)
         return cls(has_table=True, last=last, rows=past.live_rows(partitions), letters=letters)
 
 

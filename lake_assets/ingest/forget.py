@@ -63,8 +63,8 @@ def _removal(stream: OpenStream) -> str:
 
 def _count_rows(lake: LakeSession, stream: OpenStream, partitions: Sequence[Partition]) -> list[Forgotten]:
     """Return the ledger rows of each partition; refuses one that exists, or that the ledger does not have."""
-    forgotten, columns = [], stream.config.columns
-    known = past_table(lake, stream.table, columns, partitions, LIVE) if lake.exists(stream.table) else None
+    forgotten = []
+    known = past_table(lake, stream.partitioned_table, partitions, LIVE) if lake.exists(stream.table) else None
     counts = {} if known is None else known.live_rows(partitions)
     for partition in partitions:
         if rows := counts.get(partition, 0):

@@ -157,7 +157,7 @@ class PlannedColumns:
         own, landed = self.stream.landed, self.footers.schemas(reads)
         if landed and self.table is None and self.made is None and own.form.has_types:
             columns = own.rules.created(own.of_all(landed[:SAMPLE]), (schema for _, schema in landed), landed[0][0])
-            made = created_schema(self.stream.table, columns, self.stream.config.columns, landed[0][0])
+            made = created_schema(self.stream.partitioned_table, columns, landed[0][0])
             self.made = with_null_parts(made, columns)
         return landed
 
@@ -213,7 +213,7 @@ def inferred_columns(stream: OpenStream) -> Mapping[str, Mapping[str, Any]]:
     config, landed, schema = stream.config, stream.landed, None
     with stream.lake.open_if_exists() as lake:
         if lake is not None and lake.exists(stream.table) and not is_never_filled(lake, stream.table):
-            schema = data_schema(lake, stream.table, config.columns)
+            schema = data_schema(lake, stream.partitioned_table)
     if schema is None:
         keys = [obj.key for manifest in list_landed(stream)[0].values() for obj in manifest.read]
         if not keys:

@@ -13,13 +13,12 @@ from pyarrow import types as t
 
 from lake_assets.base.duckdb_engine import identifier
 from lake_assets.base.errors import SchemaError
-from lake_assets.config.layout.partition import PartitionColumn
 from lake_assets.lake.catalog.described import describe
 from lake_assets.lake.catalog.table import LakeColumn, Table
 from lake_assets.lake.catalog.transaction import Transaction
 from lake_assets.lake.catalog.untyped import give_types
 from lake_assets.lake.retry import under_lock
-from lake_assets.lake.session import AUTHOR, LakeSession, TableName
+from lake_assets.lake.session import AUTHOR, LakeSession, PartitionedTable, TableName
 from lake_assets.lake.table_setup import data_schema, untyped_schema
 from lake_assets.schema.column_rules import GROWING, Rules
 from lake_assets.schema.ducklake_types import sql_type
@@ -87,85 +86,81 @@ def statements(table: TableName, before: pa.Schema, after: pa.Schema) -> list[st
     return result
 
 
-def evolve_table(
-    session: LakeSession,
-    table: TableName,
-    landed: Sequence[tuple[str, pa.Schema]],
-    partition_columns: Sequence[PartitionColumn],
-    run_id: str,
-    *,
-    rules: Rules = GROWING,
-    known: pa.Schema | None = None,
-) -> list[ColumnChange]:
-    """Change the table so that it can hold the landed columns, in one transaction with retries after a conflict.
+@dataclass(frozen=True, slots=True)
+class Evolution:
+    """The changes of one table's columns by a run, whose id is in the message of each snapshot."""
 
-    If two runs add the same column, the second one finds the column and changes nothing. After an error nothing has
-    changed.
+    session: LakeSession
+    table: PartitionedTable
+    run_id: str
 
-    Columns, and parts of them, that have never had a value get the type of the first one before, in a snapshot of its
-    own, by any rules. Of a table without rows only `known` tells them: its columns, with the type null for those. The
-    snapshot's message has the run's id. The other arguments and the SchemaError are those of `Rules.evolved`.
-    """
+    def take(
+        self, landed: Sequence[tuple[str, pa.Schema]], rules: Rules = GROWING, known: pa.Schema | None = None
+    ) -> list[ColumnChange]:
+        """Change the table so that it can hold the landed columns, in one transaction with retries after a conflict.
 
-    def change() -> list[ColumnChange]:
-        # A conflict must end the try: DuckLake's own retry would use the columns that were read before.
-        typed = _give_types(session, table, landed, partition_columns, run_id, known)
-        if not rules.grows:
-            return typed
+        If two runs add the same column, the second one finds the column and changes nothing. After an error nothing has
+        changed.
+
+        Columns, and parts of them, that have never had a value get the type of the first one before, in a snapshot of
+        its own, by any rules. Of a table without rows only `known` tells them: its columns, with the type null for
+        those. The other arguments and the SchemaError are those of `Rules.evolved`.
+        """
+
+        def change() -> list[ColumnChange]:
+            # A conflict must end the try: DuckLake's own retry would use the columns that were read before.
+            typed = self._give_types(landed, known)
+            return [*typed, *self._grow(landed, rules)] if rules.grows else typed
+
+        return under_lock(self.session, change, f"the change of the columns of {self.table}")
+
+    def _grow(self, landed: Sequence[tuple[str, pa.Schema]], rules: Rules) -> list[ColumnChange]:
+        session, table = self.session, self.table
         session.rows("SET ducklake_max_retry_count = 0")
         with session.transaction():
-            before = data_schema(session, table, partition_columns)
-            after = rules.evolved(before, landed, partition_columns)
+            before = data_schema(session, table)
+            after = rules.evolved(before, landed, table.columns)
             changes = column_changes(before, after)
             if changes:
-                for statement in statements(table, before, after):
+                for statement in statements(table.name, before, after):
                     session.rows(statement)
-                session.sign(AUTHOR, *_signed(table, changes, run_id))
-        return [*typed, *changes]
+                session.sign(AUTHOR, *self._signed(changes))
+        return changes
 
-    return under_lock(session, change, f"the change of the columns of {table}")
+    def _give_types(self, landed: Sequence[tuple[str, pa.Schema]], made: pa.Schema | None) -> list[ColumnChange]:
+        """Give the columns, and parts of them, that have never had a value the types that the landed ones have."""
+        session, table = self.session, self.table
+        before = data_schema(session, table)
+        known = untyped_schema(session, table.name, before)
+        if made is not None and known.equals(before) and stored_columns(made).equals(before):
+            known = made
+        after = with_types_of(known, (schema for _, schema in landed))
+        changes = column_changes(known, pa.schema([field.with_type(without_null_parts(field.type)) for field in after]))
+        if not changes:
+            return []
+        for change in changes:
+            if len(change.path) > 1 and any(form in change.type for form in ("MAP(", "[]")):
+                raise SchemaError(
+                    f"field {'.'.join(change.path)!r} of {table} has had no value until now, and DuckLake reads no "
+                    f"earlier file as {change.type}:",
+                    "make it a text or a struct in a transform, or fill another table.",
+                )
+        session.descriptions.clear()
+        description = describe(session, [table.name])
+        described = description.tables[table.name]
+        ids = {_path(column, described): column_id for column_id, column in described.columns.items()}
+        with session.write() as database:
+            transaction = Transaction(database, session.engine, description)
+            give_types(transaction, session.engine, described, {ids[change.path]: change.type for change in changes})
+            transaction.finish(AUTHOR, *self._signed(changes))
+        session.descriptions.clear()
+        return changes
 
-
-def _give_types(
-    session: LakeSession,
-    table: TableName,
-    landed: Sequence[tuple[str, pa.Schema]],
-    partition_columns: Sequence[PartitionColumn],
-    run_id: str,
-    made: pa.Schema | None,
-) -> list[ColumnChange]:
-    """Give the columns, and parts of them, that have never had a value the types that the landed ones have."""
-    before = data_schema(session, table, partition_columns)
-    known = untyped_schema(session, table, before)
-    if made is not None and known.equals(before) and stored_columns(made).equals(before):
-        known = made
-    after = with_types_of(known, (schema for _, schema in landed))
-    changes = column_changes(known, pa.schema([field.with_type(without_null_parts(field.type)) for field in after]))
-    if not changes:
-        return []
-    for change in changes:
-        if len(change.path) > 1 and any(form in change.type for form in ("MAP(", "[]")):
-            raise SchemaError(
-                f"field {'.'.join(change.path)!r} of {table} has had no value until now, and DuckLake reads no "
-                f"earlier file as {change.type}:",
-                "make it a text or a struct in a transform, or fill another table.",
-            )
-    session.descriptions.clear()
-    description = describe(session, [table])
-    described = description.tables[table]
-    ids = {_path(column, described): column_id for column_id, column in described.columns.items()}
-    with session.write() as database:
-        transaction = Transaction(database, session.engine, description)
-        give_types(transaction, session.engine, described, {ids[change.path]: change.type for change in changes})
-        transaction.finish(AUTHOR, *_signed(table, changes, run_id))
-    session.descriptions.clear()
-    return changes
+    def _signed(self, changes: Sequence[ColumnChange]) -> tuple[str, str]:
+        texts = [str(change) for change in changes]
+        by_run = json.dumps({"run_id": self.run_id, "changes": texts})
+        return f"{self.table}: {', '.join(texts)} by run {self.run_id}", by_run
 
 
 def _path(column: LakeColumn, table: Table) -> tuple[str, ...]:
     return (*(() if column.parent is None else _path(table.columns[column.parent], table)), column.name)
-
-
-def _signed(table: TableName, changes: Sequence[ColumnChange], run_id: str) -> tuple[str, str]:
-    texts = [str(change) for change in changes]
-    return f"{table}: {', '.join(texts)} by run {run_id}", json.dumps({"run_id": run_id, "changes": texts})

@@ -13,6 +13,7 @@ import duckdb
 from lake_assets.base.duckdb_engine import identifier
 from lake_assets.base.errors import CatalogUnreachableError
 from lake_assets.config.lake import Lake
+from lake_assets.config.layout.partition import PartitionColumn
 from lake_assets.lake.attach import attach_statement, secret_statements
 from lake_assets.lake.backends import catalog_backend
 from lake_assets.lake.backends.database_backend import ALIAS
@@ -49,6 +50,17 @@ class TableName:
 
     def __str__(self) -> str:
         return f"{self.schema}.{self.table}"
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionedTable:
+    """A table, and the columns that partition it."""
+
+    name: TableName
+    columns: Sequence[PartitionColumn]
+
+    def __str__(self) -> str:
+        return str(self.name)
 
 
 class LakeSession:

@@ -1,6 +1,6 @@
 """The destination table: the first run creates it from the source's schema, later runs check it."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import replace
 
@@ -9,7 +9,6 @@ from duckdb.sqltypes import DuckDBPyType
 
 from lake_assets.base.duckdb_engine import identifier
 from lake_assets.base.errors import CatalogError, SchemaError
-from lake_assets.config.layout.partition import PartitionColumn
 from lake_assets.config.modes import Compression
 from lake_assets.lake.catalog.database import NotDirectError
 from lake_assets.lake.catalog.table import (
@@ -25,7 +24,7 @@ from lake_assets.lake.catalog.untyped import untyped_ids, with_untyped
 from lake_assets.lake.failures import translated
 from lake_assets.lake.ledger.tables import set_option
 from lake_assets.lake.retry import under_lock
-from lake_assets.lake.session import LakeSession, TableName
+from lake_assets.lake.session import LakeSession, PartitionedTable, TableName
 from lake_assets.schema.column_rules import Rules
 from lake_assets.schema.ducklake_types import PARTITION_TYPES, check_columns, data_file_type, sql_type
 
@@ -33,18 +32,14 @@ _MAKER = "lake_assets tables"  # the author of snapshots without rows, which are
 
 
 def create_table(
-    session: LakeSession,
-    table: TableName,
-    schema: pa.Schema,
-    partition_columns: Sequence[PartitionColumn],
-    origin: str | None = None,
+    session: LakeSession, partitioned: PartitionedTable, schema: pa.Schema, origin: str | None = None
 ) -> None:
     """Create the table if it does not exist, or recreate it if it never had rows and has other columns.
 
     Partition columns in the schema get their configured type; they are the last columns, in this order. The origin of
     the schema is for errors. Raises SchemaError if a column has a name or type that the lake cannot hold.
     """
-    columns = _created(table, schema, partition_columns, origin)
+    table, columns = partitioned.name, _created(partitioned, schema, origin)
     wanted = _typed(session, columns)
 
     def create() -> None:
@@ -57,34 +52,30 @@ def create_table(
                 session.rows(f"DROP TABLE {table.sql}")
             listed = ", ".join(f"{identifier(name)} {sql}" for name, sql in columns.items())
             session.rows(f"CREATE TABLE {table.sql} ({listed})")
-            if by := ", ".join(identifier(column.name) for column in partition_columns):
+            if by := ", ".join(identifier(column.name) for column in partitioned.columns):
                 session.rows(f"ALTER TABLE {table.sql} SET PARTITIONED BY ({by})")
             session.sign(_MAKER, _message(table))
 
     under_lock(session, create, f"the table {table}")
 
 
-def created_schema(
-    table: TableName, schema: pa.Schema, partition_columns: Sequence[PartitionColumn], origin: str | None = None
-) -> pa.Schema:
+def created_schema(table: PartitionedTable, schema: pa.Schema, origin: str | None = None) -> pa.Schema:
     """Return the schema of the data files of the table that `create_table` would create; the arguments are its."""
-    own = {column.name for column in partition_columns}
-    columns = _created(table, schema, partition_columns, origin)
+    own = {column.name for column in table.columns}
+    columns = _created(table, schema, origin)
     return pa.schema(
         [(name, data_file_type(DuckDBPyType(sql), name)) for name, sql in columns.items() if name not in own]
     )
 
 
-def _created(
-    table: TableName, schema: pa.Schema, partition_columns: Sequence[PartitionColumn], origin: str | None
-) -> dict[str, str]:
+def _created(table: PartitionedTable, schema: pa.Schema, origin: str | None) -> dict[str, str]:
     """Return the columns of a new table, and their types."""
     check_columns(schema, origin or f"the source of {table}")
-    partitioned = {column.name.lower(): column for column in partition_columns}
+    partitioned = {column.name.lower() for column in table.columns}
     columns = {f.name: sql_type(f.type, f.name) for f in schema if f.name.lower() not in partitioned}
     if not columns:
         raise SchemaError(f"the source of {table} has no columns beside the partition's:", "land it with one at least.")
-    return columns | {column.name: PARTITION_TYPES[column.type] for column in partition_columns}
+    return columns | {column.name: PARTITION_TYPES[column.type] for column in table.columns}
 
 
 def is_never_filled(session: LakeSession, table: TableName) -> bool:
@@ -144,19 +135,14 @@ def _has_options(session: LakeSession, table: TableName, expected: Mapping[str, 
     return options.get("encrypted") == "false" and expected.items() <= options.items()
 
 
-def data_schema(
-    session: LakeSession,
-    table: TableName,
-    partition_columns: Sequence[PartitionColumn],
-    described: Table | None = None,
-) -> pa.Schema:
+def data_schema(session: LakeSession, table: PartitionedTable, described: Table | None = None) -> pa.Schema:
     """Return the schema that a data file of this table must have: its columns except the partition columns.
 
     The columns are those of the described table, or those of now when None. Raises SchemaError if the table lacks a
     partition column, has it with another type, or has a column of a type for which no file can be registered.
     """
-    columns = dict(_table_columns(session, table, described))
-    for column in partition_columns:
+    columns = dict(_table_columns(session, table.name, described))
+    for column in table.columns:
         name = next((name for name in columns if name.lower() == column.name.lower()), None)
         if name is None:
             raise SchemaError(
@@ -216,15 +202,13 @@ def untyped_schema(session: LakeSession, table: TableName, schema: pa.Schema, ty
     return schema
 
 
-def declared_schema(
-    session: LakeSession, table: TableName, partition_columns: Sequence[PartitionColumn], rules: Rules
-) -> pa.Schema:
+def declared_schema(session: LakeSession, table: PartitionedTable, rules: Rules) -> pa.Schema:
     """Return the schema of `data_schema`, for a stream that declares columns.
 
     Raises SchemaError as that; or if the table has a column of another type than the declared one, or lacks one and
     does not grow.
     """
-    schema = data_schema(session, table, partition_columns)
+    schema = data_schema(session, table)
     known = {field.name.lower(): field.type for field in schema}
     for key, column in rules.types.items():
         name, kind = column.name, column.type

@@ -23,7 +23,7 @@ from lake_assets.lake.commit.deltas import Export, table_tag
 from lake_assets.lake.ducklake import DuckLake
 from lake_assets.lake.ledger import object_history
 from lake_assets.lake.ledger.ledger_relation import LedgerScope
-from lake_assets.lake.session import LakeSession, TableName
+from lake_assets.lake.session import LakeSession, PartitionedTable, TableName
 from lake_assets.lake.table_setup import declared_schema, is_never_filled, untyped_schema
 from lake_assets.schema.column_rules import Rules
 from lake_assets.schema.partition_columns import AddedColumns
@@ -93,6 +93,11 @@ class OpenStream:
         return TableName(
             self.config.destination.schema_name, self.config.destination.table, catalog_backend(self.lake_config).alias
         )
+
+    @property
+    def partitioned_table(self) -> PartitionedTable:
+        """The destination table, with its partition columns."""
+        return PartitionedTable(self.table, self.config.columns)
 
     def ledger_scope(self, partitions: Iterable[Partition] | None = None) -> LedgerScope:
         """Return what ledger and manifests have of some partitions, or of all."""
@@ -198,7 +203,7 @@ class OpenStream:
         if lake is None or not lake.exists(self.table) or is_never_filled(lake, self.table):
             return None
         rules = self.landed.rules
-        schema = declared_schema(lake, self.table, self.config.columns, rules)
+        schema = declared_schema(lake, self.partitioned_table, rules)
         return None if self.config.transform else untyped_schema(lake, self.table, schema, rules.types)
 
     def prefix(self, partition: Partition) -> str:

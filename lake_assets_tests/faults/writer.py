@@ -92,7 +92,7 @@ def make_table(world: World) -> None:
     """The destination as the first run makes it."""
     with world.stream.lake.open(create=True) as lake:
         create_ledger(lake)
-        create_table(lake, world.stream.table, SCHEMA, world.config.streams["sales"].columns)
+        create_table(lake, world.stream.partitioned_table, SCHEMA)
         prepare_table(lake, world.stream.table)
 
 

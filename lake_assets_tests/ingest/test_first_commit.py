@@ -76,18 +76,18 @@ def test_a_table_that_was_ever_filled_or_is_anothers_keeps_its_columns(local_wor
             lake.rows("CREATE TABLE lake.sales (id BIGINT, total DECIMAL(10, 2), region VARCHAR, date DATE)")
             lake.rows("ALTER TABLE lake.sales SET PARTITIONED BY (region, date)")
         assert not is_never_filled(lake, TABLE)
-        columns = local_world.config.streams["sales"].columns
-        create_table(lake, TABLE, sales(1).schema, columns)
+        table = local_world.stream.partitioned_table
+        create_table(lake, table, sales(1).schema)
         assert {name: str(kind) for name, kind, *_ in lake.rows("DESCRIBE lake.sales")}["total"] == "DECIMAL(10,2)"
 
         lake.rows("DROP TABLE lake.sales")
-        create_table(lake, TABLE, TEXTS.schema, columns)
+        create_table(lake, table, TEXTS.schema)
         assert is_never_filled(lake, TABLE)
         lake.rows("ALTER TABLE lake.sales ADD COLUMN mine INTEGER")
         assert not is_never_filled(lake, TABLE)
 
         lake.rows("DROP TABLE lake.sales")
-        create_table(lake, TABLE, TEXTS.schema, columns)
+        create_table(lake, table, TEXTS.schema)
         lake.rows("INSERT INTO lake.sales VALUES (1, 'a', 1, 'NW', '2026-02-11')")
         assert not is_never_filled(lake, TABLE)
         lake.rows("DELETE FROM lake.sales")

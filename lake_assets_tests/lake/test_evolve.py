@@ -12,8 +12,8 @@ from lake_assets.base.errors import SchemaError
 from lake_assets.config.lake import Lake
 from lake_assets.config.layout.partition import PartitionColumn
 from lake_assets.lake.ducklake import DuckLake
-from lake_assets.lake.evolve import column_changes, evolve_table, statements
-from lake_assets.lake.session import TableName
+from lake_assets.lake.evolve import Evolution, column_changes, statements
+from lake_assets.lake.session import PartitionedTable, TableName
 from lake_assets.lake.table_setup import create_table, data_schema
 from lake_assets.schema.column_rules import GROWING
 from lake_assets.schema.type_fit import united_columns
@@ -116,8 +116,9 @@ def test_schemas_are_united_by_name() -> None:
 
 def test_concurrent_runs_make_each_change_once(catalog: Callable[[str], dict[str, Any]], tmp_path: Path) -> None:
     config = Lake.model_validate({"catalog": catalog("lake"), "storage": str(tmp_path / "data")})
+    table = PartitionedTable(TABLE, REGION)
     with DuckLake(config).open(create=True) as lake:
-        create_table(lake, TABLE, SCHEMA.append(pa.field("p", pa.list_(POINT))), REGION)
+        create_table(lake, table, SCHEMA.append(pa.field("p", pa.list_(POINT))))
 
     def change(number: int) -> list[str]:
         point = pa.struct([("x", pa.int64()), ("common", pa.string()), (f"own_{number}", pa.bool_())])
@@ -125,7 +126,7 @@ def test_concurrent_runs_make_each_change_once(catalog: Callable[[str], dict[str
             [("id", pa.int64()), ("common", pa.string()), (f"own_{number}", pa.bool_()), ("p", pa.list_(point))]
         )
         with DuckLake(config).open() as lake:
-            return [str(c) for c in evolve_table(lake, TABLE, [("x", result)], REGION, f"run {number}")]
+            return [str(c) for c in Evolution(lake, table, f"run {number}").take([("x", result)])]
 
     with ThreadPoolExecutor(4) as pool:
         made = [change for changes in pool.map(change, range(4)) for change in changes]
@@ -136,7 +137,7 @@ def test_concurrent_runs_make_each_change_once(catalog: Callable[[str], dict[str
         + [f"added {name}own_{number} BOOLEAN" for number in range(4) for name in ("column ", "field p.element.")]
     )
     with DuckLake(config).open() as lake:
-        schema = data_schema(lake, TABLE, REGION)
+        schema = data_schema(lake, table)
         assert schema.field("id").type == pa.int64()
         own = {f"own_{number}" for number in range(4)}
         assert set(schema.names) == {"id", "total", "text", "p", "common", *own}

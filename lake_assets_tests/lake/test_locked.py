@@ -20,13 +20,13 @@ from lake_assets.ingest.partition_run import PartitionRun
 from lake_assets.ingest.run import record_failures
 from lake_assets.lake import ducklake
 from lake_assets.lake.backends import commit_lock
-from lake_assets.lake.evolve import evolve_table
+from lake_assets.lake.evolve import Evolution
 from lake_assets.lake.failures import is_locked
 from lake_assets.lake.ledger import flush
 from lake_assets.lake.ledger.flush import flush_ledger
 from lake_assets.lake.ledger.tables import create_ledger, record
 from lake_assets.lake.retry import under_lock
-from lake_assets.lake.session import LakeSession, TableName
+from lake_assets.lake.session import LakeSession, PartitionedTable, TableName
 from lake_assets.lake.table_setup import create_table, prepare_table
 from lake_assets.upkeep.maintenance.cleaning import clean_up, expire_snapshots
 from lake_assets.upkeep.maintenance.maintenance_run import roots_of
@@ -83,11 +83,11 @@ def locked(world: World, monkeypatch: pytest.MonkeyPatch, *, tries: int = TRIES)
 
 COLUMNS = pa.schema([("id", pa.int64()), ("total", pa.float64()), ("more", pa.int64())])
 WRITES: dict[str, Callable[[World, LakeSession], object]] = {
-    "a table": lambda world, lake: create_table(lake, TableName("main", "new"), COLUMNS, world.stream.config.columns),
-    "options of a table": lambda world, lake: prepare_table(lake, world.stream.table),
-    "columns": lambda world, lake: evolve_table(
-        lake, world.stream.table, [("x", COLUMNS)], world.stream.config.columns, "run"
+    "a table": lambda world, lake: create_table(
+        lake, PartitionedTable(TableName("main", "new"), world.stream.config.columns), COLUMNS
     ),
+    "options of a table": lambda world, lake: prepare_table(lake, world.stream.table),
+    "columns": lambda world, lake: Evolution(lake, world.stream.partitioned_table, "run").take([("x", COLUMNS)]),
     "the ledger": lambda _, lake: create_ledger(lake),
     "a row of the ledger": lambda world, lake: record(
         lake, [blank_row(world.stream, world.partition(NW), IngestOptions(run_id="run"))]

@@ -64,7 +64,7 @@ def make_table(stream: OpenStream) -> None:
     """The destination as the first run makes it."""
     with stream.lake.open(create=True) as lake:
         create_ledger(lake)
-        create_table(lake, stream.table, ROWS.schema, stream.config.columns)
+        create_table(lake, stream.partitioned_table, ROWS.schema)
         prepare_table(lake, stream.table)
 
 

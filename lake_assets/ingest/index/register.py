@@ -11,17 +11,17 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from lake_assets.base.errors import LakeAssetsError, ObjectRefusedError, SchemaError, SourceError
-from lake_assets.config.layout.partition import Partition, PartitionColumn
+from lake_assets.config.layout.partition import Partition
 from lake_assets.lake.catalog.database import NotDirectError
 from lake_assets.lake.catalog.file_entries import PathState, registered_before
 from lake_assets.lake.catalog.table import Table, read_folder
 from lake_assets.lake.commit.candidates import Candidate, Inspection, inspect_candidates
 from lake_assets.lake.commit.change import Change, LandedFile, LandedFiles, RefusedFilesError, RegisteredBeforeError
 from lake_assets.lake.commit.strategy import commit
-from lake_assets.lake.evolve import ColumnChange, evolve_table
+from lake_assets.lake.evolve import ColumnChange, Evolution
 from lake_assets.lake.fitting import FileChecker, PartitionKeys
 from lake_assets.lake.ledger.tables import MANIFEST, LedgerRow, Values, manifest_values
-from lake_assets.lake.session import LakeSession, TableName
+from lake_assets.lake.session import LakeSession, PartitionedTable
 from lake_assets.lake.table_setup import create_table, created_schema, data_schema, prepare_table, rules_of_table
 from lake_assets.schema.leaves import stored_columns, with_types_of, without_values
 from lake_assets.storage.formats.parquet_files import read_footer, read_schema
@@ -109,7 +109,7 @@ class Registrar:
         stream = self.stream
         keys = PartitionKeys(stream.config.columns, stream.layout)
         rules = rules_of_table(session, stream.table, stream.landed.rules)
-        target = data_schema(session, stream.table, keys.columns) if columns is None else columns
+        target = data_schema(session, stream.partitioned_table) if columns is None else columns
         checker = FileChecker(session, keys, target, rules, self._schema_of)
         table = stream.table if columns is None else None
         return inspect_candidates(session, table, checker, candidates, stream.source.probe)
@@ -126,7 +126,7 @@ class Registrar:
                     yield schema
 
     def _from_first(
-        self, candidates: Sequence[Candidate], make: Callable[[TableName, pa.Schema, Sequence[PartitionColumn], str], T]
+        self, candidates: Sequence[Candidate], make: Callable[[PartitionedTable, pa.Schema, str], T]
     ) -> tuple[list[Candidate], T | None]:
         """Make a table, or its schema, of the columns of the first object with rows.
 
@@ -140,7 +140,7 @@ class Registrar:
                 own, schemas = self._schema_of(first), self._schemas(remaining)
                 origin = f"the object {first.uri}"
                 schema = self.stream.landed.rules.created(next(schemas, own), schemas, origin)
-                return remaining, make(self.stream.table, schema, self.stream.config.columns, origin)
+                return remaining, make(self.stream.partitioned_table, schema, origin)
             except (SourceError, ObjectRefusedError) as error:
                 self.errors[remaining.pop(0)[0].uri] = error
         return [], None
@@ -149,9 +149,9 @@ class Registrar:
         """Give columns of the table that have never had a value the types that they have in the first objects."""
         after = with_types_of(known, self._schemas(candidates)) if without_values(known) else known
         if not after.equals(known):
-            landed, run_id = [("the new objects", after)], next(iter(self.rows.values())).run_id
-            columns, rules = self.stream.config.columns, self.stream.landed.rules
-            self.changes += evolve_table(session, self.stream.table, landed, columns, run_id, rules=rules)
+            run_id = next(iter(self.rows.values())).run_id
+            evolution = Evolution(session, self.stream.partitioned_table, run_id)
+            self.changes += evolution.take([("the new objects", after)], self.stream.landed.rules)
 
     def _commit(self, session: LakeSession, described: Table | None, files: Sequence[LandedFile]) -> None:
         if not files:

@@ -22,7 +22,7 @@ from lake_assets.config.storages import AnyStorage
 from lake_assets.ingest.partition_run import PartitionRun
 from lake_assets.ingest.replace.staging import Staging
 from lake_assets.ingest.run import still_open
-from lake_assets.lake.evolve import evolve_table
+from lake_assets.lake.evolve import Evolution
 from lake_assets.lake.session import LakeSession
 from lake_assets.lake.table_setup import (
     create_table,
@@ -83,16 +83,14 @@ class Writer:
         if self.schema is None or added is None or stream.config.transform is not None:
             return
         if lacking := added.lacking(self.schema):
-            columns = [("file_columns", lacking)]
-            run.outcome.changes += tuple(
-                evolve_table(lake, stream.table, columns, stream.config.columns, run.row.run_id)
-            )
+            evolution = Evolution(lake, stream.partitioned_table, run.row.run_id)
+            run.outcome.changes += tuple(evolution.take([("file_columns", lacking)]))
             self.prepare(lake)
 
     def _read_schema(self, lake: LakeSession) -> None:
         prepare_table(lake, self.stream.table, self.stream.config.compression)
         rules = rules_of_table(lake, self.stream.table, self._landed.rules)
-        self.schema = declared_schema(lake, self.stream.table, self.stream.config.columns, rules)
+        self.schema = declared_schema(lake, self.stream.partitioned_table, rules)
         self._landed = replace(self._landed, rules=rules)
         self._known = untyped_schema(lake, self.stream.table, self.schema, rules.types)
 
@@ -158,10 +156,8 @@ class Writer:
         self.prepare(lake)
 
     def _evolve(self, lake: LakeSession, schemas: Sequence[tuple[str, pa.Schema]], run: PartitionRun) -> None:
-        table, columns, rules = self.stream.table, self.stream.config.columns, self._landed.rules.of_table
-        run.outcome.changes += tuple(
-            evolve_table(lake, table, schemas, columns, run.row.run_id, rules=rules, known=self._known)
-        )
+        evolution = Evolution(lake, self.stream.partitioned_table, run.row.run_id)
+        run.outcome.changes += tuple(evolution.take(schemas, self._landed.rules.of_table, self._known))
 
     def bad_objects(self, spark: SparkSession, run: PartitionRun) -> dict[str, str]:
         """Return why objects of a failed partition are damaged or do not fit, by key; all its objects are read for it.
@@ -259,7 +255,7 @@ class Writer:
     def _create_table(self, columns: pa.Schema, origin: str, others: Iterable[pa.Schema] = ()) -> None:
         schema = self._landed.rules.created(columns, others, origin)
         with self.stream.lake.open() as lake:
-            create_table(lake, self.stream.table, schema, self.stream.config.columns, origin)
+            create_table(lake, self.stream.partitioned_table, schema, origin)
             self._read_schema(lake)
             self._landed = replace(self._landed, rules=self._landed.rules.of_first)
             self.is_first = True

@@ -19,7 +19,7 @@ from lake_assets.lake.catalog.described import inlined_tables
 from lake_assets.lake.catalog.files import is_any_of, of_partition, partition_rows, refuse_inlined_rows, values_of_files
 from lake_assets.lake.catalog.snapshots import Snapshot, changes_rows, snapshots_with_rows
 from lake_assets.lake.catalog.table import Key, read_folder
-from lake_assets.lake.session import LakeSession, TableName
+from lake_assets.lake.session import LakeSession, PartitionedTable, TableName
 
 SINGLY = 20  # partitions that take a query each; more take one query of the whole table
 _VALUES = 1_000  # of a column, by which a query of many partitions opens their files only
@@ -288,8 +288,7 @@ def _is_in(entry: CatalogFile | Deletes, snapshot: int) -> bool:
 
 def past_table(
     session: LakeSession,
-    name: TableName,
-    columns: Sequence[PartitionColumn],
+    table: PartitionedTable,
     partitions: Collection[Partition] | None = None,
     since: int = 0,
 ) -> PastTable:
@@ -298,48 +297,42 @@ def past_table(
     Files that ended up to the snapshot `since` are left out; with `LIVE`, all that have ended.
     """
     if session.unknown_specification is not None:
-        return PastTable(session, name)
+        return PastTable(session, table.name)
     try:
         with session.read() as database:
-            return _Reader(session, database, name, columns).read(partitions, since)
+            return _Reader(session, database, table).read(partitions, since)
     except NotDirectError:
-        return PastTable(session, name)
+        return PastTable(session, table.name)
 
 
-def live_rows(session: LakeSession, name: TableName, columns: Sequence[PartitionColumn]) -> Mapping[Key, int] | None:
+def live_rows(session: LakeSession, table: PartitionedTable) -> Mapping[Key, int] | None:
     """Return the number of rows that each partition has now, by its key; None if a row may be in no file of its own."""
     try:
         with session.read() as database:
-            return _Reader(session, database, name, columns).live_rows()
+            return _Reader(session, database, table).live_rows()
     except NotDirectError:
         return None
 
 
-def newest_values(
-    session: LakeSession,
-    name: TableName,
-    others: Sequence[PartitionColumn],
-    time: PartitionColumn,
-    wanted: Collection[Key] | None,
-) -> Mapping[Key, str]:
-    """Return the greatest value of a partition column that has rows, as a text, for each key of the other ones.
+def newest_values(session: LakeSession, table: PartitionedTable, wanted: Collection[Key] | None) -> Mapping[Key, str]:
+    """Return the greatest value of the last of some partition columns that has rows, as a text, for each key of others.
 
     It comes from the catalog's partition values, or from the rows where some are in no file of a partition. NULL is
     left out. Some keys are `wanted`; all when None.
     """
     try:
         with session.read() as database:
-            return _Reader(session, database, name, (*others, time)).newest_values(wanted)
+            return _Reader(session, database, table).newest_values(wanted)
     except NotDirectError:
-        columns = [f"{identifier(column.name)}::VARCHAR" for column in others]
-        newest = f"max({identifier(time.name)})::VARCHAR"
-        rows = session.rows(f"SELECT {', '.join([*columns, newest])} FROM {name.sql} GROUP BY ALL")
+        *others, time = (identifier(column.name) for column in table.columns)
+        listed = ", ".join([*(f"{name}::VARCHAR" for name in others), f"max({time})::VARCHAR"])
+        rows = session.rows(f"SELECT {listed} FROM {table.name.sql} GROUP BY ALL")
         found = {tuple(key): text for *key, text in rows if text is not None}
         return {key: text for key, text in found.items() if wanted is None or key in wanted}
 
 
 def changed_partitions(
-    session: LakeSession, name: TableName, columns: Sequence[PartitionColumn], snapshots: Sequence[Snapshot], most: int
+    session: LakeSession, table: PartitionedTable, snapshots: Sequence[Snapshot], most: int
 ) -> dict[int, set[Key]]:
     """Return the partitions in which each of these snapshots added or ended files, or changed rows.
 
@@ -349,7 +342,7 @@ def changed_partitions(
     if not snapshots:
         return {}
     with session.read() as database:
-        reader = _Reader(session, database, name, columns)
+        reader = _Reader(session, database, table)
         changed = reader.changed([snapshot.number for snapshot in snapshots], most)
         hidden = reader.hidden()
     for snapshot in snapshots:
@@ -361,16 +354,14 @@ def changed_partitions(
 class _Reader:
     """Reads the catalog's tables about one table."""
 
-    def __init__(
-        self, session: LakeSession, database: CatalogDatabase, name: TableName, columns: Sequence[PartitionColumn]
-    ) -> None:
-        self.session, self.database, self.name, self.columns = session, database, name, columns
-        self.table_id, self.folder = read_folder(database, name)
+    def __init__(self, session: LakeSession, database: CatalogDatabase, table: PartitionedTable) -> None:
+        self.session, self.database, self.name, self.columns = session, database, table.name, table.columns
+        self.table_id, self.folder = read_folder(database, table.name)
         self.names = self._names()
         now = {
             name.lower(): number for number, names in self.names.items() for name, span in names if span.last == NEVER
         }
-        self.groups = self._groups([now.get(column.name.lower()) for column in columns])
+        self.groups = self._groups([now.get(column.name.lower()) for column in table.columns])
 
     def _names(self) -> dict[int, list[tuple[str, SnapshotSpan]]]:
         names: dict[int, list[tuple[str, SnapshotSpan]]] = {}

@@ -15,7 +15,7 @@ from lake_assets.lake.catalog.past import LIVE, CatalogFile, past_table
 from lake_assets.lake.catalog.snapshots import columns_since
 from lake_assets.lake.catalog.table import column_types, read_columns, read_folder
 from lake_assets.lake.failures import translated
-from lake_assets.lake.session import LakeSession, TableName
+from lake_assets.lake.session import LakeSession, PartitionedTable, TableName
 
 PREVIEW_ROWS = 10
 PREVIEW_CHARACTERS = 80  # of one value; one more is read, to show that it is longer
@@ -43,7 +43,7 @@ def view_of_files(session: LakeSession, table: TableName, partition: Partition) 
     whole view is None if only queries give it: there is no table, it has columns of unknown types, rows were deleted or
     inlined, or the lake accepts rows only through INSERT.
     """
-    past = past_table(session, table, partition.columns, [partition], LIVE).of(partition)
+    past = past_table(session, PartitionedTable(table, partition.columns), [partition], LIVE).of(partition)
     if not past.is_whole(LIVE):
         return None
     live = past.live

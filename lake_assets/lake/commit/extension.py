@@ -34,7 +34,7 @@ from lake_assets.lake.commit.change import (
 from lake_assets.lake.commit.requirements import columns_changed, refuse_drift, refuse_other_types, refuse_others
 from lake_assets.lake.failures import OVERTAKEN, is_conflict, translated
 from lake_assets.lake.ledger.tables import LedgerRow, append_records, claim
-from lake_assets.lake.session import AUTHOR, LakeSession, TableName
+from lake_assets.lake.session import AUTHOR, LakeSession, PartitionedTable, TableName
 
 _LOG = logging.getLogger(__name__)
 
@@ -177,7 +177,8 @@ def register_by_extension(session: LakeSession, changes: Sequence[Change]) -> li
         session.rows("SET ducklake_max_retry_count = 0")  # as in `replace_in_transaction`
         current = session.current_snapshot()
         _refuse_registered(session, table, files)
-        counts = past_table(session, table, partitions[0].columns, partitions, LIVE).live_rows(partitions)
+        partitioned = PartitionedTable(table, partitions[0].columns)
+        counts = past_table(session, partitioned, partitions, LIVE).live_rows(partitions)
         bounds = _bounds(session, table)
         with all_threads(session.connection), session.transaction():
             if session.current_snapshot() != current:

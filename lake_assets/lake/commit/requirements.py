@@ -15,7 +15,7 @@ from lake_assets.lake.ledger.ledger_relation import LedgerScope, read_inlined
 from lake_assets.lake.ledger.object_history import partition_objects
 from lake_assets.lake.ledger.read import recorded_commits
 from lake_assets.lake.ledger.tables import LEDGER, MANIFEST, release_command
-from lake_assets.lake.session import LakeSession
+from lake_assets.lake.session import LakeSession, PartitionedTable
 from lake_assets.lake.table_setup import data_schema
 from lake_assets.spark.task.job import may_be_marked, named_fingerprint
 
@@ -155,7 +155,8 @@ def refuse_other_types(session: LakeSession, changes: Sequence[Change], describe
     typed = [(change, change.requires.schema) for change in changes if change.requires.schema is not None]
     if not typed:
         return
-    table = data_schema(session, typed[0][0].table, typed[0][0].partition.columns, described)
+    first = typed[0][0]
+    table = data_schema(session, PartitionedTable(first.table, first.partition.columns), described)
     for change, schema in typed:
         for field in schema:
             index = table.get_field_index(field.name)

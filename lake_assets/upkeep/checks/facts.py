@@ -182,8 +182,7 @@ class Facts:
     def past(self, since: int = LIVE) -> PastTable:
         """Return the files of the scope's partitions, live and ended; `since` is as of `past_table`."""
         if since not in self._past:
-            columns = self.stream.config.columns
-            self._past[since] = past_table(self.lake, self.stream.table, columns, self.scope.tried, since)
+            self._past[since] = past_table(self.lake, self.stream.partitioned_table, self.scope.tried, since)
         return self._past[since]
 
 

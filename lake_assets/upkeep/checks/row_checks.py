@@ -19,6 +19,7 @@ from lake_assets.lake.catalog.table import Key
 from lake_assets.lake.ledger.lookup import LastRuns
 from lake_assets.lake.ledger.read import restored_partitions
 from lake_assets.lake.ledger.tables import RELEASE, RESTORE
+from lake_assets.lake.session import PartitionedTable
 from lake_assets.streams.calendar import Calendar
 from lake_assets.streams.stream import OpenStream
 from lake_assets.upkeep.checks.facts import CheckResult, Facts, PreparedCheck
@@ -239,7 +240,8 @@ def _late(facts: Facts, limit: float) -> Iterator[tuple[Key, str]]:
     latest: dict[Partition, str | None] = {}
     if wanted is None and all(map(calendar.has_values, others)):
         latest = {Partition(others, values): None for values in product(*map(calendar.values, others))}
-    for key, newest in newest_values(facts.lake, facts.stream.table, others, time, wanted).items():
+    by_time = PartitionedTable(facts.stream.table, (*others, time))
+    for key, newest in newest_values(facts.lake, by_time, wanted).items():
         if (group := partition_of(others, key)) is not None and calendar.outside(group) is None:
             latest[group] = newest
     ages: list[tuple[float, Partition, str]] = []

@@ -103,7 +103,7 @@ class _Reader:
         # With `limit` rows of the ledger, older snapshots are not wanted.
         known = {item.number for item in items}
         oldest = min(known, default=0) if len(rows) == limit else 0
-        past = past_table(self.session, self.stream.table, partition.columns, [partition], max(oldest - 1, 0))
+        past = past_table(self.session, self.stream.partitioned_table, [partition], max(oldest - 1, 0))
         existing = self._snapshots(past.of(partition).changes(oldest, limit, known))
         items += [_Item(number, partition.path, snapshot=snapshot) for number, snapshot in existing.items()]
         return self._entries(items, limit, {partition.path: past.of(partition)})
@@ -117,8 +117,7 @@ class _Reader:
             table_id, *_ = read_folder(database, self.stream.table)
             newest = snapshots_of_table(database, table_id, limit)
         newest = [s for s in newest if s.number not in known and s.number >= oldest]
-        columns = self.stream.config.columns
-        changed = changed_partitions(self.session, self.stream.table, columns, newest, limit)
+        changed = changed_partitions(self.session, self.stream.partitioned_table, newest, limit)
         for snapshot in newest:
             paths: list[str | None] = [*sorted(map(self._path, changed.get(snapshot.number, ())))]
             items += [_Item(snapshot.number, path, snapshot=snapshot) for path in paths or [None]]
@@ -126,7 +125,7 @@ class _Reader:
         at = {item.path: self.stream.config.partition_at(item.path) for item in items if item.path is not None}
         partitions = [partition for partition in at.values() if partition is not None]
         since = max(min((item.number for item in items), default=0) - 1, 0)
-        past = past_table(self.session, self.stream.table, columns, partitions, since) if partitions else None
+        past = past_table(self.session, self.stream.partitioned_table, partitions, since) if partitions else None
         pasts = {path: past.of(partition) for path, partition in at.items() if past and partition is not None}
         return self._entries(items, limit, pasts)
 

@@ -127,7 +127,7 @@ def _span(session: LakeSession, number: int) -> tuple[int, int, bool]:
 
 def past_state(session: LakeSession, stream: OpenStream, partition: Partition, number: int) -> PastState:
     """Return the partition in a snapshot that exists."""
-    past = past_table(session, stream.table, partition.columns, [partition]).of(partition)
+    past = past_table(session, stream.partitioned_table, [partition]).of(partition)
     try:
         with session.read() as database:
             table_id, *_ = read_folder(database, stream.table)

@@ -98,7 +98,7 @@ def compactable(stream: OpenStream, session: LakeSession, at_least: int) -> list
     if stream.lake_config.is_managed:
         return []  # MotherDuck compacts its lakes
     columns = stream.config.columns
-    past = past_table(session, stream.table, columns, since=LIVE)
+    past = past_table(session, stream.partitioned_table, since=LIVE)
     partitioning = _partitioning(session, stream.table) if past.files else None
     if partitioning is None or {c.name.lower() for c in partitioning.columns} != {c.name.lower() for c in columns}:
         return []
@@ -184,7 +184,7 @@ def _compact(
 def _rewrite(stream: OpenStream, candidate: CompactionCandidate, row: LedgerRow) -> LedgerRow:
     """Rewrite the rows by DuckDB, in the transaction that reads them."""
     with stream.lake.open() as session:
-        schema = data_schema(session, stream.table, stream.config.columns)
+        schema = data_schema(session, stream.partitioned_table)
         rewrite = Rewrite(schema.names, stream.config.target_file_size)
         prepare_table(session, stream.table, stream.config.compression)
         (committed,) = commit(session, [Change(stream.table, candidate.partition, row, rewrite)])
@@ -200,7 +200,7 @@ def _replace(stream: OpenStream, candidate: CompactionCandidate, sessions: "Sess
     partition = candidate.partition
     folder = stream.destination_folder(partition)
     with stream.lake.open() as session:
-        schema = data_schema(session, stream.table, stream.config.columns)
+        schema = data_schema(session, stream.partitioned_table)
         rules = rules_of_table(session, stream.table, STRICT)
     job = Job(
         run_id=row.run_id,

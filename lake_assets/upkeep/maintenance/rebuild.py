@@ -119,7 +119,7 @@ def _adopted(
 ) -> LostPartition:
     reader = Store(stream.lake_config.own_storage)
     footers = [read_footer(reader, obj.key, as_it_is=True) for obj in files]
-    expected = data_schema(session, stream.table, stream.config.columns)
+    expected = data_schema(session, stream.partitioned_table)
     for obj, (_, of_file) in zip(files, footers, strict=True):
         if others := sorted(set(map(str.lower, of_file.names)) ^ set(map(str.lower, expected.names))):
             raise SchemaError(

@@ -211,9 +211,9 @@ def read_stream_state(stream: OpenStream, now: dt.datetime | None = None) -> Str
 
 def _live_rows(stream: OpenStream, lake: LakeSession, ledger: Mapping[Partition, LastRuns]) -> Mapping[Partition, int]:
     """Return the rows that each partition has now, which other clients may have changed; empty if only DuckLake can."""
-    if (rows := live_rows(lake, stream.table, stream.config.columns)) is not None:
+    if (rows := live_rows(lake, stream.partitioned_table)) is not None:
         return {p: rows.get(key_of(p), 0) for p, last in ledger.items() if last.snapshot is not None}
-    past = past_table(lake, stream.table, stream.config.columns, since=LIVE)
+    past = past_table(lake, stream.partitioned_table, since=LIVE)
     if not past.is_read:
         return {}
     return past.live_rows([partition for partition, last in ledger.items() if last.snapshot is not None])

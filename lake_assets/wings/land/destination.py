@@ -196,7 +196,7 @@ def _known(stream: OpenStream) -> pa.Schema:
     if stream.config.transform is None:  # otherwise the table has other columns than the files
         with suppress(LakeAssetsError), stream.lake.open_if_exists() as lake:
             if lake is not None and lake.exists(stream.table):
-                return data_schema(lake, stream.table, stream.config.columns)
+                return data_schema(lake, stream.partitioned_table)
     landing = stream.config.landing or Landing()
     store, folder = Store((landing.outputs or (stream.config.source,))[0]), ""
     with suppress(LakeAssetsError):

@@ -26,7 +26,7 @@ from lake_assets.lake.commit.strategy import Strategy
 from lake_assets.lake.ducklake import DuckLake
 from lake_assets.lake.fitting import FileChecker, PartitionKeys
 from lake_assets.lake.ledger.tables import MANIFEST, LedgerRow, create_ledger, manifest_values
-from lake_assets.lake.session import TableName
+from lake_assets.lake.session import PartitionedTable, TableName
 from lake_assets.lake.table_setup import create_table, data_schema, prepare_table
 from lake_assets.schema.column_rules import REGISTERED
 from lake_assets.spark.task.job import DataFile
@@ -100,14 +100,14 @@ class StrategyLake:
         self._commits = 0
         with self.ducklake.open(create=True) as session:
             create_ledger(session)
-            create_table(session, TABLE, SCHEMA, COLUMNS)
+            create_table(session, PartitionedTable(TABLE, COLUMNS), SCHEMA)
             prepare_table(session, TABLE)
 
     def write(self, partition: Partition, rows: Sequence[dict[str, Any]], name: str, row_group_size: int) -> str:
         path = self.folder / "main" / "t" / partition.path / f"{name}.parquet"
         path.parent.mkdir(parents=True, exist_ok=True)
         with self.ducklake.open() as session:
-            schema = data_schema(session, TABLE, COLUMNS)
+            schema = data_schema(session, PartitionedTable(TABLE, COLUMNS))
         keys = [*SCHEMA.names, *schema.names[len(SCHEMA) :]]  # by place: columns may be renamed, or added at the end
         columns = [
             pa.array([row.get(key) for row in rows], field.type) for key, field in zip(keys, schema, strict=True)
@@ -155,7 +155,7 @@ class StrategyLake:
             size = Path(uri).stat().st_size
             candidates.append((LandedObject(uri, f"{partition.path}/x", "etag", size, NOON), partition))
         with self.ducklake.open() as session:
-            schema = data_schema(session, TABLE, COLUMNS)
+            schema = data_schema(session, PartitionedTable(TABLE, COLUMNS))
             checker = FileChecker(session, PartitionKeys(COLUMNS), schema, REGISTERED, lambda _: schema)
             inspection = inspect_candidates(session, TABLE, checker, candidates, probe=list)
             assert not inspection.errors

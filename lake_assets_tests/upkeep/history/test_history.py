@@ -72,7 +72,7 @@ def test_a_limit_gives_the_newest_and_any_number_of_snapshots_is_counted(local_w
     assert [entry.snapshot for entry in of(local_world, None, 2)] == snapshots[:1:-1]
     with local_world.stream.lake.open() as lake:
         partition = local_world.partition(NW)
-        past = past_table(lake, local_world.stream.table, partition.columns, [partition]).of(partition)
+        past = past_table(lake, local_world.stream.partitioned_table, [partition]).of(partition)
         assert {past.rows(number) for number in range(snapshots[0], snapshots[0] + 1_000)} == {1}
 
 
