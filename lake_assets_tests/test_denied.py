@@ -12,6 +12,7 @@ from lake_assets.base.errors import LakeAssetsError, ObjectRefusedError, Storage
 from lake_assets.config.storages import AnyStorage, S3Storage
 from lake_assets.ingest.ingest_all import ingest_all
 from lake_assets.ingest.outcome import IngestOptions
+from lake_assets.storage.formats.landed_rows import Share
 from lake_assets.storage.formats.parquet_files import read_footer, read_schema
 from lake_assets.storage.store import Store
 from lake_assets.upkeep.doctor import probe_reading
@@ -77,7 +78,7 @@ def is_told(error: BaseException | None, world: World) -> bool:
         pytest.param(lambda storage: probe_reading(Store(storage)), READ, id="probe"),
         pytest.param(lambda storage: read_schema(Store(storage), KEY), READ, id="schema"),
         pytest.param(lambda storage: read_footer(Store(storage), KEY), READ, id="rows"),
-        pytest.param(lambda storage: Store(storage).delete_unchanged(KEY, "", 0), READ, id="look and delete"),
+        pytest.param(lambda storage: Store(storage).delete_unchanged(Share(KEY, "", 0)), READ, id="look and delete"),
         pytest.param(lambda storage: put(storage, 1), WRITE, id="write"),
         pytest.param(lambda storage: put(storage, 20), WRITE, id="write in parts"),
         pytest.param(lambda storage: Store(storage).delete((KEY,)), DELETE, id="delete"),

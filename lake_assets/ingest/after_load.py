@@ -20,7 +20,6 @@ from lake_assets.config.storages import AnyStorage
 from lake_assets.ingest.compare_objects import compare_partition, read_noted
 from lake_assets.lake.ledger.read import last_runs
 from lake_assets.storage.manifest import LandedObject
-from lake_assets.storage.server_copies import copy_object
 from lake_assets.storage.store import Store
 from lake_assets.streams.landing_zone import list_landed
 from lake_assets.streams.stream import OpenStream
@@ -73,10 +72,10 @@ def after_load(stream: OpenStream, objects: Sequence[LandedObject]) -> list[Load
 def _take_away(source: Store, landed: LandedObject, policy: AfterLoad) -> bool:
     """Return whether it was done; False if the object has changed."""
     if policy == "tag":
-        return source.tag_unchanged(landed.key, landed.etag, landed.size, *_TAG)
+        return source.tag_unchanged(landed, *_TAG)
     if isinstance(policy, Move):
         _copy(source, landed, policy.move)
-    return source.delete_unchanged(landed.key, landed.etag, landed.size)
+    return source.delete_unchanged(landed)
 
 
 def _copy(source: Store, landed: LandedObject, archive: AnyStorage) -> None:
@@ -86,7 +85,7 @@ def _copy(source: Store, landed: LandedObject, archive: AnyStorage) -> None:
     target = Store(archive)
     copied = target.find(landed.key)
     if copied is None:
-        copy_object(source.storage, landed, archive, landed.key)
+        target.copy(source.storage, landed, landed.key)
     elif copied.size != landed.size or source.get(landed.key, landed.etag) != target.get(landed.key, copied.etag):
         raise StorageError(f"{copied.uri} is another object than {landed.uri}:", "rename the one in the archive.")
 

@@ -16,18 +16,15 @@ _CONNECTIONS = 16  # as many as there are threads that delete
 _REGION_SECONDS = 5  # for the answer that names a region
 
 
-def boto_client(service: str, way: Reached, config: "Config", session: Any, **where: str | None) -> Any:  # noqa: ANN401 - boto3 makes its clients' classes when it runs
-    """Make the client of a service by boto3's session, which has the keys; it is reached on this way.
-
-    `where` are boto3's endpoint and region.
-    """
+def boto_options(way: Reached, config: "Config") -> dict[str, Any]:
+    """Return what a session of boto3 takes for a client that is reached on this way."""
     from botocore.config import Config  # noqa: PLC0415 - boto3 takes its time
 
     proxies = dict.fromkeys(("http", "https"), way.proxy.get_secret_value()) if way.proxy else {}
-    return session.client(service, verify=way.certificates, config=config.merge(Config(proxies=proxies)), **where)
+    return {"verify": way.certificates, "config": config.merge(Config(proxies=proxies))}
 
 
-def s3_client(storage: S3Storage | R2Storage, session: Any, seconds: float = 0) -> Any:  # noqa: ANN401 - as above
+def s3_client(storage: S3Storage | R2Storage, session: Any, seconds: float = 0) -> Any:  # noqa: ANN401 - boto3 makes its clients' classes when it runs
     """Make the client of a bucket's server, which sends each request once; nothing is connected yet.
 
     An answer may take the storage's `timeout`, or `seconds` if that is longer.
@@ -45,7 +42,8 @@ def s3_client(storage: S3Storage | R2Storage, session: Any, seconds: float = 0) 
             **({"signature_version": UNSIGNED} if storage.anonymous else {}),
         )
     )
-    client = boto_client("s3", storage, config, session, endpoint_url=storage.server_url, region_name=storage.region)
+    options = boto_options(storage, config)
+    client = session.client("s3", endpoint_url=storage.server_url, region_name=storage.region, **options)
     if storage.checksums == "when_required":
         client.meta.events.register("before-call.s3.PutObjectTagging", _add_md5)
     if storage.requester_pays:

@@ -32,7 +32,7 @@ from lake_assets.config.layout.hive import is_odd
 from lake_assets.config.storages import AnyStorage, R2Storage, S3Storage
 from lake_assets.storage import patience
 from lake_assets.storage.backend import duckdb_keys, obstore_options, sql_literals
-from lake_assets.storage.boto import boto_client, s3_client
+from lake_assets.storage.boto import boto_options, s3_client
 from lake_assets.storage.bucket import PAGE, Bucket
 from lake_assets.storage.manifest import LandedObject
 from lake_assets.storage.server_answers import DELETION, answer_of, request_may_pass
@@ -367,7 +367,7 @@ def assumed(storage: S3Storage | R2Storage) -> Any:  # noqa: ANN401 - boto3 has 
     request |= {"ExternalId": role.external_id} if role.external_id else {}
 
     def renewed() -> dict[str, str]:
-        sts = boto_client("sts", storage, config, own, region_name=storage.region, endpoint_url=role.sts)
+        sts = own.client("sts", region_name=storage.region, endpoint_url=role.sts, **boto_options(storage, config))
         keys = sts.assume_role(**request)["Credentials"]
         of_boto = {"access_key": "AccessKeyId", "secret_key": "SecretAccessKey", "token": "SessionToken"}
         return {name: keys[key] for name, key in of_boto.items()} | {"expiry_time": keys["Expiration"].isoformat()}

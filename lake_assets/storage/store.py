@@ -1,8 +1,9 @@
 """One object store, for driver and tasks: listing with ETags, reading, writing, deleting; of folders and buckets."""
 
 import hashlib
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import cached_property, partial
 from pathlib import Path
@@ -31,12 +32,22 @@ from lake_assets.storage.backends import backend_of
 from lake_assets.storage.manifest import TIME, LandedObject, etag_of, landed_object
 from lake_assets.storage.object_files import ARROWS_PART, BufferedUpload, RangeFile, copied
 from lake_assets.storage.server_answers import Meaning, is_absent, meaning_of, request_may_pass
-from lake_assets.storage.storage_errors import Operation, changed_object, location, no_answer, odd_name, storage_error
+from lake_assets.storage.storage_errors import (
+    Operation,
+    changed_object,
+    location,
+    no_answer,
+    odd_name,
+    storage_error,
+    storage_errors,
+)
 
 if TYPE_CHECKING:
     from obstore import Attributes, GetOptions, ObjectMeta
 
 _PART = 5 * 2**20  # bytes of a landed file, above which it is uploaded in parts
+CHUNK = 16 * 2**20  # bytes of a copy at a time
+_AHEAD = 2  # chunks that are fetched while one is written
 _GONE = (NotFoundError, FileNotFoundError, PreconditionError)
 _DELETIONS = 16  # at a time; a deletion is mostly latency
 
@@ -386,36 +397,77 @@ class Store:
 
         self._request("delete", delete, key)
 
-    def delete_unchanged(self, key: str, etag: str, size: int) -> bool:
+    def delete_unchanged(self, landed: LandedObject) -> bool:
         """Remove an object if it has not changed; False if another object has the key, which stays.
 
         It is compared first. In S3 and R2 the deletion also has the ETag as its condition. In other stores, and on
         servers without that condition, an object that is written between the two requests is lost.
         """
-        landed = self.find(key)
-        if landed is None:
+        key, now = landed.key, self.find(landed.key)
+        if now is None:
             return True
-        if (landed.etag, landed.size) != (etag, size):
+        if (now.etag, now.size) != (landed.etag, landed.size):
             return False
         with self._errors("delete", key):
-            is_gone = self.backend.delete_if_match(key, etag)
+            is_gone = self.backend.delete_if_match(key, landed.etag)
         if is_gone is None:
             self.delete((key,))
             return True
         # Some servers refuse the condition if the object is gone, as it is after a first answer that was lost.
         return is_gone or self.find(key) is None
 
-    def tag_unchanged(self, key: str, etag: str, size: int, name: str, value: str) -> bool:
+    def tag_unchanged(self, landed: LandedObject, name: str, value: str) -> bool:
         """Add a tag to an object in S3, beside those that it has, if it has not changed; it is compared first.
 
         Returns whether it is unchanged, and has the tag now.
         """
-        landed = self.find(key)
-        if landed is None or (landed.etag, landed.size) != (etag, size):
+        now = self.find(landed.key)
+        if now is None or (now.etag, now.size) != (landed.etag, landed.size):
             return False
-        with self._errors("write", key):
-            self.backend.tag(key, name, value)
+        with self._errors("write", landed.key):
+            self.backend.tag(landed.key, name, value)
         return True
+
+    def copy(self, source: AnyStorage, original: LandedObject, key: str, *, may_link: bool = False) -> None:
+        """Copy an object to a key that is free, with the content that the listing of its source saw and no other.
+
+        Between buckets of one server, S3 and R2 copy it under the ETag as a condition. In folders, the copy shares the
+        blocks of the original, or is a hard link to it, where the file system can. Otherwise the bytes pass through
+        this process. Metadata, tags and storage class of the original are not copied. The source is not a web server.
+
+        `may_link`: files of the source never change in place, so that a hard link is as good as a copy. Raises
+        SourceChangedError if the original is gone or has changed; the copy may exist then, and is not valid.
+        """
+        if not self.backend.copied_from(source, original, key, may_link=may_link):
+            self._copy_bytes(Store(source), original, key)
+        elif not self.storage.is_local:
+            return  # whole, by the ETag
+        if (size := self._size(key)) != original.size:
+            raise StorageError(
+                f"the copy {self.uri(key)} has {size} bytes, and {source.root}/{original.key} has {original.size}:",
+                "run it again.",
+            )
+
+    def _copy_bytes(self, source: "Store", original: LandedObject, key: str) -> None:
+        with (
+            masking(source.storage, self.storage),
+            ThreadPoolExecutor(_AHEAD) as pool,
+            storage_errors(self.storage, self.uri(key), "write"),
+            self.create(key) as sink,
+        ):
+            for chunk in source.chunks(original, pool):
+                sink.write(memoryview(chunk))
+
+    def chunks(self, original: LandedObject, pool: ThreadPoolExecutor) -> Iterator[obstore.Bytes]:
+        """Yield the bytes of an object in order; the next ones are fetched while some are written."""
+        fetched: deque[Future[obstore.Bytes]] = deque()
+        for start in range(0, original.size, CHUNK):
+            end = min(start + CHUNK, original.size)
+            fetched.append(pool.submit(self.get_range, original.key, original.etag, start, end))
+            if len(fetched) > _AHEAD:
+                yield fetched.popleft().result()
+        while fetched:
+            yield fetched.popleft().result()
 
     def abort_uploads(self, prefix: str) -> None:
         """Abort the uploads to keys with this prefix; see `Backend.abort_uploads`."""

@@ -165,7 +165,7 @@ def a_file_that_was_copied_in_part_is_copied_again(local_world: World, monkeypat
 
     with monkeypatch.context() as full:
         full.setattr("lake_assets.storage.folder._copy_file", in_part)
-        yield partial(back, local_world, first), "server_copies.py: run it again"
+        yield partial(back, local_world, first), "store.py: run it again"
     back(local_world, first)
     return [1]
 

@@ -10,10 +10,9 @@ from dev.servers.azurite import AzureServer
 from dev.servers.s3 import S3Server
 from lake_assets.base.errors import SourceChangedError
 from lake_assets.config.storages import AnyStorage, AzureStorage, LocalStorage, R2Storage, S3Storage
-from lake_assets.storage import folder, server_copies
+from lake_assets.storage import folder, store
 from lake_assets.storage import s3 as by_boto
 from lake_assets.storage.manifest import LandedObject
-from lake_assets.storage.server_copies import copy_object
 from lake_assets.storage.store import Store
 from lake_assets_tests.tiers import more
 from lake_assets_tests.world_fixtures import bucket_on, r2_bucket_on
@@ -80,7 +79,7 @@ def places(
         narrow = S3Storage.model_validate(buckets[1].model_dump() | {"key_id": key_id, "secret": secret})
         real = by_boto.S3Bucket(narrow)
         monkeypatch.setattr(by_boto, "_client", lambda _, seconds=0: real.as_boto(seconds=seconds))
-        monkeypatch.setattr(server_copies, "CHUNK", 100_000)  # several, and a rest
+        monkeypatch.setattr(store, "CHUNK", 100_000)  # several, and a rest
     return buckets
 
 
@@ -89,11 +88,11 @@ def copies(places: tuple[AnyStorage, AnyStorage], body: bytes) -> None:
     landing, lake = places
     original = land(landing, body)
 
-    copy_object(landing, original, lake, "main/t/a=1/copy.parquet")
+    Store(lake).copy(landing, original, "main/t/a=1/copy.parquet")
     assert content(lake, "main/t/a=1/copy.parquet") == body
     change(landing)
     with pytest.raises(SourceChangedError, match="changed while its partition was being read"):
-        copy_object(landing, original, lake, "other.parquet")
+        Store(lake).copy(landing, original, "other.parquet")
 
 
 @pytest.mark.parametrize("places", BY_THE_STORE, indirect=True)
@@ -103,7 +102,7 @@ def test_the_store_makes_the_copy_and_none_of_a_changed_original(
     def fail(*_: Any) -> None:
         raise AssertionError("bytes pass through this process")
 
-    monkeypatch.setattr(server_copies, "_copy_bytes", fail)
+    monkeypatch.setattr(Store, "_copy_bytes", fail)
 
     copies(places, BODY * 50)
 
@@ -126,7 +125,7 @@ def test_metadata_and_tags_stay_behind(s3: S3Server) -> None:
     client.put_object(Bucket=landing.bucket, Key=key, Body=BODY, Metadata={"owner": "them"}, Tagging="delete=soon")
     (landed,) = Store(landing).list()
 
-    copy_object(landing, landed, lake, "copy.parquet")
+    Store(lake).copy(landing, landed, "copy.parquet")
 
     place = {"Bucket": lake.bucket, "Key": f"{lake.prefix}/copy.parquet"}
     assert client.head_object(**place)["Metadata"] == {}
@@ -146,7 +145,7 @@ def test_a_file_is_a_file_of_its_own(
         monkeypatch.setattr("os.copy_file_range", refuse)
     original = land(landing)
 
-    copy_object(landing, original, lake, "a/copy.parquet")
+    Store(lake).copy(landing, original, "a/copy.parquet")
 
     path, copy = Path(landing.path, KEY), Path(lake.path, "a/copy.parquet")
     assert copy.read_bytes() == BODY
@@ -154,7 +153,7 @@ def test_a_file_is_a_file_of_its_own(
         file.write(b"changed")
     assert copy.read_bytes() == BODY
     with pytest.raises(SourceChangedError):
-        copy_object(landing, original, lake, "a/other.parquet")
+        Store(lake).copy(landing, original, "a/other.parquet")
 
 
 def test_a_file_that_changes_while_it_is_copied(
@@ -172,15 +171,15 @@ def test_a_file_that_changes_while_it_is_copied(
     monkeypatch.setattr(folder, "fill", fill_and_change)
 
     with pytest.raises(SourceChangedError):
-        copy_object(landing, original, lake, "copy.parquet")
+        Store(lake).copy(landing, original, "copy.parquet")
 
 
 def test_a_hard_link_only_if_files_never_change(folders: tuple[LocalStorage, LocalStorage]) -> None:
     landing, lake = folders
     original = land(landing)
 
-    copy_object(landing, original, lake, "link.parquet", may_link=True)
-    copy_object(landing, original, lake, "copy.parquet")
+    Store(lake).copy(landing, original, "link.parquet", may_link=True)
+    Store(lake).copy(landing, original, "copy.parquet")
 
     inode = Path(landing.path, KEY).stat().st_ino
     assert Path(lake.path, "link.parquet").stat().st_ino == inode

@@ -17,7 +17,6 @@ from lake_assets.config.storages import AzureStorage, GcsStorage, S3Storage, Web
 from lake_assets.lake.attach import extensions, http_limits
 from lake_assets.spark.task.cleanup import discard_unfinished
 from lake_assets.storage.backends import backend_of
-from lake_assets.storage.server_copies import copy_object
 from lake_assets.storage.store import Store
 from lake_assets_tests.tiers import more
 from lake_assets_tests.world_fixtures import bucket_on
@@ -33,13 +32,13 @@ def write(storage: S3Storage, key: str, size: int) -> None:
 def copy(storage: S3Storage, key: str) -> None:
     found = Store(storage).find("original")
     assert found is not None
-    copy_object(storage, found, storage, key)
+    Store(storage).copy(storage, found, key)
 
 
 def delete_unchanged(storage: S3Storage, key: str) -> None:
     found = Store(storage).find("original")
     assert found is not None
-    assert Store(storage).delete_unchanged("original", found.etag, found.size), key
+    assert Store(storage).delete_unchanged(found), key
 
 
 OPERATIONS: dict[str, tuple[Callable[[S3Storage], object], Callable[[Request], bool]]] = {

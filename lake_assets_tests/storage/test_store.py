@@ -251,12 +251,12 @@ def test_the_very_object_goes_and_another_stays(storage: AnyStorage) -> None:
     assert store.list() == (before,)  # what is compared comes from a listing
     now = put(storage, "two", key)
 
-    assert not store.delete_unchanged(key, before.etag, before.size)
-    assert not store.delete_unchanged(key, now.etag, now.size + 1)
+    assert not store.delete_unchanged(before)
+    assert not store.delete_unchanged(dataclasses.replace(now, size=now.size + 1))
     assert store.find(key) == now
-    assert store.delete_unchanged(key, now.etag, now.size)
+    assert store.delete_unchanged(now)
     assert store.find(key) is None
-    assert store.delete_unchanged(key, now.etag, now.size)  # gone already
+    assert store.delete_unchanged(now)  # gone already
 
 
 @pytest.fixture
@@ -275,7 +275,7 @@ def test_an_object_that_lands_before_the_deletion_stays(bucket: S3Storage, monke
     with now.create(KEY) as file:
         file.write(b"two")
 
-    assert not Store(bucket).delete_unchanged(KEY, before.etag, before.size)
+    assert not Store(bucket).delete_unchanged(before)
 
     monkeypatch.undo()
     assert Store(bucket).find(KEY) is not None
@@ -287,11 +287,11 @@ def test_a_refusal_is_reported_and_a_server_without_the_condition_gets_a_plain_d
     before = put(bucket, "one")
     s3_proxy.inject(Rule("status", deletion, status=403))
     with pytest.raises(StorageError, match="refuses access"):
-        Store(bucket).delete_unchanged(KEY, before.etag, before.size)
+        Store(bucket).delete_unchanged(before)
     assert Store(bucket).find(KEY) == before
 
     s3_proxy.inject(Rule("status", deletion, status=501))
-    assert Store(bucket).delete_unchanged(KEY, before.etag, before.size)
+    assert Store(bucket).delete_unchanged(before)
     assert Store(bucket).find(KEY) is None
     assert [r.status for r in s3_proxy.requests("DELETE")] == [403, 501]
 
@@ -300,7 +300,7 @@ def test_a_deletion_whose_answer_is_lost_is_tried_again(bucket: S3Storage, s3_pr
     before = put(bucket, "one")
     s3_proxy.inject(Rule("lose_answer", deletion, times=2))
 
-    assert Store(bucket).delete_unchanged(KEY, before.etag, before.size)
+    assert Store(bucket).delete_unchanged(before)
     assert Store(bucket).find(KEY) is None
 
 
@@ -310,7 +310,7 @@ def test_a_fault_that_stays_is_an_error_without_the_signature(bucket: S3Storage,
     s3_proxy.inject(Rule("hang_up", deletion, times=1000))
 
     with pytest.raises(StorageUnreachableError, match=r"cannot be reached or fails: .* was not deleted") as raised:
-        Store(bucket).delete_unchanged(KEY, before.etag, before.size)
+        Store(bucket).delete_unchanged(before)
 
     error: BaseException | None = raised.value
     while error is not None:
@@ -326,5 +326,5 @@ def test_keys_of_the_credential_chain_sign_too(s3: S3Server, monkeypatch: pytest
     storage = S3Storage.model_validate(place)
     before = put(storage, "one")
 
-    assert Store(storage).delete_unchanged(KEY, before.etag, before.size)
+    assert Store(storage).delete_unchanged(before)
     assert Store(storage).find(KEY) is None

@@ -13,7 +13,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from lake_assets.base.errors import QueueError
 from lake_assets.config.secrets import mask_error, masked
 from lake_assets.config.sections import SqsSensor
-from lake_assets.storage.boto import boto_client
+from lake_assets.storage.boto import boto_options
 from lake_assets.storage.server_answers import Meaning, meaning_of
 from lake_assets.streams.detection.deliveries import QueueMessage
 
@@ -79,8 +79,8 @@ class Queue:
                 connect_timeout=_RETRY_SECONDS,
                 read_timeout=_LONGEST_WAIT + _RETRY_SECONDS,
             )
-            self._made = boto_client(
-                "sqs", config, limits, Session(*config.keys), region_name=config.region, endpoint_url=config.endpoint
+            self._made = Session(*config.keys).client(
+                "sqs", region_name=config.region, endpoint_url=config.endpoint, **boto_options(config, limits)
             )
         return self._made
 

@@ -46,7 +46,6 @@ from lake_assets.storage.formats.landed_rows import BATCH_ROWS
 from lake_assets.storage.formats.parquet_files import TAIL, ParquetRows, readable_object
 from lake_assets.storage.manifest import LandedObject
 from lake_assets.storage.object_files import RangeFile
-from lake_assets.storage.server_copies import copy_object
 from lake_assets.storage.store import Store
 
 _CODECS = {"none": "UNCOMPRESSED", "zstd": "ZSTD", "snappy": "SNAPPY", "gzip": "GZIP"}
@@ -373,7 +372,7 @@ def _copy(job: Job, item: Bin, landed: LandedObject) -> DataFile | Refusal | Non
     key = job.file_key(item.destination)
     copy = f"{job.storage.root}/{key}"
     try:
-        copy_object(job.landed.storage, landed, job.storage, key, may_link=job.copies.may_link)
+        Store(job.storage).copy(job.landed.storage, landed, key, may_link=job.copies.may_link)
     except BaseException as error:
         discard_unfinished(job.storage, [copy], error)
         raise

@@ -46,7 +46,6 @@ from lake_assets.lake.table_setup import prepare_table
 from lake_assets.spark.task.cleanup import discard
 from lake_assets.spark.task.job import MARK, LetterFile, named_fingerprint, new_name
 from lake_assets.storage.manifest import LandedObject, Manifest
-from lake_assets.storage.server_copies import copy_object
 from lake_assets.storage.store import Store
 from lake_assets.streams.stream import OpenStream
 from lake_assets.upkeep.history.past_snapshot import PastState, past_state, require_columns, require_snapshot
@@ -323,7 +322,7 @@ def _copy(stream: OpenStream, files: Sequence[CatalogFile], run_id: str, *, is_h
         new_key = posixpath.join(posixpath.dirname(key), name)
         uris.append(store.uri(new_key))
         try:
-            copy_object(storage, stored, storage, new_key, may_link=True)
+            store.copy(storage, stored, new_key, may_link=True)
         except SourceChangedError as error:  # maintenance removed it meanwhile
             raise unusable(file, "is gone") from error
         return Copy(file.file_id, store.uri(new_key), file.size)

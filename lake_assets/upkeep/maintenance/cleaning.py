@@ -321,11 +321,10 @@ def _delete_landed(session: LakeSession, landed: Mapping[str, Store], *, dry_run
 
     def delete(uri: str) -> KeptObject | None:
         store, before = landed[uri], registered.get(uri)
-        key = uri.removeprefix(f"{store.root}/")
-        now = store.find(key)
+        now = store.find(uri.removeprefix(f"{store.root}/"))
         is_gone = now is None or (before is not None and before.is_now(now))
         if now is not None and is_gone and not dry_run:
-            is_gone = store.delete_unchanged(key, now.etag, now.size)
+            is_gone = store.delete_unchanged(now)
         return None if is_gone else KeptObject(uri, _why_kept(before))
 
     with ThreadPoolExecutor(DELETIONS) as pool:

@@ -27,7 +27,7 @@ from lake_assets.base.events import Event, pass_on
 from lake_assets.config.connections import Reached, way_to
 from lake_assets.config.uris import bucket_and_key
 from lake_assets.ingest.outcome import Outcome, report_outcome
-from lake_assets.storage.boto import boto_client
+from lake_assets.storage.boto import boto_options
 from lake_assets.wings.launch.request import End, PipesMessage, Request, report_of
 
 ATTEMPTS = 10
@@ -39,7 +39,7 @@ def client(service: str, region: str | None = None) -> Any:  # noqa: ANN401 - bo
     session = Session()
     way = way_to(session.client(service, region_name=region).meta.endpoint_url, os.environ)
     config = Config(retries={"mode": "standard", "total_max_attempts": ATTEMPTS})
-    return boto_client(service, Reached.model_validate(way), config, session, region_name=region)
+    return session.client(service, region_name=region, **boto_options(Reached.model_validate(way), config))
 
 
 def read_text(client: Any, bucket: str, key: str) -> str | None:  # noqa: ANN401 - boto3 has no types

@@ -210,7 +210,8 @@ def test_a_tick_deletes_as_many_of_ten_thousand_messages_as_it_has_time_for(monk
         deleted.extend(entry["ReceiptHandle"] for entry in request["Entries"])
 
     monkeypatch.setattr(sqs_queue, "time", clock)
-    monkeypatch.setattr(sqs_queue, "boto_client", lambda *_, **__: SimpleNamespace(delete_message_batch=delete))
+    client = SimpleNamespace(delete_message_batch=delete)
+    monkeypatch.setattr(sqs_queue, "Session", lambda *_: SimpleNamespace(client=lambda *_, **__: client))
     queue = sqs_queue.Queue(SqsSensor(queue_url="https://sqs.eu-central-1.amazonaws.com/1/q"))
     receipts = left = [f"{number}" for number in range(10_000)]
     for ticks in range(1, 4):

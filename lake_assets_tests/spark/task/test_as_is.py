@@ -13,13 +13,11 @@ from pyarrow.parquet import encryption
 from lake_assets.base.errors import SourceChangedError, StorageUnreachableError
 from lake_assets.config.layout.partition import Partition, PartitionColumn
 from lake_assets.config.storages import AnyStorage, LocalStorage, S3Storage
-from lake_assets.spark.task import as_is
 from lake_assets.spark.task.as_is import copy_or_encode
 from lake_assets.spark.task.job import CopyRules, Job, PartitionJob
 from lake_assets.spark.task.task import Bin
 from lake_assets.storage.formats.landed import Landed
 from lake_assets.storage.formats.landed_rows import Share
-from lake_assets.storage.server_copies import copy_object
 from lake_assets.storage.store import Store
 
 PARTITION = Partition.parse((PartitionColumn("region", "string"),), "region=NW")
@@ -62,13 +60,13 @@ def test_an_object_that_changes(
     if moment == "before the footer":
         land(landing, "a.parquet", 20)
     else:
-        copy = copy_object
+        copy = Store.copy
 
         def change_and_copy(*args: Any, **options: Any) -> None:
             land(landing, "a.parquet", 20)
             copy(*args, **options)
 
-        monkeypatch.setattr(as_is, "copy_object", change_and_copy)
+        monkeypatch.setattr(Store, "copy", change_and_copy)
 
     (report,) = copy_or_encode(job, [item])
 
@@ -82,14 +80,14 @@ def test_one_that_fails_leaves_no_copies_of_the_others(
     landing, lake = places
     for number in range(3):
         land(landing, f"{number}.parquet", 10 + number)
-    copy = copy_object
+    copy = Store.copy
 
-    def fail_at_the_first(source: AnyStorage, original: Any, target: AnyStorage, key: str, **options: Any) -> None:
-        copy(source, original, target, key, **options)
+    def fail_at_the_first(store: Store, source: AnyStorage, original: Any, *args: Any, **options: Any) -> None:
+        copy(store, source, original, *args, **options)
         if original.key == "0.parquet":
             raise StorageUnreachableError("the network is away:")
 
-    monkeypatch.setattr(as_is, "copy_object", fail_at_the_first)
+    monkeypatch.setattr(Store, "copy", fail_at_the_first)
     job, item = work(landing, lake)
 
     with pytest.raises(StorageUnreachableError):  # Spark tries the task again

@@ -8,7 +8,6 @@ import pytest
 
 from dev.plain_client import plain_client
 from lake_assets.base.errors import CatalogError, PartitionError, StorageError
-from lake_assets.storage.server_copies import copy_object
 from lake_assets.storage.store import Store
 from lake_assets.upkeep.history.restore import Restored, release, restore
 from lake_assets.upkeep.maintenance.compaction import compact
@@ -127,12 +126,13 @@ def test_a_file_of_the_snapshot_that_is_gone_is_named_and_no_copy_is_left(
     if when == "before":
         store.delete((lost,))
     else:
+        copy = Store.copy
 
         def late(*args: Any, **options: Any) -> None:
             store.delete((lost,))
-            copy_object(*args, **options)
+            copy(*args, **options)
 
-        monkeypatch.setattr("lake_assets.upkeep.history.restore.copy_object", late)
+        monkeypatch.setattr(Store, "copy", late)
 
     with pytest.raises(StorageError, match=rf"the data file .*{lost} of the snapshot is gone"):
         back(local_world, first)
