@@ -31,7 +31,7 @@ from dev.benchmarks.measure import Line, Report, Timing, Work, in_turns
 from dev.retail import Retail
 from lake_assets.config.streams import StreamConfig
 from lake_assets.wings.land.batches import Encoder
-from lake_assets.wings.land.read_records import RecordForm, read_records
+from lake_assets.wings.land.read_records import RecordForm, RecordSource, read_records
 from lake_assets.wings.land.writer import LandingWriter
 
 RECORDS = 1_000_000
@@ -92,7 +92,7 @@ def landing(report: Report, path: Path, spark: SparkSession, repeat: int, scale:
 
     def ours(source: Path, form: RecordForm) -> None:
         with LandingWriter("transactions", stream_at(out)) as writer:
-            for record in read_records(None, str(source), form, writer.schema, writer.gather_seconds):
+            for record in read_records(RecordSource(str(source), form), writer.schema):
                 writer.accept(record)
         assert writer.landed().records == count
 

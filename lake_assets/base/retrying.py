@@ -12,7 +12,7 @@ from tenacity import RetryCallState, wait_exponential, wait_random, wait_random_
 from lake_assets.base.events import report
 
 Result = TypeVar("Result")
-Transient = type[Exception] | Callable[[BaseException], bool]
+Transient = type[Exception] | Callable[[BaseException], object]
 """The errors that are retried."""
 Pause = Callable[[RetryCallState], float]
 """Seconds between a call and the next one."""
@@ -68,12 +68,11 @@ def retry(
     transient: Transient,
     limit: Limit | Callable[[BaseException], Limit],
     pause: Pause,
-    kind: Callable[[BaseException], str] = lambda error: type(error).__name__,
 ) -> Result:
     """Call `work` until it returns; retry it after each transient error. Each retry is an event.
 
-    The limit says how often, or for how long; it may depend on the last error, which is raised when it is reached.
-    `kind` is a word for an error in the event. Its text is not in the event: it may have a secret.
+    The limit says how often, or for how long; it may depend on the last error, which is raised when it is reached. The
+    event has the word for an error that `transient` returns, or else its type. Its text may have a secret.
     """
 
     def is_enough(state: RetryCallState) -> bool:
@@ -81,16 +80,18 @@ def retry(
         of_error = limit if isinstance(limit, Limit) or error is None else limit(error)
         return isinstance(of_error, Limit) and of_error.is_reached(state)
 
-    def note(state: RetryCallState) -> None:
-        error = state.outcome.exception() if state.outcome is not None else None
-        if error is not None:
-            report("retry", retry=state.attempt_number, kind=kind(error))
+    kind = ""
 
-    condition = (
-        tenacity.retry_if_exception_type(transient)
-        if isinstance(transient, type)
-        else tenacity.retry_if_exception(transient)
-    )
+    def is_transient(error: BaseException) -> bool:
+        nonlocal kind
+        found = isinstance(error, transient) if isinstance(transient, type) else transient(error)
+        kind = found if isinstance(found, str) else type(error).__name__
+        return bool(found)
+
+    def note(state: RetryCallState) -> None:
+        report("retry", retry=state.attempt_number, kind=kind)
+
+    condition = tenacity.retry_if_exception(is_transient)
     return tenacity.Retrying(retry=condition, stop=is_enough, wait=pause, reraise=True, before_sleep=note)(work)
 
 

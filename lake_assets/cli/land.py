@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from lake_assets.streams.stream import OpenStream
     from lake_assets.wings.land.drain import Drained
-    from lake_assets.wings.land.read_records import RecordForm
+    from lake_assets.wings.land.read_records import RecordForm, RecordSource
     from lake_assets.wings.land.writer import LandingCounts, LandingWriter
 
 
@@ -60,7 +60,7 @@ def land(ctx: click.Context, stream: str, files: tuple[str, ...], form: "RecordF
         return
     if not files and sys.stdin.isatty():
         raise click.UsageError("nothing to land: name FILEs, or - for standard input.", ctx)
-    from lake_assets.wings.land.read_records import form_of
+    from lake_assets.wings.land.read_records import RecordSource, form_of
     from lake_assets.wings.land.writer import LandingWriter
 
     writer = LandingWriter(stream, opened.config)
@@ -70,7 +70,9 @@ def land(ctx: click.Context, stream: str, files: tuple[str, ...], form: "RecordF
             try:
                 with _sigterm_as_sigint():
                     for path in paths:
-                        _land(writer, opened, path, form or form_of(path), done, by_bytes=total is not None)
+                        pipe = sys.stdin.buffer if path == "-" else None
+                        source = RecordSource(path, form or form_of(path), pipe, writer.gather_seconds, writer.integers)
+                        _land(writer, opened, source, done, by_bytes=total is not None)
             finally:
                 done.describe(f"upload {stream}")
                 with interrupt.held_back():
@@ -115,18 +117,15 @@ def _sigterm_as_sigint() -> Iterator[None]:
 
 
 def _land(
-    writer: "LandingWriter", stream: "OpenStream", path: str, form: "RecordForm", done: Count, *, by_bytes: bool
+    writer: "LandingWriter", stream: "OpenStream", source: "RecordSource", done: Count, *, by_bytes: bool
 ) -> None:
     from lake_assets.wings.land.destination import as_known
     from lake_assets.wings.land.read_records import read_records
 
     def schema(infer: "Callable[[], pa.Schema]") -> "pa.Schema":
-        return writer.schema((lambda: as_known(infer(), stream)) if form in ("jsonl", "csv") else infer)
+        return writer.schema((lambda: as_known(infer(), stream)) if source.form in ("jsonl", "csv") else infer)
 
-    pipe = sys.stdin.buffer if path == "-" else None
-    advance = (done if by_bytes else UNWATCHED).advance
-    seconds, integers = writer.gather_seconds, writer.integers
-    for records in read_records(pipe, path, form, schema, seconds, advance, integers=integers):
+    for records in read_records(source, schema, (done if by_bytes else UNWATCHED).advance):
         # Interrupted only between two blocks: within one, a part of its records would land.
         with interrupt.held_back():
             writer.accept(records)

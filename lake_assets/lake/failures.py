@@ -24,7 +24,7 @@ from lake_assets.lake.database_errors import Fault, fault_texts, matches
 from lake_assets.lake.locks import WHO_LOCKS
 from lake_assets.storage.server_answers import Meaning as StorageMeaning
 from lake_assets.storage.server_answers import meaning_of
-from lake_assets.storage.storage_errors import Operation, no_credentials, storage_error
+from lake_assets.storage.storage_errors import Operation, StorageRequest, no_credentials, storage_error
 
 _ROOM = 2**20  # bytes of a disk; with fewer, SQLite's I/O error means that it is full
 # Where DuckDB names what it has asked for, the server of a bucket of AWS, and a request that writes.
@@ -65,7 +65,7 @@ def storage_failure(error: duckdb.Error, storages: Iterable[AnyStorage]) -> Lake
         is_away = means is StorageMeaning.TRANSIENT
         return LakeUnreachableError(problem, "run it again when it answers.") if is_away else None
     operation: Operation = "write" if _WRITTEN.search(text) else "read" if key else "list"
-    ours = storage_error(error, storage, operation, f"{storage.root}/{key}" if key else None)
+    ours = storage_error(error, StorageRequest(storage, operation, f"{storage.root}/{key}" if key else None))
     if isinstance(ours, StorageUnreachableError):
         return LakeUnreachableError(ours.problem, ours.hint)
     return ours

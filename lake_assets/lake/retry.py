@@ -68,7 +68,7 @@ def write_retried(
         return Limit(retries=session.config.commit_retries)
 
     try:
-        return retry(one_try, transient=is_conflict, limit=limit, pause=pause_up_to(0.05, 2), kind=_kind)
+        return retry(one_try, transient=_kind, limit=limit, pause=pause_up_to(0.05, 2))
     except CatalogUnreachableError as lost:
         if (earlier := _found_after(session, find)) is None:
             raise
@@ -80,8 +80,9 @@ def write_retried(
         raise _exhausted(error, what, next(tries), seconds) from error
 
 
-def _kind(error: BaseException) -> str:
-    return "locked" if is_locked(error) else "conflict"
+def _kind(error: BaseException) -> str | None:
+    """Return the word for an error of other writers; None for another error."""
+    return "locked" if is_locked(error) else "conflict" if is_conflict(error) else None
 
 
 def _found_after(session: LakeSession, find: Callable[[], Result | None]) -> Result | None:

@@ -95,22 +95,17 @@ class DerivedValue:
 
         return list(misfits_by_halves(batch.column(self.name), fits))
 
-    def is_proved(
-        self, least: str | None, greatest: str | None, nulls: int | None, values: int, kind: pa.DataType
-    ) -> bool:
-        """Return whether the bounds of the rows' column, as texts, prove that all rows have the value.
-
-        `values` counts NULLs too, and `nulls` is None if unknown.
-        """
+    def is_proved(self, span: ValueSpan, kind: pa.DataType) -> bool:
+        """Return whether the bounds of the rows' column, as texts, prove that all rows have the value."""
         if self.value is None:
-            return nulls == values
+            return not span.has_value
         # Only times sort as the days that are derived from them. In another zone the clock may go back over midnight.
         sorts = t.is_date(kind) or (
             t.is_timestamp(kind) and (kind.tz is None or self.derived.template.time_zone == "UTC")
         )
-        if nulls != 0 or not sorts or least is None or greatest is None:
+        if span.has_null or not sorts or span.least is None or span.greatest is None:
             return False
-        return bool(pc.all(self._is_of(self._texts(pa.array([least, greatest])))).as_py())
+        return bool(pc.all(self._is_of(self._texts(pa.array([span.least, span.greatest])))).as_py())
 
     def may_be_in(self, span: ValueSpan) -> bool:
         """Return whether a row group may have the value, by the values of the rows' column in it."""

@@ -180,27 +180,26 @@ def is_list(data_type: pa.DataType) -> bool:
 
 
 Leaf = Callable[[pa.DataType, pa.DataType], pa.DataType]
+Keeps = Callable[[pa.Field | None, pa.Field | None], bool]
+"""Whether a joined type has a field, of which one of the two types may have none."""
 
 
-def joined_types(
-    own: pa.DataType,
-    other: pa.DataType,
-    leaf: Leaf,
-    takes: Callable[[pa.Field], bool] | None = None,
-    *,
-    drops: bool = False,
-) -> pa.DataType:
+def is_own(own: pa.Field | None, _: pa.Field | None) -> bool:
+    """Return whether the first of two types has the field."""
+    return own is not None
+
+
+def joined_types(own: pa.DataType, other: pa.DataType, leaf: Leaf, keeps: Keeps = is_own) -> pa.DataType:
     """Join two types: `leaf` makes a type of each pair of their parts that are not nested alike.
 
-    Fields of structs are pairs by their names in any case. Of those that only the other type has, the result gets those
-    that `takes` accepts; with `drops` it loses those that only the first type has.
+    Fields of structs are pairs by their names in any case; `keeps` says which ones the result gets.
     """
-    further = partial(joined_types, leaf=leaf, takes=takes, drops=drops)
+    further = partial(joined_types, leaf=leaf, keeps=keeps)
     if t.is_struct(own) and t.is_struct(other):
-        names, types = {field.name.lower() for field in own}, {field.name.lower(): field.type for field in other}
-        kept = [field for field in own if not drops or field.name.lower() in types]
-        fields = [field.with_type(further(field.type, types.get(field.name.lower(), field.type))) for field in kept]
-        new = [field for field in other if field.name.lower() not in names and takes is not None and takes(field)]
+        names, given = {field.name.lower() for field in own}, {field.name.lower(): field for field in other}
+        kept = [field for field in own if keeps(field, given.get(field.name.lower()))]
+        fields = [field.with_type(further(field.type, given.get(field.name.lower(), field).type)) for field in kept]
+        new = [field for field in other if field.name.lower() not in names and keeps(None, field)]
         return pa.struct([*fields, *(pa.field(field.name, field.type) for field in new)])
     if t.is_map(own) and t.is_map(other):
         return pa.map_(further(own.key_type, other.key_type), further(own.item_type, other.item_type))
@@ -210,16 +209,9 @@ def joined_types(
     return leaf(own, other)
 
 
-def joined_columns(
-    own: pa.Schema,
-    other: pa.Schema,
-    leaf: Leaf,
-    takes: Callable[[pa.Field], bool] | None = None,
-    *,
-    drops: bool = False,
-) -> pa.Schema:
+def joined_columns(own: pa.Schema, other: pa.Schema, leaf: Leaf, keeps: Keeps = is_own) -> pa.Schema:
     """Return columns as `joined_types` does the fields of a struct."""
-    return pa.schema(list(joined_types(pa.struct(list(own)), pa.struct(list(other)), leaf, takes, drops=drops)))
+    return pa.schema(list(joined_types(pa.struct(list(own)), pa.struct(list(other)), leaf, keeps)))
 
 
 def width(data_type: pa.DataType) -> int:

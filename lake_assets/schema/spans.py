@@ -21,6 +21,7 @@ class ValueSpan:
     least: Any = None  # of one type with `greatest`; both are None if the bounds are unknown
     greatest: Any = None
     has_null: bool = True  # whether NULL may be among them
+    has_value: bool = True  # whether another value may be
 
     def may_hold(self, value: PartitionValue) -> bool:
         """Return whether the column may have the value."""

@@ -127,7 +127,10 @@ def wider_type(
         conflicts.extend([] if widens(other, known) else [other])
         return known
 
-    result = joined_types(known, other, of_leaf, lambda field: with_empty or not t.is_null(field.type))
+    def is_kept(own: pa.Field | None, given: pa.Field | None) -> bool:
+        return own is not None or with_empty or (given is not None and not t.is_null(given.type))
+
+    result = joined_types(known, other, of_leaf, is_kept)
     return result if keeps or not conflicts else None
 
 
@@ -148,7 +151,7 @@ def shared_columns(schemas: Sequence[tuple[str, pa.Schema]]) -> pa.Schema:
     """Return the columns, and fields of structs, that all schemas have, in the types of `united_columns`."""
     columns = united_columns(schemas)
     for _, schema in schemas:
-        columns = joined_columns(columns, schema, lambda own, _: own, drops=True)
+        columns = joined_columns(columns, schema, lambda own, _: own, lambda own, given: None not in (own, given))
     return columns
 
 

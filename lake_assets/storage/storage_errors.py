@@ -34,6 +34,16 @@ _DONE: dict[Operation, str] = {"list": "listed", "read": "read", "write": "writt
 
 
 @dataclass(frozen=True, slots=True)
+class StorageRequest:
+    """What was asked of a storage."""
+
+    storage: AnyStorage
+    operation: Operation
+    uri: str | None = None  # of the object; None: on the storage, or on a folder in it
+    refusing: Callable[[], str] | None = None  # the storage or folder that refuses access; it may send a request
+
+
+@dataclass(frozen=True, slots=True)
 class _Words:
     """What errors of a kind of storage say."""
 
@@ -113,7 +123,7 @@ def storage_errors(storage: AnyStorage, uri: str, operation: Operation) -> Itera
         yield
     except OSError as error:
         mask_error(error, storage)
-        raise storage_error(error, storage, operation, uri) from error
+        raise storage_error(error, StorageRequest(storage, operation, uri)) from error
 
 
 def odd_name(error: Exception, root: str, uri: str | None) -> LakeAssetsError | None:
@@ -127,21 +137,13 @@ def odd_name(error: Exception, root: str, uri: str | None) -> LakeAssetsError | 
     return kind(f"no client reads an object with such a name as {visible_name(name)}:", "rename it, or move it away.")
 
 
-def storage_error(
-    error: Exception,
-    storage: AnyStorage,
-    operation: Operation,
-    uri: str | None = None,
-    refusing: Callable[[], str] | None = None,
-) -> LakeAssetsError:
+def storage_error(error: Exception, request: StorageRequest) -> LakeAssetsError:
     """Return the error of ours for one of any client or of the operating system.
-
-    `uri` is None if the operation was on the storage, or on a folder in it. `refusing` returns the URI of the storage
-    or folder that refuses access; it may send a request.
 
     It is a SourceError or an ObjectRefusedError if only this object is the cause, a WholeStorageError if every object
     would have it, and a StorageUnreachableError if a retry may succeed.
     """
+    storage, operation, uri = request.storage, request.operation, request.uri
     if storage.is_local and (refusal := folder_refusal(error, uri)):
         return refusal
     means, place, named = meaning_of(error), location(storage), visible_name(uri) if uri else ""
@@ -161,12 +163,12 @@ def storage_error(
                 "shorten the partition's value; a folder takes 255 bytes a name, and a bucket 1,024 for a whole key.",
             )
         case Meaning.REFUSED:
-            return _refused(error, storage, operation, uri, refusing)
+            return _refused(error, request)
         case Meaning.NOT_FOUND if not uri:
             return StorageError(f"{storage.root} was removed while it was read:", "run it again.")
         case Meaning.TRANSIENT:
             return no_answer(error, storage, undone)
-        case None if refusing is not None or not storage.is_local:  # `Store` tries a folder again
+        case None if request.refusing is not None or not storage.is_local:  # `Store` tries a folder again
             return no_answer(error, storage, undone)
     problem = f"{named or storage.root} was not {_DONE[operation]} by {place}: {reason(error)}:"
     if _WORDS[storage.type].has_checksums and _OF_CHECKSUMS.search(problem):
@@ -215,17 +217,17 @@ def _whole(
     return None
 
 
-def _refused(
-    error: Exception, storage: AnyStorage, operation: Operation, uri: str | None, refusing: Callable[[], str] | None
-) -> StorageError:
-    own = _own_words(error)
-    if uri is None:
-        place = refusing() if refusing else storage.root
-        return StorageError(f"{place} refuses access{own}:", access_fix(storage, operation))
+def _refused(error: Exception, request: StorageRequest) -> StorageError:
+    storage, operation, own = request.storage, request.operation, _own_words(error)
+    fix = access_fix(storage, operation)
+    if request.uri is None:
+        place = request.refusing() if request.refusing else storage.root
+        return StorageError(f"{place} refuses access{own}:", fix)
     # The names that are written are new, so no rule names them: every other object would be refused too.
     kind = WholeStorageError if operation == "write" else ObjectRefusedError
-    problem = f"{location(storage)} refuses access: {visible_name(uri)} was not {_DONE[operation]}{own}:"
-    return kind(problem, access_fix(storage, operation))
+    return kind(
+        f"{location(storage)} refuses access: {visible_name(request.uri)} was not {_DONE[operation]}{own}:", fix
+    )
 
 
 def _own_words(error: Exception) -> str:

@@ -34,6 +34,7 @@ from lake_assets.storage.object_files import ARROWS_PART, BufferedUpload, RangeF
 from lake_assets.storage.server_answers import Meaning, is_absent, meaning_of, request_may_pass
 from lake_assets.storage.storage_errors import (
     Operation,
+    StorageRequest,
     changed_object,
     location,
     no_answer,
@@ -498,12 +499,11 @@ class Store:
                 raise odd from error
             if isinstance(error, ValueError) and not isinstance(error, ObstoreError):
                 raise
-            uri = None if key is None else self.uri(key)
             is_silent = "performing HEAD" in str(error) and not request_may_pass(error)  # the answer to it has no body
             ours = self.refusal(key) if key is not None and is_silent else None
-            raise (
-                ours or storage_error(error, self.storage, operation, uri, lambda: self._refusing(folder))
-            ) from error
+            uri = None if key is None else self.uri(key)
+            request = StorageRequest(self.storage, operation, uri, lambda: self._refusing(folder))
+            raise (ours or storage_error(error, request)) from error
 
     def _refusing(self, folder: str) -> str:
         """Return the URI that cannot be listed: this folder alone, or the whole store, for one error of all folders."""

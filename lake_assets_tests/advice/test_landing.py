@@ -15,7 +15,7 @@ import pytest
 from lake_assets.base.errors import LakeAssetsError
 from lake_assets.storage.formats.records import ArrowRows
 from lake_assets.wings.land.drain import drain
-from lake_assets.wings.land.read_records import form_of, read_records
+from lake_assets.wings.land.read_records import RecordSource, form_of, read_records
 from lake_assets.wings.land.writer import LandingCounts, LandingWriter
 from lake_assets_tests.advice.cases import Case, Cases, Steps, follow
 from lake_assets_tests.faults.outage import small_disk
@@ -42,7 +42,7 @@ def land(world: World, table: pa.Table) -> LandingCounts:
 def land_file(world: World, path: Path | str, form: Any = None) -> LandingCounts:
     """Land a file as the command does."""
     with writer(world) as landing:
-        for records in read_records(None, str(path), form or form_of(str(path)), landing.schema, 0):
+        for records in read_records(RecordSource(str(path), form or form_of(str(path))), landing.schema):
             landing.accept(records)
     return landing.landed()
 
@@ -198,7 +198,7 @@ def a_file_of_records_may_be_read_by_its_user(local_world: World, root: Path) ->
 
         def read() -> None:
             with plain_user():
-                for records in read_records(None, str(file), "jsonl", landing.schema, 0):
+                for records in read_records(RecordSource(str(file), "jsonl"), landing.schema):
                     landing.accept(records)
 
         yield read, "let this user read it"
@@ -234,7 +234,7 @@ def a_file_of_records_whose_name_is_no_text_is_renamed_or_piped(local_world: Wor
     file.write_text("region,date,id,total\nNW,2026-02-11,1,1.5\n")
     yield partial(land_file, local_world, str(file)), "read_records.py: rename it | pipe it in: `land STREAM --format "
     with file.open("rb") as pipe, writer(local_world) as landing:
-        for records in read_records(pipe, "-", "csv", landing.schema, 0):
+        for records in read_records(RecordSource("-", "csv", pipe), landing.schema):
             landing.accept(records)
     land_file(local_world, file.rename(tmp_path / "a.csv"))
     local_world.ingest(NW)

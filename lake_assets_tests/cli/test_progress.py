@@ -19,7 +19,7 @@ from rich.progress import Progress
 from lake_assets.base.duckdb_engine import followed
 from lake_assets.base.progress import Count, watching
 from lake_assets.cli import main
-from lake_assets.wings.land.read_records import form_of, read_records
+from lake_assets.wings.land.read_records import RecordSource, form_of, read_records
 from lake_assets_tests.cli.terminals import left_on, on_a_screen, on_terminal
 from lake_assets_tests.tiers import more
 from lake_assets_tests.world import NW, SW, World, sales
@@ -210,7 +210,7 @@ def test_a_file_is_counted_by_its_own_bytes(tmp_path: Path) -> None:
 
     for path in sorted(tmp_path.glob("a.*")):
         read: list[int] = []
-        records = read_records(None, str(path), form_of(path.name), lambda infer: infer(), 0, read.append)
+        records = read_records(RecordSource(str(path), form_of(path.name)), lambda infer: infer(), read.append)
 
         assert sum(map(len, records)) == 10_000
         assert 0.9 * path.stat().st_size < sum(read) <= path.stat().st_size, path

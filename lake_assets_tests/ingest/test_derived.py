@@ -13,7 +13,7 @@ from lake_assets.base.errors import SchemaError
 from lake_assets.upkeep.checks.facts import Scope
 from lake_assets.upkeep.maintenance.compaction import compact
 from lake_assets.upkeep.report.state import read_stream_state
-from lake_assets.wings.land.read_records import read_records
+from lake_assets.wings.land.read_records import RecordSource, read_records
 from lake_assets.wings.land.writer import LandingWriter
 from lake_assets_tests.ingest.landed_as import columns_of
 from lake_assets_tests.ingest.test_in_rows import EITHER_LAKE, TWO_WORLDS, put
@@ -36,7 +36,7 @@ def land(world: World, *records: dict[str, Any]) -> None:
     """Land records as the command does."""
     text = "".join(json.dumps(record) + "\n" for record in records).encode()
     with LandingWriter("sales", world.config.streams["sales"]) as writer:
-        for item in read_records(io.BytesIO(text), "-", "jsonl", writer.schema, 0):
+        for item in read_records(RecordSource("-", "jsonl", io.BytesIO(text)), writer.schema):
             writer.accept(item)
 
 

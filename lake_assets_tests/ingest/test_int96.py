@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lake_assets.wings.land.read_records import read_records
+from lake_assets.wings.land.read_records import RecordSource, read_records
 from lake_assets_tests.ingest.test_in_rows import EITHER_LAKE, put
 from lake_assets_tests.world import NW, World
 
@@ -71,7 +71,7 @@ def test_a_partition_column_of_int96_chooses_the_rows(local_world: World) -> Non
 def test_records_to_be_landed_keep_their_times(tmp_path: Path) -> None:
     pq.write_table(far(), tmp_path / "a.parquet", flavor="spark", row_group_size=3)
 
-    parts = list(read_records(None, str(tmp_path / "a.parquet"), "parquet", lambda schema: schema(), 0))
+    parts = list(read_records(RecordSource(str(tmp_path / "a.parquet"), "parquet"), lambda schema: schema()))
     rows = pa.concat_tables(part.parse() for part in parts)
 
     assert rows.column("t").cast(pa.string()).to_pylist() == far().column("t").cast(pa.string()).to_pylist()

@@ -14,7 +14,7 @@ from lake_assets.config.streams import StreamConfig
 from lake_assets.schema.column_rules import Rules
 from lake_assets.schema.derived_columns import derived_values
 from lake_assets.schema.schema_fit import Fitter
-from lake_assets.schema.spans import span_of
+from lake_assets.schema.spans import ValueSpan, span_of
 
 FEBRUARY = dt.datetime(2025, 2, 18, 23, 30)  # noqa: DTZ001 - a clock's face
 INSTANT = FEBRUARY.replace(tzinfo=dt.UTC)
@@ -197,13 +197,13 @@ def test_bounds_prove_that_all_rows_are_of_the_partition_or_nothing(
     dated = stream()
     (made,) = derived_values(dated.derived, dated.partition(f"date={value}"), {"ts": "ts"}, "the object o")
 
-    assert made.is_proved(least, greatest, nulls, 2, kind) == proved
+    assert made.is_proved(ValueSpan(least, greatest, nulls != 0, nulls != 2), kind) == proved
 
 
 def test_bounds_of_instants_prove_nothing_if_a_clock_may_go_back_over_midnight() -> None:
-    bounds = ("2025-02-18 12:00:00+00", "2025-02-18 13:00:00+00")
+    bounds = ValueSpan("2025-02-18 12:00:00+00", "2025-02-18 13:00:00+00", has_null=False)
     for zone in ("UTC", "America/Havana"):
         dated = stream(zone)
         (made,) = derived_values(dated.derived, dated.partition("date=2025-02-18"), {"ts": "ts"}, "the object o")
-        assert made.is_proved(*bounds, 0, 2, pa.timestamp("us", "UTC")) == (zone == "UTC")
-        assert made.is_proved(*bounds, 0, 2, pa.timestamp("us"))
+        assert made.is_proved(bounds, pa.timestamp("us", "UTC")) == (zone == "UTC")
+        assert made.is_proved(bounds, pa.timestamp("us"))

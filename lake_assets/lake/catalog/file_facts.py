@@ -22,6 +22,7 @@ from lake_assets.base.duckdb_engine import all_threads, glob_literal, identifier
 from lake_assets.lake.catalog.bounds import MAY_BE_UNKNOWN, Bounds, duckdb_type, in_order, merged
 from lake_assets.lake.catalog.database import NotDirectError
 from lake_assets.lake.catalog.table import LakeColumn, Partitioning, Table
+from lake_assets.schema.spans import ValueSpan
 from lake_assets.spark.task.job import DataFile
 
 _PART_OF = ", "  # between the names of a nested column and of its parts, in Parquet's paths as DuckDB shows them
@@ -87,6 +88,11 @@ class Chunk(NamedTuple):
     codec: str
     encodings: Sequence[str]
     rows: int  # of the row group
+
+    @property
+    def span(self) -> ValueSpan:
+        """The texts that it may have."""
+        return ValueSpan(self.least, self.greatest, self.nulls != 0, self.nulls != self.values)
 
     @property
     def has_whole_texts(self) -> bool:

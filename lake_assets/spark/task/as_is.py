@@ -42,7 +42,6 @@ from lake_assets.spark.task.shares import FETCHED, digest_of_file
 from lake_assets.spark.task.task import Bin, Refusal, TaskReport, encode, reported
 from lake_assets.spark.task.write import parquet_schema
 from lake_assets.storage.formats import footers
-from lake_assets.storage.formats.landed_rows import BATCH_ROWS
 from lake_assets.storage.formats.parquet_files import TAIL, ParquetRows, readable_object
 from lake_assets.storage.manifest import LandedObject
 from lake_assets.storage.object_files import RangeFile
@@ -110,7 +109,7 @@ class CopyCandidate:
         fitter = Fitter(source, target, self._partition, self._origin, REGISTERED)
         names = [*fitter.columns, *fitter.partition_columns]
         for group in range(self._metadata.num_row_groups):
-            for batch in self._rows.batches(BATCH_ROWS, group, names):
+            for batch in self._rows.batches(group, names):
                 for name in names:
                     self._refuse_nan(batch.column(name), group, name)
                 fitter.fit(batch.select(names))

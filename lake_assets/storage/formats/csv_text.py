@@ -156,31 +156,25 @@ _MISCOUNTED = re.compile(r"CSV parse error: (?:Row #\d+: )?Expected (\d+) column
 
 
 class CsvText(TextSource):
-    """Comma-separated values (RFC 4180), or a dialect of them.
+    """Comma-separated values (RFC 4180), or a dialect of them, behind their header.
 
-    The text has been decoded. Of the `names` of columns the last ones may have none, and then no values. If they are
-    given, the dialect's lines to skip are left out; when None, they are those of the header.
+    The text has been decoded. Of the `names` of columns the last ones may have none, and then no values.
     """
+
+    _integers: Collection[str] = ()  # names of columns whose numbers are not codes
 
     def __init__(
         self,
         source: str,
         schema: pa.Schema | FixSchema,
-        integers: Collection[str] = (),
-        *,
+        names: Sequence[str] = (),
         dialect: CsvFormat = _LANDED,
-        names: Sequence[str] | None = None,
-        wanted: Collection[str] | None = None,
         rules: Rules | None = None,
     ) -> None:
         super().__init__(source, schema, rules)
-        self._integers = integers  # names of columns whose numbers are not codes
         self._dialect = dialect
-        self._names: Sequence[str] | None = None
-        self._nameless: list[str] = []
-        if names is not None:
-            self._names, self._nameless = _named(names)
-        self._wanted = wanted  # names of the columns that are read; None: all of the schema
+        self._names, self._nameless = _named(names)
+        self._wanted = None if callable(schema) else schema.names or None  # columns that are read; None: all
         self._types = DialectTypes(dialect)
         is_escaped = dialect.quote is None and dialect.escape is not None
         self._nulls = [text for text in dialect.nulls if not is_escaped or str(dialect.escape) not in text]
@@ -190,18 +184,7 @@ class CsvText(TextSource):
         return _quotes_of(self._dialect)
 
     def records(self, block: TextBlock) -> Iterator[Block | Lines]:
-        """Yield the next records; the header has the names unless they are known."""
         text, ends = block
-        if self._names is None:
-            self._dialect = _with_separator(bytes(text[:PEEKED]), self._dialect)
-            begin = int(ends[self._dialect.skip_lines - 1]) + 1 if self._dialect.skip_lines else 0
-            header = read_header(lambda size: bytes(text[begin : begin + size]), self._dialect, self.source)
-            begin += len(header.text)
-            self._line += len(line_breaks(text[:begin]))
-            text, ends = text[begin:], ends[ends >= begin] - begin
-            if not header.names:
-                return
-            self._names, self._nameless = _named(header.names)
         unfiltered = Block(text, ends, self._line, self)
         self._line += len(line_breaks(text))
         comment = self._dialect.comment
@@ -220,7 +203,7 @@ class CsvText(TextSource):
         if self._dialect.names is None:
             for _, text in lines:
                 if text.startswith(comment):
-                    _refuse_other_fields(text, self._names or (), self.source)
+                    _refuse_other_fields(text, self._names, self.source)
         return Lines([line for line in lines if not line[1].startswith(comment)], self)
 
     def read(self, text: memoryview, ends: Positions) -> pa.Table:  # noqa: ARG002 - a row ends where its record does
@@ -293,7 +276,7 @@ class CsvText(TextSource):
     def explain(self, record: bytes, error: Exception) -> str:  # noqa: ARG002 - as of `TextSource`
         reason = reason_of(error)
         if match := _MISREAD.match(reason):
-            name = f"column {(self._names or ())[int(match[1])]!r}"
+            name = f"column {self._names[int(match[1])]!r}"
             return f"{name}, of type {match[2]}, has an {match[3]}" if match[2] else f"{name}: {match[3]}"
         if match := _MISCOUNTED.match(reason):
             return f"it has {match[2]} values, and there are {match[1]} columns"
@@ -345,7 +328,7 @@ class CsvText(TextSource):
         One with fewer gets empty ones if the dialect pads, or only columns without a name lack. One with more may have
         delimiters at its end.
         """
-        most = len(self._names or ()) if self._dialect.ragged == "pad" else 0
+        most = len(self._names) if self._dialect.ragged == "pad" else 0
         delimiter, most = self._dialect.delimiter.encode(), max(most, len(self._nameless))
         text = text if text.endswith(b"\n") else text + b"\n"
         ends = (self.quotes.ends if self.quotes else line_breaks)(memoryview(text)).tolist()
@@ -368,7 +351,7 @@ class CsvText(TextSource):
             str(text, "utf-8")  # Arrow gives no others
         except UnicodeDecodeError:
             raise error from None
-        self._by_arrow(text, pa.schema([(name, pa.string()) for name in self._names or ()]), take)
+        self._by_arrow(text, pa.schema([(name, pa.string()) for name in self._names]), take)
         return b"\n".join(lines)
 
     def _by_arrow(
@@ -381,9 +364,7 @@ class CsvText(TextSource):
         try:
             return pc.read_csv(
                 pa.BufferReader(text),
-                pc.ReadOptions(
-                    column_names=[*(self._names or ()), *nameless], use_threads=False, block_size=len(text) + 1
-                ),
+                pc.ReadOptions(column_names=[*self._names, *nameless], use_threads=False, block_size=len(text) + 1),
                 pc.ParseOptions(
                     delimiter=dialect.delimiter,
                     quote_char=dialect.quote or False,
@@ -405,6 +386,32 @@ class CsvText(TextSource):
             raise SchemaError(
                 f"{self.source} is CSV, which has no such column: {error}:", "land JSON lines."
             ) from error
+
+
+class CsvRecords(CsvText):
+    """Comma-separated values whose first record has the names of the columns.
+
+    Numbers with leading zeros are whole numbers in columns of `integers`, and texts in others.
+    """
+
+    def __init__(self, source: str, schema: FixSchema, integers: Collection[str] = ()) -> None:
+        super().__init__(source, schema)
+        self._integers = integers
+        self._has_names = False
+
+    def records(self, block: TextBlock) -> Iterator[Block | Lines]:
+        text, ends = block
+        if not self._has_names:
+            self._dialect = _with_separator(bytes(text[:PEEKED]), self._dialect)
+            begin = int(ends[self._dialect.skip_lines - 1]) + 1 if self._dialect.skip_lines else 0
+            header = read_header(lambda size: bytes(text[begin : begin + size]), self._dialect, self.source)
+            begin += len(header.text)
+            self._line += len(line_breaks(text[:begin]))
+            text, ends = text[begin:], ends[ends >= begin] - begin
+            self._has_names = bool(header.names)
+            self._names, self._nameless = _named(header.names)
+        if self._has_names:
+            yield from super().records(TextBlock(text, ends))
 
 
 def _named(names: Sequence[str]) -> tuple[Sequence[str], list[str]]:
@@ -460,10 +467,7 @@ class LandedCsv(LandedText):
         return {field.name: field for field in self._inferred(sample)} if sample else {}
 
     def _parser(self, schema: pa.Schema) -> CsvText:
-        wanted = schema.names or None
-        return CsvText(
-            self._origin, schema, dialect=self._dialect, names=self._header, wanted=wanted, rules=self._rules
-        )
+        return CsvText(self._origin, schema, self._header, self._dialect, self._rules)
 
     def _records(self, parser: TextSource, part: Part) -> Iterator[Block | Lines]:
         for block in self._blocks(parser, part):

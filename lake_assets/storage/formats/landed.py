@@ -189,7 +189,7 @@ def _generalized(schemas: Sequence[tuple[str, pa.Schema]]) -> pa.Schema:
     """
     columns = NOTHING
     for _, schema in schemas:
-        columns = joined_columns(columns, schema, _general, lambda _: True)
+        columns = joined_columns(columns, schema, _general, lambda *_: True)
     return columns
 
 

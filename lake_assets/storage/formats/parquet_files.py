@@ -36,7 +36,7 @@ from lake_assets.storage.formats.footers import ENTRIES, LIMITS, only_logical, r
 from lake_assets.storage.formats.foreign_types import with_foreign_types, without_wide_integers
 from lake_assets.storage.formats.landed_rows import BATCH_ROWS, DECODED, LandedBatch, Part
 from lake_assets.storage.server_answers import Meaning, meaning_of
-from lake_assets.storage.storage_errors import changed_object, storage_error
+from lake_assets.storage.storage_errors import StorageRequest, changed_object, storage_error
 from lake_assets.storage.store import Store
 
 TAIL = 8  # bytes behind the footer: its length, and PAR1
@@ -149,15 +149,9 @@ class ParquetRows:
             first += width(field.type)
 
     def batches(
-        self,
-        rows: int,
-        group: int,
-        columns: Sequence[str],
-        *,
-        nanos: Collection[str] = (),
-        dictionaries: Sequence[str] = (),
+        self, group: int, columns: Sequence[str], *, nanos: Collection[str] = (), dictionaries: Sequence[str] = ()
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of one row group, in batches of at most so many rows.
+        """Yield the rows of one row group, in batches of at most `BATCH_ROWS`.
 
         Columns of `nanos` are read in nanoseconds if they are INT96; texts or bytes of `dictionaries` stay such. Arrow
         ends at an empty page of lists, so a group that is not read whole is an ArrowInvalid.
@@ -165,7 +159,7 @@ class ParquetRows:
         exact = self._checked(group, [name for name in columns if name in self.int96], nanos)
         start = 0
         parquet = self._with_dictionaries(dictionaries)
-        for batch in parquet.iter_batches(rows, row_groups=[group], columns=columns, use_threads=False):
+        for batch in parquet.iter_batches(BATCH_ROWS, row_groups=[group], columns=columns, use_threads=False):
             own = {name: column.slice(start, batch.num_rows).combine_chunks() for name, column in exact.items()}
             own |= {name: self._cast(name, batch.column(name)) for name in columns if name in self.columns.cast}
             for name in self.columns.old.intersection(columns):
@@ -354,7 +348,7 @@ def readable_object(storage: AnyStorage, uri: str, title: str = PARQUET.title) -
         if getattr(error, "errno", None) is not None or means is not None:
             mask_error(error, storage)
             refusal = Store(storage).refusal(key)
-            raise (refusal or storage_error(error, storage, "read", uri)) from error
+            raise (refusal or storage_error(error, StorageRequest(storage, "read", uri))) from error
         ours = None if storage.is_local else Store(storage).misled(key)
         raise (ours or _damaged(uri, title, error)) from error
 
@@ -451,7 +445,7 @@ class LandedParquet:
             if not _may_have_rows(rows, group, fitter):
                 continue
             first = _first_row(rows.parquet, group) if numbered or fitter.splits else 0
-            for batch in rows.batches(BATCH_ROWS, group, columns, nanos=fitter.nanos, dictionaries=dictionaries):
+            for batch in rows.batches(group, columns, nanos=fitter.nanos, dictionaries=dictionaries):
                 yield LandedBatch(batch, first)
                 first += batch.num_rows
 

@@ -7,6 +7,7 @@ import stat
 import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Literal, cast
@@ -20,7 +21,7 @@ from lake_assets.config.formats import COMPRESSED
 from lake_assets.schema.annotations import is_foreign
 from lake_assets.schema.leaves import shown_type as type_text
 from lake_assets.storage.formats.blocks import Fill, TextBlock, fill_from, whole_records
-from lake_assets.storage.formats.csv_text import CsvText
+from lake_assets.storage.formats.csv_text import CsvRecords
 from lake_assets.storage.formats.decoding import decompressed
 from lake_assets.storage.formats.json_lines import JsonText
 from lake_assets.storage.formats.landed_columns import inferred
@@ -34,7 +35,6 @@ RecordForm = Literal["jsonl", "csv", "arrow", "parquet"]
 Advance = Callable[[int], None]
 """Called with the number of bytes of a file that have been read since the last call, before their decompression."""
 
-BATCH_ROWS = 65_536  # of a Parquet file
 _GATHER_SECONDS = 0.2  # seconds for which a line of a pipe is held until others come
 
 _SUFFIXES: dict[str, RecordForm] = {
@@ -43,6 +43,17 @@ _SUFFIXES: dict[str, RecordForm] = {
     **dict.fromkeys((".arrow", ".arrows", ".feather", ".ipc"), "arrow"),
     **dict.fromkeys((".parquet", ".pq"), "parquet"),
 }
+
+
+@dataclass(frozen=True, slots=True)
+class RecordSource:
+    """A file or an open pipe with records, and how they are read."""
+
+    path: str  # of a file, which may be compressed if it is a text; `-` for a pipe
+    form: RecordForm
+    pipe: IO[bytes] | None = None
+    gather_seconds: float = 0  # for the first records of a pipe, to infer columns from more of them
+    integers: Collection[str] = ()  # columns of CSV that are whole numbers also with leading zeros; others are texts
 
 
 def form_of(path: str) -> RecordForm:
@@ -55,23 +66,13 @@ def form_of(path: str) -> RecordForm:
     return _SUFFIXES[suffixes[-1]]
 
 
-def read_records(
-    file: IO[bytes] | None,
-    path: str,
-    form: RecordForm,
-    schema: FixSchema,
-    gather_seconds: float,
-    advance: Advance = lambda _: None,
-    *,
-    integers: Collection[str] = (),
-) -> Iterator[Records]:
+def read_records(source: RecordSource, schema: FixSchema, advance: Advance = lambda _: None) -> Iterator[Records]:
     """Yield the records of a file or pipe in its order, not parsed yet.
 
-    `file` is an open pipe; None to open `path`, which may be compressed if it is a text. `schema` takes a function that
-    infers a schema from the first records, and returns the schema to use. The first records of a pipe are gathered for
-    `gather_seconds`, to infer columns from more of them. `integers` are columns of CSV whose numbers with leading zeros
-    are whole numbers; those of others are texts. `advance` is not called for a pipe.
+    `schema` takes a function that infers a schema from the first records, and returns the schema to use. `advance` is
+    not called for a pipe.
     """
+    path, form = source.path, source.form
     if not is_unicode(path):  # Arrow opens no such file
         raise LandingError(
             f"the name of the file {shown(path)} is not UTF-8:",
@@ -79,13 +80,13 @@ def read_records(
         )
     try:
         if form in {"arrow", "parquet"}:
-            for batch in _parquet(path, advance) if form == "parquet" else _arrow(file, path, advance):
+            for batch in (_parquet if form == "parquet" else _arrow)(source, advance):
                 rows = pa.Table.from_batches([batch])
                 schema(partial(inferred, rows, texts=False))
                 yield ArrowRows(rows, path)
         else:
-            text: TextSource = JsonText(path, schema) if form == "jsonl" else CsvText(path, schema, integers)
-            with _filler(file, path, gather_seconds, advance) as fill:
+            text: TextSource = JsonText(path, schema) if form == "jsonl" else CsvRecords(path, schema, source.integers)
+            with _filler(source, advance) as fill:
                 mark = len(codecs.BOM_UTF8)
                 for block in whole_records(fill, path):
                     has_mark = mark and bytes(block.text[:mark]) == codecs.BOM_UTF8
@@ -121,7 +122,8 @@ def _is_regular(file: IO[bytes]) -> bool:
         return False
 
 
-def _parquet(path: str, advance: Advance) -> Iterator[pa.RecordBatch]:
+def _parquet(source: RecordSource, advance: Advance) -> Iterator[pa.RecordBatch]:
+    path = source.path
     if path == "-":
         raise LandingError("Parquet cannot be read from a pipe, because readers begin at its end:", "give a file.")
     with pa.memory_map(path) as file:
@@ -132,23 +134,24 @@ def _parquet(path: str, advance: Advance) -> Iterator[pa.RecordBatch]:
                 "cast it to a type that a lake holds, such as VARCHAR.",
             )
         for group in range(rows.parquet.num_row_groups):
-            for batch in rows.batches(BATCH_ROWS, group, rows.schema.names):
+            for batch in rows.batches(group, rows.schema.names):
                 yield batch
                 advance(file.size() * batch.num_rows // rows.count)
 
 
-def _arrow(file: IO[bytes] | None, path: str, advance: Advance) -> Iterator[pa.RecordBatch]:
-    with pa.PythonFile(file, "r") if file else pa.memory_map(path) as source:
-        if file is None and source.read(6) == b"ARROW1":
-            reader = pa.ipc.open_file(source)
+def _arrow(source: RecordSource, advance: Advance) -> Iterator[pa.RecordBatch]:
+    pipe = source.pipe
+    with pa.PythonFile(pipe, "r") if pipe else pa.memory_map(source.path) as file:
+        if pipe is None and file.read(6) == b"ARROW1":
+            reader = pa.ipc.open_file(file)
             for index in range(reader.num_record_batches):
                 yield reader.get_batch(index)
-                advance(source.size() // reader.num_record_batches)
+                advance(file.size() // reader.num_record_batches)
             return
-        if file is None:
-            source.seek(0)
-        batches = pa.ipc.open_stream(source)
-        tell = _telling(source.tell, advance) if file is None or _is_regular(file) else lambda: None
+        if pipe is None:
+            file.seek(0)
+        batches = pa.ipc.open_stream(file)
+        tell = _telling(file.tell, advance) if pipe is None or _is_regular(pipe) else lambda: None
         for batch in batches:
             tell()
             yield batch
@@ -168,10 +171,10 @@ def _telling(position: Callable[[], int], advance: Advance) -> Callable[[], None
 
 
 @contextmanager
-def _filler(file: IO[bytes] | None, path: str, gather_seconds: float, advance: Advance) -> Iterator[Fill]:
+def _filler(source: RecordSource, advance: Advance) -> Iterator[Fill]:
     """Return the function that reads a source."""
-    if file is None:
-        with pa.OSFile(path) as raw:
+    if (file := source.pipe) is None:
+        with pa.OSFile(source.path) as raw:
             yield _advancing(partial(fill_from, decompressed(raw)), raw.tell, advance)
         return
     try:
@@ -182,7 +185,7 @@ def _filler(file: IO[bytes] | None, path: str, gather_seconds: float, advance: A
     if _is_regular(file):
         yield _advancing(partial(fill_from, cast("BufferedIOBase", file)), file.tell, advance)
     else:
-        yield _Pipe(descriptor, gather_seconds).fill
+        yield _Pipe(descriptor, source.gather_seconds).fill
 
 
 def _advancing(fill: Fill, position: Callable[[], int], advance: Advance) -> Fill:

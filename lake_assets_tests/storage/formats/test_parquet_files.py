@@ -7,6 +7,7 @@ import json
 import zlib
 from collections.abc import Callable, Collection
 from typing import Any
+from unittest import mock
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -34,7 +35,8 @@ def opened(rows: pa.Table, **writer: Any) -> ParquetRows:
 
 def read(parquet: ParquetRows, *columns: str, nanos: Collection[str] = ()) -> pa.Table:
     groups = range(parquet.parquet.num_row_groups)
-    return pa.Table.from_batches([b for group in groups for b in parquet.batches(2, group, columns, nanos=nanos)])
+    with mock.patch("lake_assets.storage.formats.parquet_files.BATCH_ROWS", 2):
+        return pa.Table.from_batches([b for group in groups for b in parquet.batches(group, columns, nanos=nanos)])
 
 
 NESTED = {
@@ -151,7 +153,7 @@ def test_a_page_that_is_not_that_of_its_checksum_is_damaged() -> None:
     pq.write_table(pa.table({"x": ["abc"]}), sink, use_dictionary=False, compression="none", write_page_checksum=True)
     body = sink.getvalue().replace(b"abc", b"abd")
     with pytest.raises(OSError, match="CRC checksum verification failed"):
-        list(ParquetRows(pa.BufferReader(body), "it").batches(10, 0, ["x"]))
+        list(ParquetRows(pa.BufferReader(body), "it").batches(0, ["x"]))
 
 
 def test_rows_that_arrow_leaves_out_are_an_error() -> None:

@@ -13,7 +13,7 @@ from lake_assets.config.column_types import arrow_schema
 from lake_assets.config.streams import StreamConfig
 from lake_assets.storage.formats.landed_columns import fit
 from lake_assets.storage.formats.records import Rejected, validate
-from lake_assets.wings.land.read_records import RecordForm, read_records
+from lake_assets.wings.land.read_records import RecordForm, RecordSource, read_records
 from lake_assets.wings.land.writer import REJECTS, LandingWriter
 
 COLUMNS = {"region": "string", "date": "date", "id": "bigint", "total": "double"}
@@ -52,8 +52,7 @@ def land_text(stream: StreamConfig, path: Path) -> LandingWriter:
     """Land a file as the command does; returns the closed writer."""
     with LandingWriter("sales", stream) as writer:
         form: Any = {".jsonl": "jsonl", ".csv": "csv"}.get(path.suffix, "arrow")
-        seconds, integers = writer.gather_seconds, writer.integers
-        for records in read_records(None, str(path), form, writer.schema, seconds, integers=integers):
+        for records in read_records(RecordSource(str(path), form, integers=writer.integers), writer.schema):
             writer.accept(records)
     return writer
 
@@ -61,7 +60,7 @@ def land_text(stream: StreamConfig, path: Path) -> LandingWriter:
 def parsed(form: RecordForm, columns: Mapping[str, str], text: bytes) -> list[pa.Table | Rejected]:
     """What landing makes of a text: rows that fit these columns, and records that do not."""
     schema = arrow_schema(columns)
-    records = read_records(io.BytesIO(text), "-", form, lambda _: schema, 0)
+    records = read_records(RecordSource("-", form, io.BytesIO(text)), lambda _: schema)
     return [item for record in records for item in validate(record, lambda _, rows: fit(rows, schema))]
 
 

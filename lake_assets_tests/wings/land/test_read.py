@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from lake_assets.base.errors import LandingError, SourceError
 from lake_assets.storage.formats.landed_columns import inferred
 from lake_assets.storage.formats.records import Rejected, validate
-from lake_assets.wings.land.read_records import form_of, read_records
+from lake_assets.wings.land.read_records import RecordSource, form_of, read_records
 from lake_assets.wings.land.writer import LandingWriter
 from lake_assets_tests.until import until
 from lake_assets_tests.wings.land.streams import GOOD, land_text, landed_ids, parsed, rejects, rows, stream_of
@@ -78,7 +78,7 @@ def test_other_files(tmp_path: Path) -> None:
     for path in sorted(tmp_path.glob("*.*")):
         out = tmp_path / "out" / path.name
         with LandingWriter("sales", stream_of(out)) as writer:
-            for records in read_records(None, str(path), form_of(str(path)), writer.schema, 1):
+            for records in read_records(RecordSource(str(path), form_of(str(path))), writer.schema):
                 writer.accept(records)
 
         assert landed_ids(out) == ([1] if ".jsonl" in path.name else list(range(1510)))
@@ -99,7 +99,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, name: str, body: by
     if body is not None:
         path.write_bytes(body)
     with pytest.raises(LandingError, match=message):
-        list(read_records(None, str(path), form_of(str(path)), lambda infer: infer(), 1))
+        list(read_records(RecordSource(str(path), form_of(str(path))), lambda infer: infer()))
 
 
 @pytest.mark.parametrize("value", ["INTERVAL 1 DAY", "[{'a': '12:00:00+02'::TIMETZ}]", "'POINT(1 2)'::GEOMETRY"])
@@ -108,12 +108,12 @@ def test_a_type_that_no_lake_holds_is_refused_by_column(tmp_path: Path, value: s
     duckdb.sql(f"COPY (SELECT 1 AS id, {value} AS x) TO '{file}' (FORMAT parquet)")
 
     with pytest.raises(LandingError, match=r"column 'x' of .*in.parquet has the type .*(INTERVAL|TIMETZ|GEOMETRY)"):
-        list(read_records(None, str(file), "parquet", lambda infer: infer(), 1))
+        list(read_records(RecordSource(str(file), "parquet"), lambda infer: infer()))
 
 
 def test_a_pipe_of_parquet_and_a_line_without_end_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(LandingError, match="readers begin at its end"):
-        list(read_records(io.BytesIO(), "-", "parquet", lambda infer: infer(), 1))
+        list(read_records(RecordSource("-", "parquet", io.BytesIO(), 1), lambda infer: infer()))
 
     monkeypatch.setattr("lake_assets.storage.formats.blocks.BLOCK", 1000)
     monkeypatch.setattr("lake_assets.storage.formats.blocks.LONGEST", 5000)
@@ -150,7 +150,7 @@ def test_a_text_reads_the_same_however_it_is_cut_into_blocks(
     def found(size: int) -> list[object]:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("lake_assets.storage.formats.blocks.BLOCK", size)
-            blocks = list(read_records(io.BytesIO(text), "-", "jsonl", lambda _: schema, 0))
+            blocks = list(read_records(RecordSource("-", "jsonl", io.BytesIO(text)), lambda _: schema))
         sifted = (item for records in blocks for item in validate(records, lambda _, rows: rows.to_pylist()))
         return [row for value in sifted for row in ([value] if isinstance(value, Rejected) else value)]
 
@@ -173,7 +173,7 @@ def test_a_slow_pipe_gives_what_it_has_before_its_end() -> None:
     def read() -> None:
         schema = inferred(rows(0, 1), texts=False)
         with os.fdopen(reader, "rb") as pipe:
-            blocks = read_records(pipe, "-", "jsonl", lambda _: schema, 0.1)
+            blocks = read_records(RecordSource("-", "jsonl", pipe, 0.1), lambda _: schema)
             for records in blocks:
                 seen.append(len(records))  # noqa: PERF401 - each when it comes
 
@@ -201,7 +201,7 @@ def test_what_was_gathered_when_ctrl_c_came_is_given_before_it_goes_on(monkeypat
     monkeypatch.setattr("select.select", select_once)
     schema = inferred(rows(0, 1), texts=False)
     with os.fdopen(reader, "rb") as pipe, os.fdopen(writer, "wb"):
-        result = read_records(pipe, "-", "jsonl", lambda _: schema, 0)
+        result = read_records(RecordSource("-", "jsonl", pipe), lambda _: schema)
         assert len(next(result)) == 1
         with pytest.raises(KeyboardInterrupt):
             next(result)

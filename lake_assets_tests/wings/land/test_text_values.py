@@ -17,7 +17,7 @@ from lake_assets.base.errors import SchemaError
 from lake_assets.storage.formats.landed_columns import fit
 from lake_assets.storage.formats.records import Rejected
 from lake_assets.wings.land.batches import Encoder
-from lake_assets.wings.land.read_records import RecordForm, read_records
+from lake_assets.wings.land.read_records import RecordForm, RecordSource, read_records
 from lake_assets_tests.values.plain import plain
 from lake_assets_tests.wings.land.streams import parsed
 
@@ -181,9 +181,11 @@ def test_a_number_that_is_too_large_is_not_infinite_and_an_infinity_is_one() -> 
     ],
 )
 def test_a_whole_number_beyond_64_bits_is_not_inferred_to_be_a_double(form: RecordForm, text: bytes) -> None:
-    records = read_records(io.BytesIO(text), "-", form, lambda infer: infer(), 0)
+    records = read_records(RecordSource("-", form, io.BytesIO(text)), lambda infer: infer())
 
     with pytest.raises(SchemaError, match=r"field 'v' of - has the whole number .*: .*v: decimal\(38,0\)"):
         list(records)
-    greatest = read_records(io.BytesIO(b'{"v":9223372036854775807}\n'), "-", "jsonl", lambda infer: infer(), 0)
+    greatest = read_records(
+        RecordSource("-", "jsonl", io.BytesIO(b'{"v":9223372036854775807}\n')), lambda infer: infer()
+    )
     assert [len(record) for record in greatest] == [1]
