@@ -16,7 +16,7 @@ from lake_assets.config.streams import StreamConfig
 from lake_assets.storage.store import Store
 from lake_assets.streams.detection.cursor import Cursor
 from lake_assets.streams.detection.reading import Listing
-from lake_assets.streams.detection.scan import scan
+from lake_assets.streams.detection.scan import ScanOptions, scan
 from lake_assets_tests.streams.detection.bucket import NOW, Bucket
 from lake_assets_tests.streams.detection.watch import stream_of
 
@@ -74,7 +74,7 @@ def measure(what: str, listing: Listing, put: Callable[[str], object]) -> None:
 def ticked(stream: StreamConfig, listing: Listing, cursor: str | None) -> tuple[str, float]:
     """The next cursor, and the seconds it took."""
     begun = time.perf_counter()
-    result = scan(stream, listing, cursor, now=NOW)
+    result = scan(stream, listing, cursor, ScanOptions(now=NOW))
     return result.cursor, time.perf_counter() - begun
 
 

@@ -90,7 +90,7 @@ def _older_runs(
         failed = {}
     cells = [RunTarget.of(cell, 0) for cell in failed if is_older(cell) and not runs.have(cell)]
     most = stream.config.max_partitions_per_run or MOST
-    targets += runs_of(cells, of_stream.columns, order.position, most=most, max_runs=RUNS)
+    targets += runs_of(cells, order.position, most=most, max_runs=RUNS)
     return [run_request(target, at.isoformat()) for target in targets[:RUNS]]
 
 

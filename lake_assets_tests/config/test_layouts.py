@@ -12,7 +12,7 @@ from lake_assets.config.partitions import PartitionField
 from lake_assets.config.sections import LayoutOptions
 from lake_assets.config.storages import WebStorage
 from lake_assets.config.streams import StreamConfig
-from lake_assets.streams.detection.scan import scan
+from lake_assets.streams.detection.scan import ScanOptions, scan
 from lake_assets_tests.config.test_load import GOOD, parsed, refused
 from lake_assets_tests.streams.detection.bucket import Bucket
 
@@ -101,7 +101,7 @@ def test_an_object_of_today_by_the_layouts_clock_is_not_of_the_future() -> None:
     tokyo = stream(source="s3://landing", layout=BERLIN | {"time_zone": "Asia/Tokyo"}, sensor={})
     now = dt.datetime(2026, 2, 11, 20, tzinfo=dt.UTC)
 
-    result = scan(tokyo, Bucket.of(["NW/2026/02/12/a.parquet"]), None, now=now)
+    result = scan(tokyo, Bucket.of(["NW/2026/02/12/a.parquet"]), None, ScanOptions(now=now))
 
     assert [str(request.first) for request in result.targets] == ["region=NW/date=2026-02-12"]
 

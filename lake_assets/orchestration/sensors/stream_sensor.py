@@ -22,10 +22,10 @@ from lake_assets.orchestration.partition_keys import StreamKeys, ValueOrder, par
 from lake_assets.orchestration.queued_runs import QueuedRuns
 from lake_assets.orchestration.sensors.sqs_queue import Queue
 from lake_assets.orchestration.stream_schedules import run_request
-from lake_assets.streams.detection.deliveries import QueueCursor, classify
+from lake_assets.streams.detection.deliveries import Delivery, QueueCursor
 from lake_assets.streams.detection.requests import RequestedCells
 from lake_assets.streams.detection.run_plan import RunTarget, ScanResult, runs_of
-from lake_assets.streams.detection.scan import scan
+from lake_assets.streams.detection.scan import ScanOptions, scan
 from lake_assets.streams.pending import PartitionVerdict, not_pending, scan_landing
 from lake_assets.streams.stream import OpenStream
 
@@ -134,8 +134,7 @@ The time is of the monotonic clock.
 
 def _find_by_listing(stream: OpenStream) -> FindChanges:
     def find(state: str | None, requests: RequestedCells, _until: float) -> ScanResult:
-        in_lake = partial(not_pending, stream)
-        return scan(stream.config, stream.source, state, most=requests.room, in_lake=in_lake)
+        return scan(stream.config, stream.source, state, ScanOptions(requests.room, partial(not_pending, stream)))
 
     return find
 
@@ -152,7 +151,7 @@ def _find_by_messages(stream: OpenStream, queue: Queue) -> FindChanges:
         if not requests.waits:  # or a reset of the cursor would lose what waits
             cursor.receipts = [*queue.delete(cursor.receipts, until)]
         messages = queue.receive(until) if requests.room else ()
-        return classify(stream.config, messages, cursor, most=requests.room)
+        return Delivery(stream.config, cursor, requests.room).classify(messages)
 
     return find
 
@@ -212,7 +211,7 @@ def _runs(
     order, sensor = ValueOrder(stream, instance, _new_keys(instance, stream, targets)), stream.config.sensor
     assert sensor is not None  # noqa: S101 - its tick calls this
     most = min(sensor.group_runs, stream.config.max_partitions_per_run or sensor.group_runs, partitions)
-    runs = runs_of(targets, StreamKeys(stream).columns, order.position, most=most, max_runs=sensor.max_runs)
+    runs = runs_of(targets, order.position, most=most, max_runs=sensor.max_runs)
     totals = accumulate(run.partitions for run in runs)
     return [
         run for number, (run, total) in enumerate(zip(runs, totals, strict=True)) if total <= partitions or not number

@@ -88,30 +88,22 @@ class QueueCursor:
         )
 
 
-def classify(
-    stream: StreamConfig,
-    messages: Sequence[QueueMessage],
-    cursor: QueueCursor,
-    *,
-    most: int = MOST_CHANGED,
-    now: dt.datetime | None = None,
-) -> ScanResult:
-    """Find the changed partitions in the messages. The order and the repetition of messages make no difference.
+class Delivery:
+    """The messages of one tick. The order and the repetition of messages make no difference.
 
     When all events of a message are handled, its receipt is added to the cursor, and the next tick deletes the message.
     A message with a deferred event stays in the queue, which delivers it again: one of a future partition, and one for
-    which `Requests` has no room. A message stays too if it is not a notification, or is of another bucket or prefix.
+    which `RequestedCells` has no room. A message stays too if it is not a notification, or is of another bucket or
+    prefix.
 
     The cursor is that of the tick before, without the receipts that were used. `most` is as of `RunPlan`.
     """
-    return _Sorting(stream, cursor, most, now or dt.datetime.now(dt.UTC)).run(messages)
 
-
-class _Sorting:
-    """The state of one `classify`."""
-
-    def __init__(self, stream: StreamConfig, cursor: QueueCursor, most: int, now: dt.datetime) -> None:
+    def __init__(
+        self, stream: StreamConfig, cursor: QueueCursor, most: int = MOST_CHANGED, now: dt.datetime | None = None
+    ) -> None:
         assert isinstance(stream.sensor, SqsSensor)  # noqa: S101 - the caller has one
+        now = now or dt.datetime.now(dt.UTC)
         self.stream = stream
         self.root = stream.source.root
         self.cursor = cursor
@@ -126,7 +118,8 @@ class _Sorting:
         # One event of each folder is enough, because the whole folder is ingested.
         self.future: dict[str, tuple[str, int]] = {}
 
-    def run(self, messages: Sequence[QueueMessage]) -> ScanResult:
+    def classify(self, messages: Sequence[QueueMessage]) -> ScanResult:
+        """Find the changed partitions in the messages."""
         cursor = self.cursor
         for key, number in cursor.future:
             self._add(key, number)

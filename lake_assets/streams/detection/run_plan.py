@@ -89,24 +89,23 @@ class RunPlan:
         return tuple(RunTarget.of(partition, size) for partition, size in self._changed.items())
 
 
-def runs_of(
-    targets: Sequence[RunTarget], columns: Sequence[PartitionColumn], position: Position, *, most: int, max_runs: int
-) -> tuple[RunTarget, ...]:
+def runs_of(targets: Sequence[RunTarget], position: Position, *, most: int, max_runs: int) -> tuple[RunTarget, ...]:
     """Return the runs of targets, `max_runs` at most: each of `most` partitions that are neighbours, as of `grouped`.
 
     If these would be too many, a run is of a range of times, with the partitions that have not changed in its gaps.
     What is left has no run.
     """
-    runs = grouped(targets, columns, position, most)
+    runs = grouped(targets, position, most)
     for gap in _GAPS:
         if len(runs) <= max_runs:
             return runs
-        runs = min(runs, _ranges(targets, columns, gap), key=len)
+        runs = min(runs, _ranges(targets, gap), key=len)
     return runs[:max_runs]
 
 
-def _ranges(targets: Sequence[RunTarget], columns: Sequence[PartitionColumn], gap: int) -> tuple[RunTarget, ...]:
+def _ranges(targets: Sequence[RunTarget], gap: int) -> tuple[RunTarget, ...]:
     """Return the targets joined where they differ in their time only, by no more than `gap` steps."""
+    columns = targets[0].first.columns
     time = next((number for number, column in enumerate(columns) if column.type in TIME_TYPES), None)
     if time is None:
         return tuple(targets)
@@ -135,16 +134,15 @@ def _joint(members: Sequence[RunTarget], partitions: int) -> RunTarget:
     return RunTarget(members[0].first, members[-1].last, size, cells, partitions)
 
 
-def grouped(
-    targets: Iterable[RunTarget], columns: Sequence[PartitionColumn], position: Position, most: int
-) -> tuple[RunTarget, ...]:
+def grouped(targets: Sequence[RunTarget], position: Position, most: int) -> tuple[RunTarget, ...]:
     """Join targets that are neighbours in one column and equal in the others, of `most` partitions or fewer.
 
     A group has no partition that is in none of its targets. So no run is launched for an unchanged partition, which
     Dagster would show as failed if that run failed. Targets of more than `MOST_BYTES` stay alone. `position` is of the
     values of the other columns; times are numbered by the calendar.
     """
-    boxes = [_box(target, columns, position) for target in targets]
+    columns = targets[0].first.columns if targets else ()
+    boxes = [_box(target, position) for target in targets]
     # Times first: a group of days for each region, then a group of the regions that have the same days. Or the other
     # way round, if these are fewer: the regions of each day.
     axes = sorted(range(len(columns)), key=lambda axis: columns[axis].type not in TIME_TYPES)
@@ -171,14 +169,14 @@ class _Box:
         return prod(last - first + 1 for first, last in self.spans)
 
 
-def _box(target: RunTarget, columns: Sequence[PartitionColumn], position: Position) -> _Box:
+def _box(target: RunTarget, position: Position) -> _Box:
     def number(partition: Partition, column: PartitionColumn, value: object) -> int:
         if column.type in TIME_TYPES:
             kind = TIME_TYPES[column.type]
             return kind.number(kind.start(value))
         return position(partition, column)
 
-    ends = zip(columns, target.first.values, target.last.values, strict=True)
+    ends = zip(target.first.columns, target.first.values, target.last.values, strict=True)
     spans = ((number(target.first, c, first), number(target.last, c, last)) for c, first, last in ends)
     return _Box(tuple(spans), (target,))
 

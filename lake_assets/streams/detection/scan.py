@@ -10,6 +10,7 @@ import datetime as dt
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from functools import partial
 
 from lake_assets.base.errors import KeyOrderError, LakeAssetsError
@@ -47,69 +48,61 @@ InLake = Callable[[Mapping[Partition, Manifest]], Collection[Partition]]
 _MARGIN = 3600  # seconds: clocks differ, and the time of an object is that at which its writing began
 
 
-def scan(
-    stream: StreamConfig,
-    listing: Listing,
-    cursor: str | None,
-    *,
-    most: int = MOST_CHANGED,
-    in_lake: InLake = lambda _: (),
-    now: dt.datetime | None = None,
-    clock: Callable[[], float] = time.monotonic,
-) -> ScanResult:
+@dataclass(frozen=True, slots=True)
+class ScanOptions:
+    """How much a scan may find, what of it the lake has, and what time it is."""
+
+    most: int = MOST_CHANGED  # as of `RunPlan`
+    # Asked until the whole landing zone has been read once, as there is no scan before to compare with
+    in_lake: InLake = lambda _: ()
+    now: dt.datetime = field(default_factory=partial(dt.datetime.now, dt.UTC))
+    clock: Callable[[], float] = time.monotonic  # of the time budget, in seconds
+
+
+def scan(stream: StreamConfig, listing: Listing, cursor: str | None, options: ScanOptions | None = None) -> ScanResult:
     """Find the partitions whose objects have changed since the scan before; after an error the cursor is unchanged.
 
-    `cursor` is of the scan before; None at first, and after a reset. `most` is as of `RunPlan`. `in_lake` is called
-    until the whole landing zone has been read once, as there is no scan before to compare with. `now` has a time zone,
-    and `clock` is for the time budget, in seconds.
+    `cursor` is of the scan before; None at first, and after a reset.
     """
-    now = now or dt.datetime.now(dt.UTC)
+    options = options or ScanOptions()
     begun = partial(Cursor.load, cursor, stream)  # a scan changes the one that it gets
     try:
-        return _Scan(stream, listing, begun(), most, now, clock).run(in_lake)
+        return _Scan(stream, listing, begun(), options).run()
     except KeyOrderError:
-        return _Scan(stream, listing, begun().in_tree_order(), most, now, clock).run(in_lake)
+        return _Scan(stream, listing, begun().in_tree_order(), options).run()
 
 
 class _Scan:
-    def __init__(
-        self,
-        stream: StreamConfig,
-        listing: Listing,
-        cursor: Cursor,
-        most: int,
-        now: dt.datetime,
-        clock: Callable[[], float],
-    ) -> None:
+    def __init__(self, stream: StreamConfig, listing: Listing, cursor: Cursor, options: ScanOptions) -> None:
         assert isinstance(stream.sensor, ObjectSensor)  # noqa: S101 - the caller has one
         self.sensor = stream.sensor
         self.is_emptied = stream.empties_source
         self.root = stream.source.root
         self.listing = listing
         self.cursor = cursor
-        self.now = now
-        self.time_prefix = TimePrefix.of(stream, now)
-        self.locator = PartitionLocator(stream, Calendar(stream, now))
+        self.now = options.now
+        self.find_in_lake = options.in_lake
+        self.time_prefix = TimePrefix.of(stream, self.now)
+        self.locator = PartitionLocator(stream, Calendar(stream, self.now))
         self.cells = Cells(stream)
-        self.run_plan = RunPlan(most, self.cells.noun)
+        self.run_plan = RunPlan(options.most, self.cells.noun)
         self.reader = Reader(
             listing,
             self.time_prefix.depth,
             self.locator,
-            clock() + self.sensor.budget,
+            options.clock() + self.sensor.budget,
             cursor.tree,
             keeps=not cursor.sweeps,
-            clock=clock,
+            clock=options.clock,
         )
         self.in_lake: set[Partition] = set()  # partitions that need no run
         self.unmatched: dict[int, UnmatchedKey] = {}
         self.left_out: dict[str, LeftOutClass] = {}
         self.active_objects = self.old_objects = 0
 
-    def run(self, in_lake: InLake) -> ScanResult:
+    def run(self) -> ScanResult:
         """Scan, within the budget of the sensor."""
         cursor = self.cursor
-        self.find_in_lake = in_lake
         cursor.sweep_begun = cursor.sweep_begun or self.now.timestamp()
         self._retire()
         if self.time_prefix.active_from is not None:

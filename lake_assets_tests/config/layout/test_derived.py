@@ -12,7 +12,7 @@ from lake_assets.api import open_stream
 from lake_assets.config.layout.times import TIME_TYPES
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.streams import StreamConfig
-from lake_assets.streams.detection.scan import scan
+from lake_assets.streams.detection.scan import ScanOptions, scan
 from lake_assets.streams.landing_zone import list_landed
 from lake_assets_tests.streams.detection.bucket import Bucket
 
@@ -49,7 +49,7 @@ def test_plan_report_and_sensor_find_the_objects_of_an_hour(layout: object, tmp_
     assert by_partition == {partition: by_prefix}
     assert outside.objects == ()
 
-    scanned = scan(stream("hour", layout), Bucket.of([f"{path}/a.parquet"]), None, now=time)
+    scanned = scan(stream("hour", layout), Bucket.of([f"{path}/a.parquet"]), None, ScanOptions(now=time))
     assert (scanned.unmatched, [str(request.first) for request in scanned.targets]) == ((), ["hour=2026-02-11-09"])
 
 

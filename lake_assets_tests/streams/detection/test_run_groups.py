@@ -45,25 +45,25 @@ def covered(targets: tuple[RunTarget, ...]) -> list[Partition]:
 
 def test_regions_of_the_same_days_are_one_run() -> None:
     targets = [target(region, day) for region in "ABC" for day in (3, 4)]
-    assert names(grouped(targets, COLUMNS, position, 100)) == [("C03", "B04")]
+    assert names(grouped(targets, position, 100)) == [("C03", "B04")]
 
 
 def test_large_partitions_stay_alone() -> None:
     targets = [target("A", 3), target("A", 4, MOST_BYTES), target("A", 5)]
-    assert names(grouped(targets, COLUMNS, position, 100)) == [("A03", "A03"), ("A04", "A04"), ("A05", "A05")]
+    assert names(grouped(targets, position, 100)) == [("A03", "A03"), ("A04", "A04"), ("A05", "A05")]
 
 
 def test_what_needs_too_many_runs_is_requested_as_ranges_of_times_whose_gaps_are_short() -> None:
     targets = [target(region, day) for region in "AE" for day in (1, 2, 3, 9, 10)]
-    assert names(runs_of(targets, COLUMNS, position, most=1, max_runs=2)) == [("A01", "A10"), ("E01", "E10")]
-    assert names(runs_of(targets, COLUMNS, position, most=1, max_runs=4)) == [
+    assert names(runs_of(targets, position, most=1, max_runs=2)) == [("A01", "A10"), ("E01", "E10")]
+    assert names(runs_of(targets, position, most=1, max_runs=4)) == [
         *(("A01", "A03"), ("A09", "A10")),
         *(("E01", "E03"), ("E09", "E10")),
     ]
-    assert names(runs_of(targets, COLUMNS, position, most=1, max_runs=1)) == [("A01", "A10")]
+    assert names(runs_of(targets, position, most=1, max_runs=1)) == [("A01", "A10")]
     regions = [Partition.of(COLUMNS[:1], {"region": region}) for region in "ABC"]
     without_time = [RunTarget.of(region, 1) for region in regions]
-    assert len(runs_of(without_time, COLUMNS[:1], position, most=1, max_runs=2)) == 2
+    assert len(runs_of(without_time, position, most=1, max_runs=2)) == 2
 
 
 @given(
@@ -74,7 +74,7 @@ def test_what_needs_too_many_runs_is_requested_as_ranges_of_times_whose_gaps_are
 def test_runs_are_no_more_than_allowed_and_have_no_changed_partition_twice(
     changed: set[tuple[str, int]], runs: int, most: int
 ) -> None:
-    found = runs_of([target(*one) for one in sorted(changed)], COLUMNS, position, most=most, max_runs=runs)
+    found = runs_of([target(*one) for one in sorted(changed)], position, most=most, max_runs=runs)
 
     cells = [cell for run in found for cell in run.cells]
     assert 0 < len(found) <= runs
@@ -98,6 +98,6 @@ def test_a_scan_takes_as_many_partitions_as_may_wait_but_one_at_least() -> None:
 
 @given(st.sets(st.tuples(st.sampled_from(REGIONS), st.integers(1, 9))), st.integers(1, 12))
 def test_groups_have_each_changed_partition_once_and_no_other(changed: set[tuple[str, int]], most: int) -> None:
-    groups = grouped([target(*one) for one in changed], COLUMNS, position, most)
+    groups = grouped([target(*one) for one in changed], position, most)
     assert sorted(p.path for p in covered(groups)) == sorted(partition(*one).path for one in changed)
     assert all(len(covered((group,))) <= most for group in groups)

@@ -6,7 +6,7 @@ from typing import Any
 
 from lake_assets.config.streams import StreamConfig
 from lake_assets.streams.detection.run_plan import MOST_CHANGED, RunTarget, ScanResult
-from lake_assets.streams.detection.scan import InLake, scan
+from lake_assets.streams.detection.scan import InLake, ScanOptions, scan
 from lake_assets_tests.streams.detection.bucket import NOW, Bucket
 
 PARTITIONS: dict[str, Any] = {"region": {}, "date": {"type": "date", "start": "2020-01-01"}}
@@ -48,15 +48,8 @@ class Watch:
     queue: set[str] | None = None  # partitions whose runs have not begun, as of `covered`; None if runs begin at once
 
     def scan(self) -> ScanResult:
-        result = scan(
-            self.stream,
-            self.bucket,
-            self.cursor,
-            most=self.most,
-            in_lake=self.in_lake,
-            now=self.now,
-            clock=self.bucket.clock,
-        )
+        options = ScanOptions(self.most, self.in_lake, self.now, self.bucket.clock)
+        result = scan(self.stream, self.bucket, self.cursor, options)
         self.cursor = result.cursor
         return result
 
