@@ -30,9 +30,9 @@ from lake_assets.streams.load import ConfigSource, chosen, loaded
 from lake_assets.streams.select import Wanted, select
 from lake_assets.streams.selection_grammar import parse_selector
 from lake_assets.streams.stream import OpenStream
-from lake_assets.upkeep.history.diff import SAMPLE, Difference, diff
+from lake_assets.upkeep.history.diff import SAMPLE, Difference, DiffOptions, diff
 from lake_assets.upkeep.history.history_entries import HistoryEntry, history
-from lake_assets.upkeep.history.restore import Restored, release, restore
+from lake_assets.upkeep.history.restore import Restoration, Restored, release
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -418,7 +418,7 @@ class StreamPartition:
             PartitionError: neither snapshot has rows of the partition.
             CatalogError: a snapshot is unknown or has expired, or a key is not a column or not unique in the partition.
         """
-        return diff(self.stream, self.partition, first, second, keys, sample)
+        return diff(self.stream, self.partition, DiffOptions(first, second, keys, sample))
 
     def restore(self, snapshot: int, *, hold: bool = False, dry_run: bool = False) -> Restored:
         """Put the rows of an earlier snapshot back, as a new snapshot. Readers see the old rows or the new ones.
@@ -437,7 +437,8 @@ class StreamPartition:
                 refuses; nothing has changed.
             StorageError: a file of the snapshot cannot be copied; nothing has changed.
         """
-        return restore(self.stream, self.partition, snapshot, hold=hold, dry_run=dry_run)
+        restoration = Restoration(self.stream, self.partition, snapshot, hold)
+        return restoration.dry_run() if dry_run else restoration.run()
 
     def release(self) -> LedgerRow:
         """End the hold of the partition: refreshes read it again. Its rows stay as they are.

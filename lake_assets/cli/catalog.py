@@ -119,8 +119,8 @@ def restore(
     not have are ingested again by `lake-assets ingest STREAM --waiting`.
     """
     from lake_assets.base.errors import CatalogError
+    from lake_assets.lake.catalog.backup import RestoredCatalog, restore_backup
     from lake_assets.lake.catalog.backup import backups as find_backups
-    from lake_assets.lake.catalog.backup import restore_backup
     from lake_assets.streams.load import chosen
 
     name = chosen("lake", options.config.lakes, lake)
@@ -133,7 +133,8 @@ def restore(
     if backup is not None and backup not in known:
         raise CatalogError(f"there is no backup {backup}:", f"the backups are {', '.join(known)}.")
     with collected(form) as documents:
-        restored = restore_backup(config, name, known[backup or next(iter(known))], to, replace=replace)
+        made = known[backup or next(iter(known))]
+        restored = RestoredCatalog(name, made, *restore_backup(config, made, to, replace=replace))
         documents.append(restored)
         if form == "text":
             echo("\n".join(_restored_lines(restored)))

@@ -141,15 +141,15 @@ def _restore(
 ) -> "tuple[Restored | LedgerRow, list[str]]":
     """Restore a partition, or end its hold if there is no snapshot; returns what was done, also in lines."""
     from lake_assets.ingest.outcome import IngestOptions
-    from lake_assets.upkeep.history.restore import release
-    from lake_assets.upkeep.history.restore import restore as restore_partition
+    from lake_assets.upkeep.history.restore import Restoration, release
 
     options = IngestOptions(requested_by=user_name())
     if snapshot is None:
         row = release(stream, partition, options)
         line = f"{style('released', fg='green')}   {partition}  snapshot {row.snapshot_id}"
         return row, [line]
-    restored = restore_partition(stream, partition, snapshot, hold=hold, dry_run=dry_run, options=options)
+    restoration = Restoration(stream, partition, snapshot, hold)
+    restored = restoration.dry_run() if dry_run else restoration.run(options)
     return restored, _lines(restored, is_dry=dry_run)
 
 
@@ -196,13 +196,14 @@ def diff(
     The output has counts, columns, and some rows. With --key, rows with the same key are compared, and those with
     different values are updates. Without it, such a row counts as one deleted and one inserted row.
     """
+    from lake_assets.upkeep.history.diff import DiffOptions
     from lake_assets.upkeep.history.diff import diff as difference_of
 
     opened = options.stream(stream)
     partitions = partitions_or_only(opened.config, texts)
     if len(partitions) > 1:
         raise click.UsageError("diff compares one partition: give --partition once.")
-    difference = difference_of(opened, partitions[0], first, second, keys, sample)
+    difference = difference_of(opened, partitions[0], DiffOptions(first, second, keys, sample))
     if form == "json":
         echo(json_of(difference, indent=1))
         return

@@ -39,7 +39,7 @@ from lake_assets.upkeep.checks.check_run import checks_of
 from lake_assets.upkeep.checks.facts import Scope
 from lake_assets.upkeep.exports import telemetry
 from lake_assets.upkeep.history.history_entries import entry_texts, history
-from lake_assets.upkeep.history.restore import Restored, release, restore
+from lake_assets.upkeep.history.restore import Restoration, Restored, release
 from lake_assets.upkeep.maintenance.maintenance_run import Maintained, maintain
 
 JobEvents = Iterator[dg.AssetMaterialization | dg.AssetObservation | dg.AssetCheckEvaluation | dg.Output[None]]
@@ -223,7 +223,8 @@ def _restore_or_release(
         if config.snapshot or config.hold or config.dry_run:
             raise LakeAssetsError("release ends a hold:", "launch it without snapshot, hold and dry_run.")
         return release(stream, partition, options)
-    return restore(stream, partition, config.snapshot, hold=config.hold, dry_run=config.dry_run, options=options)
+    restoration = Restoration(stream, partition, config.snapshot, config.hold)
+    return restoration.dry_run() if config.dry_run else restoration.run(options)
 
 
 def history_markdown(stream: OpenStream, partition: Partition) -> str:

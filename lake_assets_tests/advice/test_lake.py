@@ -30,7 +30,7 @@ from lake_assets.lake.catalog.backup import make_backup
 from lake_assets.lake.commit import insert
 from lake_assets.lake.connecting import open_confined
 from lake_assets.lake.session import LakeSession
-from lake_assets.upkeep.history.restore import restore
+from lake_assets.upkeep.history.restore import Restoration
 from lake_assets.wings.land.writer import LandingWriter
 from lake_assets_tests.advice.cases import Case, Cases, Steps, command, follow
 from lake_assets_tests.advice.landing import parquet
@@ -517,10 +517,14 @@ def files_of_a_slow_run_are_kept_for_longer(local_world: World) -> Steps:
     return [1, 5]
 
 
+def restored(world: World, snapshot: int) -> None:
+    Restoration(world.stream, world.partition(NW), snapshot).run()
+
+
 @case
 def a_snapshot_that_expires_while_it_is_restored_is_another_one(local_world: World) -> Steps:
     first, second, _ = (snapshot(local_world, total) for total in (1, 2, 3))
-    back = partial(restore, local_world.stream, local_world.partition(NW))
+    back = partial(restored, local_world)
     expire = f"CALL ducklake_expire_snapshots('lake', versions => [{first}])"
     with just_before("lake_assets.upkeep.history.restore.commit", partial(change, other_of(local_world), expire)):
         yield partial(back, first), "Choose another snapshot"
@@ -536,7 +540,7 @@ def a_constraint_of_today_is_dropped_or_other_rows_are_taken(local_world: World)
     first = second - 1
     snapshot(local_world, 3)
     local_world.execute("ALTER TABLE lake.sales ALTER total SET NOT NULL")
-    back = partial(restore, local_world.stream, local_world.partition(NW))
+    back = partial(restored, local_world)
     yield partial(back, first), "take rows that have a value there"
     back(second)
     assert local_world.totals() == [2]
@@ -625,7 +629,7 @@ def a_partition_that_was_held_meanwhile_is_compacted_after_its_release(local_wor
     other = other_of(local_world)
 
     def hold() -> None:
-        restore(other.stream, other.partition(NW), first, hold=True)
+        Restoration(other.stream, other.partition(NW), first, hold=True).run()
 
     yield partial(compacted, local_world, hold), " --release` ends the hold"
     command(local_world, "restore", "sales", "--partition", NW, "--release")

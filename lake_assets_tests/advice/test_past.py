@@ -14,7 +14,7 @@ from lake_assets.base.errors import CatalogError
 from lake_assets.base.progress import ended_by
 from lake_assets.ingest.outcome import IngestOptions
 from lake_assets.lake.catalog.backup import BACKUPS, Backup, RestoredCatalog, backups, make_backup, restore_backup
-from lake_assets.upkeep.history.restore import Restored, restore
+from lake_assets.upkeep.history.restore import Restoration, Restored
 from lake_assets.upkeep.maintenance.compaction import compact
 from lake_assets.upkeep.maintenance.rebuild import rebuild
 from lake_assets_tests.advice.cases import Case, Cases, Steps, command, follow
@@ -31,12 +31,13 @@ def snapshot(world: World, *totals: float) -> int:
 
 
 def back(world: World, number: int) -> Restored:
-    return restore(world.stream, world.partition(NW), number)
+    return Restoration(world.stream, world.partition(NW), number).run()
 
 
 def restored(world: World, backup: Backup) -> RestoredCatalog:
     world._opened = None
-    return restore_backup(world.config.lakes["test"], "test", backup, replace=True)
+    lost = restore_backup(world.config.lakes["test"], backup, replace=True)
+    return RestoredCatalog("test", backup, *lost)
 
 
 # Partitions in Python.
@@ -98,7 +99,10 @@ def a_snapshot_before_a_column_was_renamed_is_not_restored(local_world: World) -
     local_world.options = {"partitions": {"area": {}, "date": {"type": "date", "start": "2026-01-01"}}}
     area = "area=NW,date=2026-02-11"
     local_world.commit(area, 2)
-    earlier = partial(restore, local_world.stream, local_world.partition(area))
+
+    def earlier(number: int) -> None:
+        Restoration(local_world.stream, local_world.partition(area), number).run()
+
     yield partial(earlier, first), "choose a later snapshot"
     earlier(first + 1)
     assert local_world.query("SELECT total FROM lake.sales") == [(1.0,)]
@@ -206,7 +210,7 @@ def a_catalog_is_replaced_by_its_backup(local_world: World) -> Steps:
     lake = local_world.config.lakes["test"]
     backup = make_backup(lake)
     local_world.commit(NW, 2)
-    yield partial(restore_backup, lake, "test", backup), "--replace moves it aside, and makes the catalog that of the"
+    yield partial(restore_backup, lake, backup), "--replace moves it aside, and makes the catalog that of the"
     command(local_world, "catalog", "restore", "--replace")
     return [1]
 
@@ -219,7 +223,7 @@ def a_damaged_backup_is_another_one(local_world: World) -> Steps:
     local_world.commit(NW, 2)
     damaged = make_backup(lake)
     Path(local_world.storage["path"], BACKUPS, f"{damaged.name}.duckdb").write_bytes(b"x")
-    again = partial(restore_backup, lake, "test", replace=True)
+    again = partial(restore_backup, lake, replace=True)
     yield partial(again, damaged), "Choose another backup"
     again(backups(lake)[1])
     return [1]

@@ -15,9 +15,9 @@ import pytest
 from dev.plain_client import plain_client
 from dev.servers.postgres import PostgresServer
 from lake_assets.base.errors import CatalogError
-from lake_assets.upkeep.history.diff import diff
+from lake_assets.upkeep.history.diff import DiffOptions, diff
 from lake_assets.upkeep.history.history_entries import history
-from lake_assets.upkeep.history.restore import release, restore
+from lake_assets.upkeep.history.restore import Restoration, release
 from lake_assets_tests.faults.without_spark import sessions
 from lake_assets_tests.faults.writer import write
 from lake_assets_tests.lake.commit.test_deltas import visible
@@ -115,7 +115,7 @@ def test_a_writer_ingests_replaces_what_others_changed_appends_restores_and_rele
     world.options = {}
     write(world, NW, strategy="extension")
     assert len(world.totals(NW)) == 3
-    restore(world.stream, world.partition(NW), first, hold=True)
+    Restoration(world.stream, world.partition(NW), first, hold=True).run()
     assert world.totals(NW) == [1, 2]
     release(world.stream, world.partition(NW))
     assert [row.mode for row in world.ledger(NW)[:2]] == ["release", "restore"]
@@ -188,10 +188,10 @@ def test_a_reader_queries_and_does_nothing_else_also_in_tables_that_the_owner_ma
     assert world.query("SELECT i FROM lake.later") == [(7,)]
     assert [row.status for row in world.ledger()] == ["committed"] * 2
     assert [entry.rows for entry in history(world.stream, partition)] == [1, 1]
-    assert diff(world.stream, partition, first).inserted == 1
+    assert diff(world.stream, partition, DiffOptions(first)).inserted == 1
     world.land(NW, sales(2))
     message = r"permission denied for table ducklake_.*: grant it to the catalog's user. deploy/postgres/roles.sql has"
-    for refused in (lambda: world.ingest(NW), lambda: restore(world.stream, partition, first)):
+    for refused in (lambda: world.ingest(NW), lambda: Restoration(world.stream, partition, first).run()):
         with pytest.raises(CatalogError, match=message):
             refused()
     assert world.totals() == [3]

@@ -79,7 +79,7 @@ def maintained(world: World, days: float = 0) -> str:
 
 def restored(world: World, partition: str, snapshot: int, *, hold: bool = False) -> str:
     """One restore."""
-    done = restoring.restore(world.stream, world.partition(partition), snapshot, hold=hold)
+    done = restoring.Restoration(world.stream, world.partition(partition), snapshot, hold=hold).run()
     return "unchanged" if done.row is None else done.row.status
 
 

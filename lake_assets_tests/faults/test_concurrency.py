@@ -8,7 +8,7 @@ import pytest
 
 from lake_assets.base.errors import PartitionHeldError, PartitionMovedError
 from lake_assets.lake.session import LakeSession
-from lake_assets.upkeep.history.restore import restore
+from lake_assets.upkeep.history.restore import Restoration
 from lake_assets_tests.faults.actors import Actors
 from lake_assets_tests.faults.independent import Files
 from lake_assets_tests.faults.lake_invariants import assert_sound
@@ -267,12 +267,14 @@ def test_a_restore_that_is_overtaken_is_retried_and_doubles_nothing(
 
     def faster() -> None:
         happened.append(
-            write(other, NW) if what == "refresh" else restore(other.stream, other.partition(NW), second, hold=True)
+            write(other, NW)
+            if what == "refresh"
+            else Restoration(other.stream, other.partition(NW), second, hold=True).run()
         )
 
     monkeypatch.setattr(LakeSession, "takes_locks", False)
     with overtaken(None, faster):
-        row = restore(world.stream, world.partition(NW), first).row
+        row = Restoration(world.stream, world.partition(NW), first).run().row
 
     assert happened
     assert row is not None
@@ -287,7 +289,7 @@ def test_of_a_refresh_and_a_restore_with_a_hold_the_restore_wins(local_world: Wo
     restored = local_world.totals(NW)
     write(local_world, NW)
     assert first is not None
-    restore(local_world.stream, local_world.partition(NW), first, hold=True)
+    Restoration(local_world.stream, local_world.partition(NW), first, hold=True).run()
 
     with pytest.raises(PartitionHeldError, match="restored and held meanwhile"):
         write(local_world, NW)

@@ -29,7 +29,7 @@ from hypothesis.stateful import (
 from lake_assets.base.errors import EmptySourceError, LakeAssetsError, PartitionError, SourceError
 from lake_assets.ingest.ingest_all import ingest_all
 from lake_assets.ingest.outcome import IngestOptions
-from lake_assets.upkeep.history.restore import release, restore
+from lake_assets.upkeep.history.restore import Restoration, release
 from lake_assets.upkeep.maintenance.maintenance_run import maintain
 from lake_assets_tests.faults.actors import Actors
 from lake_assets_tests.faults.independent import Files, Row
@@ -193,7 +193,9 @@ class LakeMachine(RuleBasedStateMachine):
             self._kill("restore", step, wanted, partition=text, snapshot=snapshot, hold=hold)
             return
         partition = self.world.partition(text)
-        self._do(lambda: restore(self.world.stream, partition, snapshot, hold=hold), wanted, (PartitionError,))
+        self._do(
+            lambda: Restoration(self.world.stream, partition, snapshot, hold=hold).run(), wanted, (PartitionError,)
+        )
 
     @rule(text=PARTITIONS)
     def release(self, text: str) -> None:

@@ -9,7 +9,7 @@ import pytest
 from lake_assets.base.errors import SchemaError, SourceError
 from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets.storage.store import Store
-from lake_assets.upkeep.history.restore import restore
+from lake_assets.upkeep.history.restore import Restoration
 from lake_assets.upkeep.maintenance.compaction import compact
 from lake_assets_tests.ingest.landed_as import columns_of, types
 from lake_assets_tests.ingest.lettering import BIG, NARROW, letters, wide
@@ -221,7 +221,7 @@ def test_compaction_and_restore_keep_them(local_world: World) -> None:
     local_world.land(NW, sales(9), "b.parquet")
     ingested(local_world)
     assert first.snapshot_id is not None
-    restore(local_world.stream, local_world.partition(NW), first.snapshot_id)
+    Restoration(local_world.stream, local_world.partition(NW), first.snapshot_id).run()
 
     assert origins(local_world, columns) == before
 

@@ -17,7 +17,7 @@ from lake_assets.ingest.partition_run import PartitionRun
 from lake_assets.ingest.replace.replace_run import GROUP_PARTITIONS
 from lake_assets.lake.commit import strategy
 from lake_assets.upkeep.history.history_entries import history
-from lake_assets.upkeep.history.restore import release, restore
+from lake_assets.upkeep.history.restore import Restoration, release
 from lake_assets_tests.faults.lake_invariants import assert_sound
 from lake_assets_tests.ingest.batches import BATCH, TEXTS, filled, ingest_texts, land_all, snapshots
 from lake_assets_tests.ingest.overtaking import before
@@ -59,7 +59,7 @@ def test_history_and_restore_see_each_partition_of_a_batch(filled: World) -> Non
     assert (newest.rows_before, newest.rows, oldest.rows_before, oldest.rows) == (2, 2, 0, 2)
     assert [entry.snapshot for entry in history(filled.stream)][:12] == [newest.snapshot] * 6 + [oldest.snapshot] * 6
 
-    restore(filled.stream, partition, oldest.snapshot)
+    Restoration(filled.stream, partition, oldest.snapshot).run()
 
     assert filled.totals(FIRST) == [10, 10.5]
     assert filled.totals(OTHERS[0]) == [21, 21.5]
@@ -84,7 +84,7 @@ def test_a_partition_that_is_held_meanwhile_keeps_its_rows_and_the_others_are_co
 ) -> None:
     oldest = history(filled.stream, filled.partition(FIRST))[-1].snapshot
     other = replace(filled, _opened=None)
-    with before("commit", lambda _: restore(other.stream, other.partition(FIRST), oldest, hold=True)):
+    with before("commit", lambda _: Restoration(other.stream, other.partition(FIRST), oldest, hold=True).run()):
         outcomes = ingest_texts(filled)
 
     assert (outcomes[FIRST].row.status, outcomes[FIRST].row.hold) == ("skipped", "held")
@@ -99,7 +99,7 @@ def test_a_partition_that_was_released_is_part_of_its_batch_and_an_emptied_one_i
     filled.options = BATCH | {"on_empty": "clear"}
     filled.unland(OTHERS[0])
     partition = filled.partition(FIRST)
-    restore(filled.stream, partition, history(filled.stream, partition)[-1].snapshot, hold=True)
+    Restoration(filled.stream, partition, history(filled.stream, partition)[-1].snapshot, hold=True).run()
     release(filled.stream, partition)
 
     found = snapshots(ingest_texts(filled))

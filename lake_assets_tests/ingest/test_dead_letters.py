@@ -11,7 +11,7 @@ import pytest
 from pydantic import ValidationError
 
 from lake_assets.base.errors import CatalogError, SchemaError
-from lake_assets.upkeep.history.restore import restore
+from lake_assets.upkeep.history.restore import Restoration
 from lake_assets.upkeep.report.state import read_stream_state
 from lake_assets_tests.ingest.encrypted import ENCRYPTED
 from lake_assets_tests.ingest.landed_as import load
@@ -175,7 +175,7 @@ def test_a_new_try_of_the_partition_supersedes_its_letters(local: World) -> None
     assert read_stream_state(local.stream).dead_letters == []
     assert set(first) < stored(local)  # the user's to remove
     snapshot = next(row.snapshot_id for row in local.ledger() if row.rows_dead_lettered)
-    restored = restore(local.stream, local.partition(NW), snapshot or 0)
+    restored = Restoration(local.stream, local.partition(NW), snapshot or 0).run()
     assert restored.row is not None
     assert restored.row.rows_dead_lettered == 1
     assert not check(local, "dead_letters").passed

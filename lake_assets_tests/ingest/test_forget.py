@@ -7,7 +7,7 @@ import pytest
 from lake_assets.base.errors import PartitionError
 from lake_assets.ingest.forget import forget
 from lake_assets.ingest.ingest_all import ingest
-from lake_assets.upkeep.history.restore import release, restore
+from lake_assets.upkeep.history.restore import Restoration, release
 from lake_assets_tests.world import NW, SW, World
 
 
@@ -37,7 +37,7 @@ def test_a_held_partition_is_not_forgotten(local_world: World) -> None:
     assert first is not None
     assert emptied is not None
     partition = local_world.partition(NW)
-    restore(local_world.stream, partition, emptied, hold=True)
+    Restoration(local_world.stream, partition, emptied, hold=True).run()
 
     with pytest.raises(PartitionError, match=r"is held since a restore: release it first with `lake-assets restore"):
         forget(local_world.stream, [partition])
@@ -45,5 +45,5 @@ def test_a_held_partition_is_not_forgotten(local_world: World) -> None:
     release(local_world.stream, partition)
     forget(local_world.stream, [partition])
     # The ledger knows the partition from the restore on, so that a refresh empties it again.
-    assert "The next refresh empties it again" in restore(local_world.stream, partition, first).next
+    assert "The next refresh empties it again" in Restoration(local_world.stream, partition, first).run().next
     assert local_world.ingest(NW).row.rows_before == 1

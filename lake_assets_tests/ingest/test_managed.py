@@ -23,9 +23,9 @@ from lake_assets.lake.backends import catalog_backend
 from lake_assets.lake.commit.insert import insert_statement
 from lake_assets.upkeep.checks.check_run import checks_of
 from lake_assets.upkeep.checks.facts import Scope
-from lake_assets.upkeep.history.diff import diff
+from lake_assets.upkeep.history.diff import DiffOptions, diff
 from lake_assets.upkeep.history.history_entries import history
-from lake_assets.upkeep.history.restore import release, restore
+from lake_assets.upkeep.history.restore import Restoration, release
 from lake_assets.upkeep.maintenance.compaction import compact
 from lake_assets.upkeep.maintenance.maintenance_run import maintain
 from lake_assets_tests.faults.writer import ROWS, make_table, write
@@ -166,7 +166,7 @@ def test_its_commits_export_their_changes(managed: World, tmp_path: Path) -> Non
     for totals in ([1, 2], [1, 3]):
         managed.commit(NW, *totals)
     first = min(row.snapshot_id or 0 for row in managed.ledger(NW))
-    restore(managed.stream, managed.partition(NW), first)
+    Restoration(managed.stream, managed.partition(NW), first).run()
 
     manifest = rows(
         managed, "SELECT uri, rows_inserted, rows_deleted FROM retail.ingest_deltas ORDER BY snapshot_id, uri"
@@ -184,7 +184,7 @@ def test_a_partition_is_restored_held_and_released(managed: World) -> None:
     partition = managed.partition(NW)
     assert first is not None
 
-    restored = restore(managed.stream, partition, first, hold=True)
+    restored = Restoration(managed.stream, partition, first, hold=True).run()
 
     totals = "SELECT total FROM retail.sales ORDER BY 1"
     assert rows(managed, totals) == [(1.0,), (2.0,)]
@@ -196,9 +196,9 @@ def test_a_partition_is_restored_held_and_released(managed: World) -> None:
         ("replace", 2, 1, True),
         ("replace", 0, 2, True),
     ]
-    assert diff(managed.stream, partition, first, keys=["id"]).is_equal
+    assert diff(managed.stream, partition, DiffOptions(first, keys=["id"])).is_equal
     with pytest.raises(CatalogError, match="there is no snapshot 999"):
-        restore(managed.stream, partition, 999)
+        Restoration(managed.stream, partition, 999).run()
     release(managed.stream, partition)
     managed.ingest(NW)
     assert rows(managed, totals) == [(3.0,)]

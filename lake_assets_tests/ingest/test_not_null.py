@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from lake_assets.base.errors import SchemaError
-from lake_assets.upkeep.history.restore import restore
+from lake_assets.upkeep.history.restore import Restoration
 from lake_assets_tests.ingest.index.indexing import index
 from lake_assets_tests.ingest.landed_as import FORMATS, landed
 from lake_assets_tests.ingest.lettering import letters
@@ -134,9 +134,9 @@ def test_an_earlier_snapshot_with_such_a_row_is_not_restored(local_world: World)
     again = replace(local_world, _opened=None)
 
     with pytest.raises(SchemaError, match=r"'total' of table main\.sales is NOT NULL, and the new rows have NULL"):
-        restore(again.stream, again.partition(NW), first)
+        Restoration(again.stream, again.partition(NW), first).run()
 
     assert again.totals() == [1.5]
     again.execute("ALTER TABLE lake.sales ALTER total DROP NOT NULL")
-    restore(again.stream, again.partition(NW), first)
+    Restoration(again.stream, again.partition(NW), first).run()
     assert again.query("SELECT id, total FROM lake.sales") == [(2, None)]

@@ -13,7 +13,7 @@ from lake_assets.base.events import Event, listening, report
 from lake_assets.ingest.outcome import counted_outcomes
 from lake_assets.lake.commit import strategy
 from lake_assets.lake.ledger.tables import LedgerRow
-from lake_assets.upkeep.history.restore import restore
+from lake_assets.upkeep.history.restore import Restoration
 from lake_assets_tests.ingest.batches import ingest_texts
 from lake_assets_tests.world import NW, SW, World, sales
 
@@ -154,7 +154,7 @@ def test_exports_restores_and_maintenance_are_steps(local_world: World, seen: li
     local_world.commit(NW, 3)
     assert first is not None
 
-    restored = restore(local_world.stream, local_world.partition(NW), first)
+    restored = Restoration(local_world.stream, local_world.partition(NW), first).run()
     local_world.tidy()
 
     steps = {event.step: event for event in of(seen, "step")}

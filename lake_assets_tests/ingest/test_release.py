@@ -22,7 +22,7 @@ from lake_assets.ingest.outcome import IngestOptions, Outcome
 from lake_assets.lake.commit import direct
 from lake_assets.lake.commit.change import Change, Committed
 from lake_assets.lake.session import LakeSession
-from lake_assets.upkeep.history.restore import restore
+from lake_assets.upkeep.history.restore import Restoration
 from lake_assets_tests.ingest.overtaking import before
 from lake_assets_tests.tiers import more
 from lake_assets_tests.until import until
@@ -257,7 +257,7 @@ def test_a_restored_stream_that_is_held_keeps_its_rows_and_the_others_are_releas
     group.ingest(NW)
     assert first is not None
     stock = open_stream(group.world.config, "stock")
-    restore(stock, stock.config.partition(NW), first, hold=True)
+    Restoration(stock, stock.config.partition(NW), first, hold=True).run()
     group.land_all(NW, 3)
 
     assert [outcome.status for outcome in group.ingest(NW)] == ["committed"]

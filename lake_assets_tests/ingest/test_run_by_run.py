@@ -15,7 +15,7 @@ from lake_assets.ingest.index.verify import repair_indexed
 from lake_assets.ingest.plan import Action, PartitionPlan
 from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets.streams.pending import scan_landing
-from lake_assets.upkeep.history.restore import release, restore
+from lake_assets.upkeep.history.restore import Restoration, release
 from lake_assets_tests.ingest.encrypted import ENCRYPTED
 from lake_assets_tests.ingest.test_quarantine import BADS
 from lake_assets_tests.tiers import more, soak
@@ -444,7 +444,7 @@ def _acted(world: World, act: str) -> LedgerRow | None:
     name, _, number = act.partition(":")
     if name in ("restore", "hold"):
         commits = [row.snapshot_id for row in world.ledger() if row.snapshot_id is not None][::-1]
-        return restore(world.stream, world.partition(NW), commits[int(number) - 1], hold=name == "hold").row
+        return Restoration(world.stream, world.partition(NW), commits[int(number) - 1], hold=name == "hold").run().row
     if name == "repair":
         repaired = repair_indexed(world.stream)
         if repaired.errors:

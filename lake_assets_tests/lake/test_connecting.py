@@ -22,7 +22,7 @@ from lake_assets.ingest.outcome import IngestOptions
 from lake_assets.lake import connecting
 from lake_assets.lake.connecting import open_confined
 from lake_assets.upkeep.history.history_entries import history
-from lake_assets.upkeep.history.restore import restore
+from lake_assets.upkeep.history.restore import Restoration
 from lake_assets_tests.ingest.encrypted import ENCRYPTED
 from lake_assets_tests.until import SECONDS
 from lake_assets_tests.world import NW, SW, World
@@ -84,7 +84,10 @@ def test_beside_a_connection_to_sqlite_all_work_of_the_process_goes_through_its_
         together = ingest_all(local_world.stream, both, local_world.sessions, IngestOptions(force=True))
         assert len({outcome.row.snapshot_id for outcome in together}) == 1  # as beside no connection
         assert first.snapshot_id is not None
-        assert restore(local_world.stream, local_world.partition(NW), first.snapshot_id, hold=True).row is not None
+        assert (
+            Restoration(local_world.stream, local_world.partition(NW), first.snapshot_id, hold=True).run().row
+            is not None
+        )
         assert connection.execute("SELECT sum(total) FROM sales").fetchall() == [(9,)]
         assert len(history(local_world.stream, local_world.partition(NW))) == 5
         for arguments in (["report"], ["check"], ["plan", "sales", "--waiting"], ["ledger", "sales"]):

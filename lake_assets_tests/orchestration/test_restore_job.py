@@ -9,7 +9,7 @@ from lake_assets.orchestration.build import build_definitions
 from lake_assets.orchestration.commit_events import commits_of, outcome_of_commit
 from lake_assets.orchestration.metadata import materialization_metadata
 from lake_assets.orchestration.stream_run import requester
-from lake_assets.upkeep.history.restore import restore
+from lake_assets.upkeep.history.restore import Restoration
 from lake_assets_tests.orchestration.in_process import failure_of, shown_error
 from lake_assets_tests.upkeep.history.test_restore import ingested
 from lake_assets_tests.world import NW, World
@@ -62,7 +62,7 @@ def test_a_restored_partition_is_materialized_with_its_history(local_world: Worl
 
 def test_a_forced_refresh_of_a_held_partition_says_that_the_hold_remains(local_world: World) -> None:
     first = ingested(local_world, 1, 2)
-    restore(local_world.stream, local_world.partition(NW), first, hold=True)
+    Restoration(local_world.stream, local_world.partition(NW), first, hold=True).run()
 
     shown = materialization_metadata(local_world.ingest(NW, force=True))
 

@@ -149,9 +149,9 @@ def backups(lake: Lake, to: AnyStorage | None = None) -> list[Backup]:
 
 
 def restore_backup(
-    lake: Lake, name: str, backup: Backup, to: AnyStorage | None = None, *, replace: bool = False
-) -> RestoredCatalog:
-    """Make the catalog that of a backup, one of `backups`.
+    lake: Lake, backup: Backup, to: AnyStorage | None = None, *, replace: bool = False
+) -> tuple[list[str], list[str]]:
+    """Make the catalog that of a backup, one of `backups`; returns `unknown` and `gone` of `RestoredCatalog`.
 
     With `replace`, a catalog that has snapshots, or cannot be read, is moved aside; otherwise it is refused.
     """
@@ -181,9 +181,7 @@ def restore_backup(
     with DuckLake(lake).open(read_only=True) as session:
         live, files = needed_files(session, is_live=True), Store(lake.own_storage).all(hides=lambda _: False)
         unknown = unknown_files(session, files, backup.committed_at)
-    return RestoredCatalog(
-        name, backup, sorted(file.uri for file in unknown), sorted(live - {file.uri for file in files})
-    )
+    return sorted(file.uri for file in unknown), sorted(live - {file.uri for file in files})
 
 
 def unknown_files(

@@ -79,36 +79,36 @@ class Difference(Documented):
         return not (self.inserted or self.deleted or self.updated or self.table)
 
 
-def diff(
-    stream: OpenStream,
-    partition: Partition,
-    first: int,
-    second: int | None = None,
-    keys: Sequence[str] = (),
-    sample: int = SAMPLE,
-) -> Difference:
-    """Compare a partition's rows in two snapshots. The order of rows does not matter, and NULL equals NULL.
+@dataclass(frozen=True, slots=True)
+class DiffOptions:
+    """Which snapshots are compared, and how; see `StreamPartition.diff` of the package's API."""
 
-    `StreamPartition.diff` of the package's API describes the arguments, and the errors.
-    """
+    first: int
+    second: int | None = None
+    keys: Sequence[str] = ()
+    sample: int = SAMPLE
+
+
+def diff(stream: OpenStream, partition: Partition, options: DiffOptions) -> Difference:
+    """Compare a partition's rows in two snapshots. The order of rows does not matter, and NULL equals NULL."""
     with stream.lake.open(read_only=True) as session:
-        second = session.current_snapshot() if second is None else second
-        for number in (first, second):
-            require_snapshot(session, stream, number)
+        comparison = _Comparison(session, stream, partition, options)
         with translated(session.config):
             spill_outside(session)
-        return _Comparison(session, stream, partition, first, second).difference(keys, sample)
+        return comparison.difference()
 
 
 class _Comparison:
-    def __init__(self, session: LakeSession, stream: OpenStream, partition: Partition, first: int, second: int) -> None:
+    def __init__(self, session: LakeSession, stream: OpenStream, partition: Partition, options: DiffOptions) -> None:
         self.session = session
         self.stream = stream
         self.partition = partition
-        self.first = first
-        self.second = second
-        before, after = (types_at(session, stream.table, number) for number in (first, second))
-        earlier = earlier_names(session, stream.table, first, second)
+        self.options, self.first = options, options.first
+        self.second = session.current_snapshot() if options.second is None else options.second
+        for number in (self.first, self.second):
+            require_snapshot(session, stream, number)
+        before, after = (types_at(session, stream.table, number) for number in (self.first, self.second))
+        earlier = earlier_names(session, stream.table, self.first, self.second)
         if earlier is None:
             by_name = {name.lower(): name for name in before}
             earlier = {name.lower(): by_name[name.lower()] for name in after if name.lower() in by_name}
@@ -136,13 +136,13 @@ class _Comparison:
             f"WITH old AS (SELECT {old_columns} FROM {table} AT (VERSION => ?) WHERE {condition}), "  # noqa: S608
             f"new AS (SELECT {news} FROM {table} AT (VERSION => ?) WHERE {condition}) "
         )
-        self._parameters = [first, *parameters, second, *parameters]
+        self._parameters = [self.first, *parameters, self.second, *parameters]
 
     def _rows(self, sql: str) -> list[tuple[Any, ...]]:
         with followed(self.session.connection, f"diff {self.stream.name}"):
             return self.session.rows(self._with + sql, self._parameters)
 
-    def difference(self, keys: Sequence[str], sample: int) -> Difference:
+    def difference(self) -> Difference:
         ((rows_before, rows),) = self._rows("SELECT (SELECT count(*) FROM old), (SELECT count(*) FROM new)")
         if not rows_before and not rows:
             raise PartitionError(
@@ -150,8 +150,9 @@ class _Comparison:
                 f"{self.second}:",
                 f"`lake-assets history {self.stream.name}` lists its snapshots.",
             )
+        keys = self.options.keys
         compare = partial(self._difference_by_keys, self._checked(keys)) if keys else self._difference_by_rows
-        inserted, deleted, updated, columns, sampled = compare(sample, rows_before, rows)
+        inserted, deleted, updated, columns, sampled = compare(rows_before, rows)
         figures = (rows_before, rows, inserted, deleted, updated)
         return Difference(self.partition, self.first, self.second, *figures, self.table, columns, sampled)
 
@@ -166,7 +167,7 @@ class _Comparison:
         ]
 
     def _difference_by_rows(
-        self, sample: int, rows_before: int, rows: int
+        self, rows_before: int, rows: int
     ) -> tuple[int, int, None, list[ChangedColumn], list[SampledRow]]:
         ((inserted,),) = self._rows("SELECT count(*) FROM (FROM new EXCEPT ALL FROM old)")
         # The others are in both.
@@ -180,7 +181,7 @@ class _Comparison:
                 ChangedColumn(name, None) for name, is_other in zip(self.common, differs, strict=True) if is_other
             ]
         sampled = self._sample(
-            lambda one, other: f"FROM (FROM {one} EXCEPT ALL FROM {other}) ORDER BY ALL LIMIT {sample:d}"
+            lambda one, other: f"FROM (FROM {one} EXCEPT ALL FROM {other}) ORDER BY ALL LIMIT {self.options.sample:d}"
         )
         return inserted, deleted, None, columns, sampled
 
@@ -212,7 +213,7 @@ class _Comparison:
         return names
 
     def _difference_by_keys(
-        self, keys: Sequence[str], sample: int, rows_before: int, rows: int
+        self, keys: Sequence[str], rows_before: int, rows: int
     ) -> tuple[int, int, int, list[ChangedColumn], list[SampledRow]]:
         others = [name for name in self.common if name not in keys]
         on = " AND ".join(f"o.{identifier(key)} IS NOT DISTINCT FROM n.{identifier(key)}" for key in keys)
@@ -228,13 +229,13 @@ class _Comparison:
         sampled = self._sample(
             lambda one, other: (
                 f"FROM {one} o WHERE NOT EXISTS (SELECT 1 FROM {other} n WHERE {on}) "  # noqa: S608
-                f"ORDER BY {listed} LIMIT {sample:d}"
+                f"ORDER BY {listed} LIMIT {self.options.sample:d}"
             )
         )
-        sampled += self._updates(keys, differs, both, sample)
+        sampled += self._updates(keys, differs, both)
         return rows - matched, rows_before - matched, updated, columns, sampled
 
-    def _updates(self, keys: Sequence[str], differs: Mapping[str, str], both: str, sample: int) -> list[SampledRow]:
+    def _updates(self, keys: Sequence[str], differs: Mapping[str, str], both: str) -> list[SampledRow]:
         if not differs:
             return []
         fields = [_TEXT.format(f"n.{identifier(key)}") for key in keys]
@@ -242,7 +243,7 @@ class _Comparison:
             fields += [condition, *(_TEXT.format(f"{side}.{identifier(name)}") for side in "on")]
         rows = self._rows(
             f"SELECT {', '.join(fields)} FROM {both} WHERE {' OR '.join(differs.values())} "  # noqa: S608 - quoted
-            f"ORDER BY {', '.join(f'n.{identifier(key)}' for key in keys)} LIMIT {sample:d}"
+            f"ORDER BY {', '.join(f'n.{identifier(key)}' for key in keys)} LIMIT {self.options.sample:d}"
         )
         sampled = []
         for row in rows:

@@ -59,59 +59,6 @@ def _differs(landed: LandedObject, then: LandedObject | None, known: Comparison)
     return not (landed in known.same and now is not None and now.is_now(then))
 
 
-def next_refresh(
-    stream: OpenStream, partition: Partition, fingerprint: str | None, restored: Manifest, *, is_held: bool
-) -> str:
-    """Return what the next refresh does with a restored partition, in a sentence or two.
-
-    `fingerprint` is of the landed objects that its rows were made of; None if they are unknown. `restored` are these,
-    as they were then.
-    """
-    appends = stream.config.mode.reads_new
-    if is_held:
-        return (
-            f"Held: refreshes skip it until you run {release_command(stream.name, partition.option)}. "
-            "`ingest --force` replaces it at any time."
-        )
-    try:
-        manifest = stream.manifest(partition)
-        with stream.lake.open_if_exists() as session:
-            # A restore leaves the objects known whose rows it takes away.
-            known = compare(session, stream, {partition: manifest})[partition] if appends else Comparison()
-            then = {obj.key: obj for obj in restored.read}
-            changed = [obj for obj in known.changed if obj.key not in then]
-            changed += [obj for obj in manifest.objects if _differs(obj, then.get(obj.key), known)]
-            plan = PartitionPlan(
-                partition,
-                manifest,
-                last=LedgerRow.of(["source_fingerprint"], [fingerprint]),
-                compared=dataclasses.replace(known, changed=tuple(changed)),
-                table_exists=True,
-                is_unchanged=stream.has_read(manifest, fingerprint),
-            )
-            decision = Planner(stream, IngestOptions()).decide(plan, session)
-    except LakeAssetsError as error:
-        return f"What the next refresh does is unknown: {error}"
-    match decision.action:
-        case "skip" if appends:
-            return "The next refresh leaves it as it is. Only `ingest --force` reads known objects again."
-        case "append":
-            return f"The next refresh adds the rows of {decision.why}. Use --hold to make refreshes skip it."
-        case "skip":
-            return "The next refresh leaves it as it is, because the landing zone has the objects of that snapshot."
-        case "replace":
-            return (
-                "The next refresh replaces it again, because the landing zone has other objects than that snapshot. "
-                "Use --hold to make refreshes skip it."
-            )
-        case "fail":
-            return f"The next refresh fails and leaves it as it is: {decision.why}."
-        case "clear":
-            return f"The next refresh empties it again: {decision.why}. Use --hold to make refreshes skip it."
-        case _:
-            return f"The next refresh leaves it as it is: {decision.why}."
-
-
 _COPIES = 8  # at a time: most of the time is network latency
 
 
@@ -154,91 +101,233 @@ class _Plan:
     letters: Sequence[LetterFile]  # of rows of the landed objects that the partition had not
 
 
-def restore(
-    stream: OpenStream,
-    partition: Partition,
-    snapshot: int,
-    *,
-    hold: bool = False,
-    dry_run: bool = False,
-    options: IngestOptions | None = None,
-) -> Restored:
-    """Put a partition's rows of an earlier snapshot back, as a new snapshot. Readers see the old rows or the new ones.
+@dataclass(frozen=True, slots=True)
+class Restoration:
+    """Puts a partition's rows of an earlier snapshot back, as a new snapshot. Readers see the old rows or the new ones.
 
     Rows that other clients had deleted in that snapshot stay deleted. The rows get today's columns. With `hold`
-    refreshes skip the partition until `release`, and only a forced ingest replaces it. A dry run checks everything.
-    After an error nothing has changed. Raises PartitionError if the partition was not there in that snapshot, or the
-    stream registers files in place.
+    refreshes skip the partition until `release`, and only a forced ingest replaces it.
     """
-    options = options or IngestOptions()
-    _refuse_index(stream)
-    with stream.lake.open(read_only=True) as session:
-        plan = _plan(session, stream, partition, snapshot)
-    result = Restored(
-        partition,
-        snapshot,
-        plan.state.rows,
-        plan.rows_before,
-        None if plan.files is None else len(plan.files),
-        plan.state.columns.differences,
-        None,
-        plan.is_unchanged and not hold,
-        hold,
-        next_refresh(stream, partition, plan.fingerprint, plan.manifest, is_held=hold),
-    )
-    if dry_run or result.is_unchanged:
-        return result
-    row = blank_row(stream, partition, options)
-    with about_partition(row), step("restore", mode=RESTORE) as figures:
-        copies = _copy(stream, plan.files or (), options.run_id, is_held=hold)
-        row = dataclasses.replace(
-            row,
-            source_glob=source_of_restore(stream.table, snapshot),
-            mode=RESTORE,
-            status="committed",
-            row_count=plan.state.rows,
-            source_files=len(plan.manifest.objects),
-            source_bytes=plan.manifest.size,
-            files_written=len(copies),
-            bytes_written=sum(copy.size for copy in copies),
-            files_copied=len(copies),
-            source_fingerprint=plan.fingerprint,
-            files_quarantined=len(plan.manifest.left_out) or None,
-            rows_dead_lettered=None if stream.letters is None else sum(letter.rows for letter in plan.letters),
-            started_at=options.run_at,
-            hold=HELD if hold else None,
+
+    stream: OpenStream
+    partition: Partition
+    snapshot: int
+    hold: bool = False
+
+    def dry_run(self) -> Restored:
+        """Check everything, and return what `run` would do. Raises what it raises."""
+        return self._result(self._plan())
+
+    def run(self, options: IngestOptions | None = None) -> Restored:
+        """Restore the rows, unless the partition has them. After an error nothing has changed.
+
+        Raises PartitionError if the partition was not there in that snapshot, or the stream registers files in place.
+        """
+        stream, partition, options, plan = self.stream, self.partition, options or IngestOptions(), self._plan()
+        result = self._result(plan)
+        if result.is_unchanged:
+            return result
+        row = blank_row(stream, partition, options)
+        with about_partition(row), step("restore", mode=RESTORE) as figures:
+            copies = self._copy(plan.files or (), options.run_id)
+            row = dataclasses.replace(
+                row,
+                source_glob=source_of_restore(stream.table, self.snapshot),
+                mode=RESTORE,
+                status="committed",
+                row_count=plan.state.rows,
+                source_files=len(plan.manifest.objects),
+                source_bytes=plan.manifest.size,
+                files_written=len(copies),
+                bytes_written=sum(copy.size for copy in copies),
+                files_copied=len(copies),
+                source_fingerprint=plan.fingerprint,
+                files_quarantined=len(plan.manifest.left_out) or None,
+                rows_dead_lettered=None if stream.letters is None else sum(letter.rows for letter in plan.letters),
+                started_at=options.run_at,
+                hold=HELD if self.hold else None,
+            )
+            keys = {column.name.lower() for column in partition.columns}
+            change = Change(
+                stream.table,
+                partition,
+                row,
+                EarlierRows(
+                    self.snapshot,
+                    copies,
+                    {now: then for now, then in plan.state.columns.names.items() if now.lower() not in keys},
+                    stream.config.target_file_size,
+                ),
+                appends={MANIFEST: manifest_values(plan.manifest), LETTERS: letter_values(plan.letters)},
+                requires=Requirements(may_be_held=True),
+                export=stream.export,
+            )
+            with stream.lake.open() as session:
+                create_ledger(session)
+                prepare_table(session, stream.table, stream.config.compression)
+                (committed,) = commit(session, [change])
+            row = committed.row
+            figures.update(rows=row.row_count, files=row.files_copied, snapshot=row.snapshot_id, status=row.status)
+        if copies and row.files_copied is None:  # DuckLake wrote the rows
+            discard(stream.lake_config.own_storage, [copy.uri for copy in copies])
+        return dataclasses.replace(
+            result,
+            row=row,
+            rows=row.row_count or 0,
+            rows_before=row.rows_before or 0,
+            files=row.files_copied,
+            deltas=None if committed.delta is None else committed.delta.files,
         )
-        keys = {column.name.lower() for column in partition.columns}
-        change = Change(
-            stream.table,
-            partition,
-            row,
-            EarlierRows(
-                snapshot,
-                copies,
-                {now: then for now, then in plan.state.columns.names.items() if now.lower() not in keys},
-                stream.config.target_file_size,
-            ),
-            appends={MANIFEST: manifest_values(plan.manifest), LETTERS: letter_values(plan.letters)},
-            requires=Requirements(may_be_held=True),
-            export=stream.export,
+
+    def _result(self, plan: _Plan) -> Restored:
+        """Return the result of a restore before anything is done."""
+        return Restored(
+            self.partition,
+            self.snapshot,
+            plan.state.rows,
+            plan.rows_before,
+            None if plan.files is None else len(plan.files),
+            plan.state.columns.differences,
+            None,
+            plan.is_unchanged and not self.hold,
+            self.hold,
+            self._next_refresh(plan),
         )
-        with stream.lake.open() as session:
-            create_ledger(session)
-            prepare_table(session, stream.table, stream.config.compression)
-            (committed,) = commit(session, [change])
-        row = committed.row
-        figures.update(rows=row.row_count, files=row.files_copied, snapshot=row.snapshot_id, status=row.status)
-    if copies and row.files_copied is None:  # DuckLake wrote the rows
-        discard(stream.lake_config.own_storage, [copy.uri for copy in copies])
-    return dataclasses.replace(
-        result,
-        row=row,
-        rows=row.row_count or 0,
-        rows_before=row.rows_before or 0,
-        files=row.files_copied,
-        deltas=None if committed.delta is None else committed.delta.files,
-    )
+
+    def _plan(self) -> _Plan:
+        _refuse_index(self.stream)
+        with self.stream.lake.open(read_only=True) as session:
+            return self._plan_in(session)
+
+    def _plan_in(self, session: LakeSession) -> _Plan:
+        stream, partition, snapshot = self.stream, self.partition, self.snapshot
+        require_snapshot(session, stream, snapshot)
+        state = past_state(session, stream, partition, snapshot)
+        scope = stream.ledger_scope([partition])
+        rows = commits(session, scope)
+        commit = commit_of(rows, snapshot)
+        if not state.rows and not state.was_there and commit is None:
+            raise PartitionError(
+                f"partition {partition} of {stream.table} was not there in snapshot {snapshot}:",
+                f"`lake-assets history {stream.name} --partition {','.join(partition.path.split('/'))}` lists its "
+                "snapshots.",
+            )
+        require_columns(stream, partition, state, snapshot)
+        files = self._files(state.past)
+        last = recorded_commits(session, stream.table, [partition]).get(partition.path)
+        is_held = last is not None and last.is_held  # a restore without a hold ends that
+        is_unchanged = not is_held and state.past.has_rows_of(state.rows, snapshot)
+        manifest = objects_at(session, scope, rows, snapshot).below(stream.source.root)
+        named = {named_fingerprint(file.uri) for file in files or ()}
+        fingerprint = named.pop() if len(named) == 1 else None
+        if fingerprint is None and commit is not None:
+            fingerprint = commit.source_fingerprint
+        if stream.config.mode.reads_new and last is not None:
+            # Objects whose rows it takes away stay known, and those that it takes back in another version have changed.
+            known = read_noted(session, stream, [partition]).get(partition.path, {})
+            if all(o.key in known and known[o.key].is_now(o) for o in manifest.objects):
+                fingerprint = last.source_fingerprint
+        before = state.past.rows()
+        letters = stream.dead_letters(session, [partition], at=snapshot).get(partition, ())
+        return _Plan(state, before, files, fingerprint, manifest, is_unchanged, letters)
+
+    def _next_refresh(self, restored: _Plan) -> str:
+        """Return what the next refresh does with the restored partition, in a sentence or two."""
+        stream, partition = self.stream, self.partition
+        appends = stream.config.mode.reads_new
+        if self.hold:
+            return (
+                f"Held: refreshes skip it until you run {release_command(stream.name, partition.option)}. "
+                "`ingest --force` replaces it at any time."
+            )
+        try:
+            manifest = stream.manifest(partition)
+            with stream.lake.open_if_exists() as session:
+                # A restore leaves the objects known whose rows it takes away.
+                known = compare(session, stream, {partition: manifest})[partition] if appends else Comparison()
+                then = {obj.key: obj for obj in restored.manifest.read}
+                changed = [obj for obj in known.changed if obj.key not in then]
+                changed += [obj for obj in manifest.objects if _differs(obj, then.get(obj.key), known)]
+                plan = PartitionPlan(
+                    partition,
+                    manifest,
+                    last=LedgerRow.of(["source_fingerprint"], [restored.fingerprint]),
+                    compared=dataclasses.replace(known, changed=tuple(changed)),
+                    table_exists=True,
+                    is_unchanged=stream.has_read(manifest, restored.fingerprint),
+                )
+                decision = Planner(stream, IngestOptions()).decide(plan, session)
+        except LakeAssetsError as error:
+            return f"What the next refresh does is unknown: {error}"
+        match decision.action:
+            case "skip" if appends:
+                return "The next refresh leaves it as it is. Only `ingest --force` reads known objects again."
+            case "append":
+                return f"The next refresh adds the rows of {decision.why}. Use --hold to make refreshes skip it."
+            case "skip":
+                return "The next refresh leaves it as it is, because the landing zone has the objects of that snapshot."
+            case "replace":
+                others = "because the landing zone has other objects than that snapshot"
+                return f"The next refresh replaces it again, {others}. Use --hold to make refreshes skip it."
+            case "fail":
+                return f"The next refresh fails and leaves it as it is: {decision.why}."
+            case "clear":
+                return f"The next refresh empties it again: {decision.why}. Use --hold to make refreshes skip it."
+            case _:
+                return f"The next refresh leaves it as it is: {decision.why}."
+
+    def _files(self, past: PastPartition) -> Sequence[CatalogFile] | None:
+        """Return the files to copy; None if the rows must be copied."""
+        lake, snapshot = self.stream.lake_config, self.snapshot
+        files = past.at(snapshot)
+        if lake.inserts_only or not past.is_whole(snapshot) or not all(file.is_plain for file in files):
+            return None
+        root = f"{lake.own_storage.root}/"
+        for file in files:
+            if not file.uri.startswith(root):
+                raise CatalogError(
+                    f"the file {file.uri} of snapshot {snapshot} is a landed object that was registered in place:",
+                    "its rows may have changed. Ingest the partition again instead.",
+                )
+        return files
+
+    def _copy(self, files: Sequence[CatalogFile], run_id: str) -> list[Copy]:
+        """Copy data files beside the originals, where no reader sees them yet.
+
+        The names of a held partition's files say it, so that a run looks its last commit up in the ledger. On an error
+        no copy is left, as far as the store allows.
+        """
+        if not files:
+            return []
+        storage = self.stream.lake_config.own_storage
+        store = Store(storage)
+
+        def unusable(file: CatalogFile, state: str) -> StorageError:
+            return StorageError(f"the data file {file.uri} of the snapshot {state}:", "choose another snapshot.")
+
+        def copy(file: CatalogFile) -> Copy:
+            key = file.uri.removeprefix(f"{store.root}/")
+            stored = store.find(key)
+            if stored is None or stored.size != file.size:
+                state = "is gone" if stored is None else f"has {stored.size:,} bytes, and the catalog says {file.size:,}"
+                raise unusable(file, state)
+            # The original's own: compaction, an append or an older version may have given the files different ones.
+            name = new_name(f"{run_id}-", MARK if self.hold else named_fingerprint(file.uri))
+            new_key = posixpath.join(posixpath.dirname(key), name)
+            uris.append(store.uri(new_key))
+            try:
+                store.copy(storage, stored, new_key, may_link=True)
+            except SourceChangedError as error:  # maintenance removed it meanwhile
+                raise unusable(file, "is gone") from error
+            return Copy(file.file_id, store.uri(new_key), file.size)
+
+        uris: list[str] = []
+        try:
+            with ThreadPoolExecutor(_COPIES) as pool:
+                return list(counted(pool.map(copy, files), "copy", "files", len(files)))
+        except BaseException:
+            discard(storage, uris)
+            raise
 
 
 def _refuse_index(stream: OpenStream) -> None:
@@ -248,92 +337,6 @@ def _refuse_index(stream: OpenStream) -> None:
             f"`lake-assets index {stream.name} --check` names the objects that have changed or vanished since; restore "
             "these with their times.",
         )
-
-
-def _plan(session: LakeSession, stream: OpenStream, partition: Partition, snapshot: int) -> _Plan:
-    require_snapshot(session, stream, snapshot)
-    state = past_state(session, stream, partition, snapshot)
-    scope = stream.ledger_scope([partition])
-    rows = commits(session, scope)
-    commit = commit_of(rows, snapshot)
-    if not state.rows and not state.was_there and commit is None:
-        raise PartitionError(
-            f"partition {partition} of {stream.table} was not there in snapshot {snapshot}:",
-            f"`lake-assets history {stream.name} --partition {','.join(partition.path.split('/'))}` lists its "
-            "snapshots.",
-        )
-    require_columns(stream, partition, state, snapshot)
-    files = _files(stream, state.past, snapshot)
-    last = recorded_commits(session, stream.table, [partition]).get(partition.path)
-    is_held = last is not None and last.is_held  # a restore without a hold ends that
-    is_unchanged = not is_held and state.past.has_rows_of(state.rows, snapshot)
-    manifest = objects_at(session, scope, rows, snapshot).below(stream.source.root)
-    named = {named_fingerprint(file.uri) for file in files or ()}
-    fingerprint = named.pop() if len(named) == 1 else None
-    if fingerprint is None and commit is not None:
-        fingerprint = commit.source_fingerprint
-    if stream.config.mode.reads_new and last is not None:
-        # Objects whose rows it takes away stay known, and those that it takes back in another version have changed.
-        known = read_noted(session, stream, [partition]).get(partition.path, {})
-        if all(o.key in known and known[o.key].is_now(o) for o in manifest.objects):
-            fingerprint = last.source_fingerprint
-    before = state.past.rows()
-    letters = stream.dead_letters(session, [partition], at=snapshot).get(partition, ())
-    return _Plan(state, before, files, fingerprint, manifest, is_unchanged, letters)
-
-
-def _files(stream: OpenStream, past: PastPartition, snapshot: int) -> Sequence[CatalogFile] | None:
-    """Return the files to copy; None if the rows must be copied."""
-    files = past.at(snapshot)
-    if stream.lake_config.inserts_only or not past.is_whole(snapshot) or not all(file.is_plain for file in files):
-        return None
-    root = f"{stream.lake_config.own_storage.root}/"
-    for file in files:
-        if not file.uri.startswith(root):
-            raise CatalogError(
-                f"the file {file.uri} of snapshot {snapshot} is a landed object that was registered in place:",
-                "its rows may have changed. Ingest the partition again instead.",
-            )
-    return files
-
-
-def _copy(stream: OpenStream, files: Sequence[CatalogFile], run_id: str, *, is_held: bool) -> list[Copy]:
-    """Copy data files beside the originals, where no reader sees them yet.
-
-    The names of a held partition's files say it, so that a run looks its last commit up in the ledger. On an error no
-    copy is left, as far as the store allows.
-    """
-    if not files:
-        return []
-    storage = stream.lake_config.own_storage
-    store = Store(storage)
-
-    def unusable(file: CatalogFile, state: str) -> StorageError:
-        return StorageError(f"the data file {file.uri} of the snapshot {state}:", "choose another snapshot.")
-
-    def copy(file: CatalogFile) -> Copy:
-        key = file.uri.removeprefix(f"{store.root}/")
-        stored = store.find(key)
-        if stored is None or stored.size != file.size:
-            state = "is gone" if stored is None else f"has {stored.size:,} bytes, and the catalog says {file.size:,}"
-            raise unusable(file, state)
-        # The original's own: compaction, an append or an older version may have given the files different ones.
-        name = new_name(f"{run_id}-", MARK if is_held else named_fingerprint(file.uri))
-        new_key = posixpath.join(posixpath.dirname(key), name)
-        uris.append(store.uri(new_key))
-        try:
-            store.copy(storage, stored, new_key, may_link=True)
-        except SourceChangedError as error:  # maintenance removed it meanwhile
-            raise unusable(file, "is gone") from error
-        return Copy(file.file_id, store.uri(new_key), file.size)
-
-    uris: list[str] = []
-    try:
-        with ThreadPoolExecutor(_COPIES) as pool:
-            return list(counted(pool.map(copy, files), "copy", "files", len(files)))
-    except BaseException:
-        discard(storage, uris)
-        raise
 
 
 def release(stream: OpenStream, partition: Partition, options: IngestOptions | None = None) -> LedgerRow:

@@ -16,7 +16,7 @@ from lake_assets.storage.s3 import S3Bucket
 from lake_assets.storage.store import Store
 from lake_assets.streams.pending import scan_landing
 from lake_assets.streams.stream import OpenStream
-from lake_assets.upkeep.history.restore import restore
+from lake_assets.upkeep.history.restore import Restoration
 from lake_assets.upkeep.report.state import read_stream_state
 from lake_assets_tests.ingest.landed_as import load
 from lake_assets_tests.upkeep.checks.checked import check
@@ -212,7 +212,7 @@ def test_maintenance_leaves_the_objects_of_a_restored_partition(local_world: Wor
     first = local_world.commit(NW, 1, name="a.parquet")
     local_world.commit(NW, 2, name="b.parquet")
     assert first.snapshot_id is not None
-    restore(local_world.stream, local_world.partition(NW), first.snapshot_id)
+    Restoration(local_world.stream, local_world.partition(NW), first.snapshot_id).run()
     taking(local_world, "delete")
 
     assert local_world.tidy().loaded == ()

@@ -10,7 +10,7 @@ from lake_assets.streams.pending import scan_landing
 from lake_assets.upkeep.checks.check_run import checks_of
 from lake_assets.upkeep.checks.facts import Scope
 from lake_assets.upkeep.history.history_entries import history
-from lake_assets.upkeep.history.restore import restore
+from lake_assets.upkeep.history.restore import Restoration
 from lake_assets.upkeep.maintenance.compaction import compact
 from lake_assets_tests.ingest.landed_as import load
 from lake_assets_tests.ingest.test_in_rows import EITHER_LAKE, TWO_WORLDS
@@ -93,7 +93,7 @@ def test_a_restore_says_that_the_next_refresh_adds_new_objects(local_world: Worl
     first = local_world.ledger()[-1].snapshot_id or 0
     local_world.land(NW, sales(3), "3.parquet")
 
-    restored = restore(local_world.stream, local_world.partition(NW), first)
+    restored = Restoration(local_world.stream, local_world.partition(NW), first).run()
 
     assert restored.next.startswith("The next refresh adds the rows of 1 new object.")
     local_world.ingest(NW)

@@ -135,7 +135,7 @@ def test_a_catalog_in_use_is_not_replaced_nor_by_a_damaged_backup(
     with monkeypatch.context() as patched:
         patched.setattr(DuckLake, "_session", locked)
         with pytest.raises(CatalogLockedError):
-            restore_backup(lake, "test", backup, replace=True)
+            restore_backup(lake, backup, replace=True)
     assert world.totals() == [1]
 
     (file,) = Path(world.storage["path"], BACKUPS).glob("*.duckdb")
@@ -211,7 +211,7 @@ def test_lakes_with_one_folder_of_backups_have_each_their_own(local_world: World
 
     assert [backups(lake, to) for lake in of_both] == [[backup] for backup in made]
     for world, backup in zip((local_world, other), made, strict=True):
-        restore_backup(world.config.lakes["test"], "test", backup, to, replace=True)
+        restore_backup(world.config.lakes["test"], backup, to, replace=True)
         assert world.totals() == [1]
 
 

@@ -21,7 +21,7 @@ from lake_assets.lake.commit import exporter, strategy
 from lake_assets.lake.commit.direct import replace_directly
 from lake_assets.lake.commit.extension import replace_by_extension
 from lake_assets.storage.store import Store
-from lake_assets.upkeep.history.restore import restore
+from lake_assets.upkeep.history.restore import Restoration
 from lake_assets_tests.world import NW, SW, World, plan, sales
 
 META = ["_change", "_snapshot", "_run_id", "_committed_at"]
@@ -137,7 +137,7 @@ def test_an_encrypted_lake_exports_by_permission_only_also_what_a_restore_change
     exporting(local_world, tmp_path / "deltas", plaintext=True)
     first = committed(local_world, NW, 1, 2)
     committed(local_world, NW, 1, 3)
-    last = restore(local_world.stream, local_world.partition(NW), first).row
+    last = Restoration(local_world.stream, local_world.partition(NW), first).run().row
 
     assert last is not None
     (uri,) = (uri for snapshot, uri in visible(local_world) if snapshot == last.snapshot_id)
@@ -240,7 +240,7 @@ def test_plan_result_and_dagsters_metadata_name_the_exported_changes(local_expor
     assert metadata_of(again)["delta_files"] == 0
     assert local_export.ingest(NW).deltas is None
     assert result.row.snapshot_id is not None
-    restored = restore(local_export.stream, partition, result.row.snapshot_id - 1)
+    restored = Restoration(local_export.stream, partition, result.row.snapshot_id - 1).run()
     assert restored.deltas is not None
     assert [(file.rows_inserted, file.rows_deleted) for file in restored.deltas] == [(1, 2)]
     assert rows(exported(local_export)) == history(local_export)
@@ -258,7 +258,7 @@ def test_the_metadata_of_a_commit_says_how_to_take_it_back(local_world: World) -
     before = result.row.snapshot_id - 1
     command = f"lake-assets restore sales --partition {NW} --snapshot {before} --hold"
     assert f"`{command}`, or the job `restore_sales`, puts the 2 rows from before back" in metadata_of(result)["undo"]
-    restore(local_world.stream, local_world.partition(NW), before)
+    Restoration(local_world.stream, local_world.partition(NW), before).run()
     assert local_world.totals(NW) == [1, 2]
     new = dataclasses.replace(result, row=first)
     assert "undo" not in metadata_of(new)

@@ -27,7 +27,7 @@ from lake_assets.lake.ledger import flush
 from lake_assets.lake.locks import FILES_IN_USE, FILES_REMOVED
 from lake_assets.lake.retry import write_retried
 from lake_assets.lake.session import LakeSession
-from lake_assets.upkeep.history.restore import restore
+from lake_assets.upkeep.history.restore import Restoration
 from lake_assets_tests.faults.lake_invariants import assert_sound
 from lake_assets_tests.faults.test_lost_answer import proxy
 from lake_assets_tests.faults.writer import ROWS, make_table, prepared, write, write_together
@@ -138,7 +138,7 @@ def test_under_the_lock_nothing_is_asked_of_the_storage(
         s3_proxy.forget()
         write(s3_world, NW)
         write_together(s3_world, NW, SW)
-        restore(s3_world.stream, s3_world.partition(NW), first)
+        Restoration(s3_world.stream, s3_world.partition(NW), first).run()
 
     assert {request.method for request in s3_proxy.requests()} >= {"HEAD", "PUT"}
     assert found == []

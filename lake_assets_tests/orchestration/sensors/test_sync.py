@@ -27,7 +27,7 @@ from lake_assets.orchestration.sensors import sync
 from lake_assets.orchestration.sensors.sync import Synced, sync_stream
 from lake_assets.orchestration.translator import specs_of
 from lake_assets.upkeep.checks.check_run import checks_of
-from lake_assets.upkeep.history.restore import release, restore
+from lake_assets.upkeep.history.restore import Restoration, release
 from lake_assets_tests.orchestration.check_runs import latest
 from lake_assets_tests.orchestration.in_process import REGIONS, Materialize
 from lake_assets_tests.orchestration.ticks import Ticks
@@ -160,7 +160,7 @@ def test_the_end_of_a_hold_by_the_command_line_is_reported_once_and_as_no_new_ro
     local_world: World, instance: dg.DagsterInstance
 ) -> None:
     stream, partition = local_world.stream, local_world.partition(NW)
-    restore(stream, partition, ingested(local_world, 1, 2), hold=True)
+    Restoration(stream, partition, ingested(local_world, 1, 2), hold=True).run()
     ticks = Ticks(local_world, instance, sensor="test_sync")
     ticks.evaluate()
     assert str(shown(instance)[NW_KEY]["held"]).startswith("Held by")
@@ -177,7 +177,7 @@ def test_the_end_of_a_hold_by_the_command_line_is_reported_once_and_as_no_new_ro
     assert sync_stream(specs_of(stream), instance) == synced([], known=1)
     assert events(instance) == 1
 
-    restore(stream, partition, released.snapshot, hold=True)
+    Restoration(stream, partition, released.snapshot, hold=True).run()
     release(stream, partition)
     assert sync_stream(specs_of(stream), instance) == synced([NW_KEY])
     assert "held" not in shown(instance)[NW_KEY]

@@ -7,7 +7,7 @@ import pytest
 
 from lake_assets.base.errors import CatalogError, SourceError
 from lake_assets.upkeep.checks.check_run import checks_of
-from lake_assets.upkeep.history.restore import restore
+from lake_assets.upkeep.history.restore import Restoration
 from lake_assets.upkeep.report.html import page, section
 from lake_assets.upkeep.report.state import read_stream_state
 from lake_assets_tests.tiers import more
@@ -29,7 +29,7 @@ def test_a_restored_partition_of_mode_append_has_no_wrong_rows(local_world: Worl
     local_world.land(NW, sales(2), "2.parquet")
     local_world.ingest(NW)
     assert first is not None
-    restore(local_world.stream, local_world.partition(NW), first)
+    Restoration(local_world.stream, local_world.partition(NW), first).run()
 
     assert failing(local_world) == []
     assert [str(state.partition) for state in read_stream_state(local_world.stream).in_state("committed")] == [
@@ -139,7 +139,7 @@ def test_an_object_that_a_restore_takes_back_in_another_version_has_changed(
     local_world.ingest(NW, force=True)
     run(local_world, *statements)
     assert first is not None
-    restored = restore(local_world.stream, local_world.partition(NW), first)
+    restored = Restoration(local_world.stream, local_world.partition(NW), first).run()
 
     assert restored.next == "The next refresh fails and leaves it as it is: 1 changed object, and on_changed is fail."
     assert [state.partition.path for state in read_stream_state(local_world.stream).in_state("stale")] == [

@@ -4,13 +4,13 @@ import pyarrow as pa
 import pytest
 
 from lake_assets.base.errors import CatalogError, PartitionError
-from lake_assets.upkeep.history.diff import ChangedColumn, Difference, diff
+from lake_assets.upkeep.history.diff import ChangedColumn, Difference, DiffOptions, diff
 from lake_assets_tests.upkeep.history.test_restore import ingested
 from lake_assets_tests.world import NW, SW, World, sales
 
 
 def of(world: World, first: int, second: int | None = None, *keys: str, text: str = NW) -> Difference:
-    return diff(world.stream, world.partition(text), first, second, keys)
+    return diff(world.stream, world.partition(text), DiffOptions(first, second, keys))
 
 
 def test_rows_without_keys_are_inserted_and_deleted(world: World) -> None:

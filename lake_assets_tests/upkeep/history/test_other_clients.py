@@ -11,9 +11,9 @@ import pytest
 
 from dev.plain_client import plain_client
 from lake_assets.base.errors import PartitionError
-from lake_assets.upkeep.history.diff import diff
+from lake_assets.upkeep.history.diff import DiffOptions, diff
 from lake_assets.upkeep.history.history_entries import history
-from lake_assets.upkeep.history.restore import release, restore
+from lake_assets.upkeep.history.restore import Restoration, release
 from lake_assets.upkeep.maintenance.compaction import compact, compactable
 from lake_assets.upkeep.report.state import read_stream_state
 from lake_assets_tests.tiers import more, soak
@@ -180,7 +180,7 @@ def test_history_counts_inlined_rows_that_a_replacement_ended_before_their_flush
 def diff_is_what_differs(changed: World, rows: Rows) -> None:
     for first in rows:
         for second in [n for n in rows if n > first and n in (first + 1, max(rows)) and (rows[n] or rows[first])]:
-            found = diff(changed.stream, changed.partition(NW), first, second)
+            found = diff(changed.stream, changed.partition(NW), DiffOptions(first, second))
             assert (found.inserted, found.deleted) == (
                 (rows[second] - rows[first]).total(),
                 (rows[first] - rows[second]).total(),
@@ -193,24 +193,24 @@ def test_restore_is_unchanged_only_where_the_rows_are_and_brings_them_back(chang
     newest = max(rows)
     if changed.stream.config.mode == "index":
         with pytest.raises(PartitionError, match="so it has no rows of its own to restore"):
-            restore(changed.stream, changed.partition(NW), newest - 1, dry_run=True)
+            Restoration(changed.stream, changed.partition(NW), newest - 1).dry_run()
         return
     for number in sorted(rows, reverse=True):
         if not rows[number]:
             continue
-        dry = restore(changed.stream, changed.partition(NW), number, dry_run=True)
+        dry = Restoration(changed.stream, changed.partition(NW), number).dry_run()
         assert dry.rows == rows[number].total()
         assert dry.rows_before == rows[newest].total()
         if dry.is_unchanged:
             assert rows[number] == rows[newest]
     for number in [n for n in rows if rows[n] and rows[n] != rows[newest]][:2]:
-        restored = restore(changed.stream, changed.partition(NW), number)
+        restored = Restoration(changed.stream, changed.partition(NW), number).run()
         assert restored.row is not None
         assert restored.row.rows_before == rows[newest].total()
         after = snapshots(changed)
         newest = max(after)
         assert after[newest] == rows[number]
-        assert restore(changed.stream, changed.partition(NW), newest, dry_run=True).is_unchanged
+        assert Restoration(changed.stream, changed.partition(NW), newest).dry_run().is_unchanged
         assert check(changed, "ledger").passed
         rows[newest] = after[newest]
 
@@ -222,7 +222,7 @@ def test_a_hold_ends_beside_other_clients(client: str, mode: str, local_world: W
     begin(local_world)
     partition = local_world.partition(NW)
     first = min(entry.snapshot for entry in history(local_world.stream, partition) if entry.rows == 2)
-    restore(local_world.stream, partition, first, hold=True)
+    Restoration(local_world.stream, partition, first, hold=True).run()
     run(local_world, *CLIENTS[client])
     rows = local_world.totals(NW)
     assert [state.partition for state in read_stream_state(local_world.stream).in_state("held")] == [partition]
@@ -274,7 +274,7 @@ def test_a_renamed_column_is_compared_with_itself(local_world: World) -> None:
     first = max(snapshots(local_world))
     run(local_world, *CLIENTS["rename and update"])
 
-    found = diff(local_world.stream, local_world.partition(NW), first)
+    found = diff(local_world.stream, local_world.partition(NW), DiffOptions(first))
 
     assert (found.inserted, found.deleted) == (2, 2)
     assert list(found.table) == ["column total was renamed to amount"]

@@ -9,7 +9,7 @@ import pytest
 from dev.plain_client import plain_client
 from lake_assets.base.errors import CatalogError, PartitionError, StorageError
 from lake_assets.storage.store import Store
-from lake_assets.upkeep.history.restore import Restored, release, restore
+from lake_assets.upkeep.history.restore import Restoration, Restored, release
 from lake_assets.upkeep.maintenance.compaction import compact
 from lake_assets_tests.ingest.overtaking import before
 from lake_assets_tests.tiers import more
@@ -18,7 +18,8 @@ from lake_assets_tests.world import NW, SW, World, plan, sales
 
 def back(world: World, snapshot: int | None, text: str = NW, *, hold: bool = False, dry_run: bool = False) -> Restored:
     assert snapshot is not None
-    return restore(world.stream, world.partition(text), snapshot, hold=hold, dry_run=dry_run)
+    restoration = Restoration(world.stream, world.partition(text), snapshot, hold)
+    return restoration.dry_run() if dry_run else restoration.run()
 
 
 def ingested(world: World, *totals: float, text: str = NW) -> int:

@@ -13,7 +13,7 @@ from lake_assets.orchestration.assets.report_assets import report_metadata
 from lake_assets.streams.pending import scan_landing
 from lake_assets.upkeep.checks.check_run import CheckRun
 from lake_assets.upkeep.checks.facts import Scope
-from lake_assets.upkeep.history.restore import release, restore
+from lake_assets.upkeep.history.restore import Restoration, release
 from lake_assets.upkeep.report.html import page, section
 from lake_assets.upkeep.report.state import PartitionState, read_stream_state
 from lake_assets_tests.upkeep.checks.checked import by_partition, check
@@ -25,7 +25,7 @@ def hold(world: World, *, run_id: str = "0123456789", requested_by: str | None =
     """Restore the first rows of NW, and keep refreshes off them."""
     first = min(row.snapshot_id for row in world.ledger(NW) if row.snapshot_id)
     options = IngestOptions(run_id=run_id, requested_by=requested_by)
-    restore(world.stream, world.partition(NW), first, hold=True, options=options)
+    Restoration(world.stream, world.partition(NW), first, hold=True).run(options)
 
 
 @pytest.fixture
