@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lake_assets.config.layout.partition import Partition
-    from lake_assets.config.spark import RemoteRuns
+    from lake_assets.config.models import LakeConfig
     from lake_assets.ingest.outcome import IngestOptions, Outcome
     from lake_assets.streams.select import Wanted
     from lake_assets.streams.stream import OpenStream
@@ -126,38 +126,37 @@ class CliRun:
         from lake_assets.wings.launch.pipes import Received
         from lake_assets.wings.launch.request import Request
 
-        config, stream, runs = self.cli.config, self.stream, self._runs()
-        request = Request.of(config, runs, stream.name, self.partitions, self.options)
+        config, stream = self._config(), self.stream
+        request = Request.of(config, stream.name, self.partitions, self.options)
         done.describe("starting the driver")
 
         def note(outcome: "Outcome") -> None:
             outcomes.add(outcome)
             done.advance()
 
-        def warn(level: str, text: str) -> None:
+        def warn(level: str | None, text: str) -> None:
             if level not in ("DEBUG", "INFO"):
                 echo(text, err=True)
 
         expected = expected_outcomes(stream, self.partitions, self.options)
-        received = Received(expected, note, lambda: done.describe(None), warn, lambda line: echo(line, err=True))
+        received = Received(expected, note, lambda: done.describe(None), warn)
         with reported_run(self.options.run_id, stream.name, stream.config.mode, len(self.partitions)):
-            received.finish(launch(config, runs, request, received))
+            received.finish(launch(config, request, received))
 
-    def _runs(self) -> "RemoteRuns":
-        """Return the launcher with its options: those of the config, if it has this launcher."""
+    def _config(self) -> "LakeConfig":
+        """Return the config with this launcher; its options are those of the config, if it has the launcher."""
         from lake_assets.base.errors import LauncherError
-        from lake_assets.config.spark import InProcess, SparkSubmit
+        from lake_assets.config.spark import SparkSubmit
 
-        launcher, runs = self.launcher, self.cli.config.runs
-        if launcher not in (None, runs.launcher):
-            if launcher != "spark_submit":
-                raise LauncherError(
-                    f"--launcher {launcher} needs options, and the config has runs: {runs.launcher}:",
-                    f"write runs: {{launcher: {launcher}, …}}, as docs/how-to/run-by-a-driver.md describes.",
-                )
-            runs = SparkSubmit(launcher=launcher)
-        assert not isinstance(runs, InProcess)  # noqa: S101 - that one is not run by a driver
-        return runs
+        launcher, config = self.launcher, self.cli.config
+        if launcher in (None, config.runs.launcher):
+            return config
+        if launcher != "spark_submit":
+            raise LauncherError(
+                f"--launcher {launcher} needs options, and the config has runs: {config.runs.launcher}:",
+                f"write runs: {{launcher: {launcher}, …}}, as docs/how-to/run-by-a-driver.md describes.",
+            )
+        return config.model_copy(update={"runs": SparkSubmit(launcher=launcher)})
 
 
 def starting_now(options: "IngestOptions", stream: "OpenStream", *, is_named: bool) -> "IngestOptions":

@@ -192,10 +192,7 @@ class InProcess(Model):
     launcher: Literal["in_process"] = Field(description="The name of this launcher.")
 
 
-RemoteRuns = SparkSubmit | EmrServerless
-"""The launchers that start a driver."""
-
-AnyRuns = InProcess | RemoteRuns
+AnyRuns = InProcess | SparkSubmit | EmrServerless
 _ByLauncher = Annotated[AnyRuns, Field(discriminator="launcher")]
 Runs = Annotated[_ByLauncher, BeforeValidator(short_for("launcher"), json_schema_input_type=Launcher | _ByLauncher)]
 """A launcher with its options, or its name."""

@@ -159,9 +159,7 @@ class StreamRun:
         from lake_assets.wings.launch.pipes import Received  # noqa: PLC0415 - a wing
 
         stream, options = self.stream, self._options
-        received = Received(
-            expected_outcomes(stream, partitions, options), note, log=self._context.log.log, output=_print
-        )
+        received = Received(expected_outcomes(stream, partitions, options), note, log=self._log_of_driver)
         with reported_run(options.run_id, stream.name, stream.config.mode, len(partitions)):
             try:
                 self._launch(config, partitions, received)
@@ -174,15 +172,20 @@ class StreamRun:
         from lake_assets.wings.launch.launcher import launch  # noqa: PLC0415 - a wing
         from lake_assets.wings.launch.request import Request  # noqa: PLC0415
 
-        runs = config.runs
-        assert not isinstance(runs, InProcess)  # noqa: S101 - the caller runs it itself
         try:
-            request = Request.of(config, runs, self.stream.name, partitions, self._options)
-            ended = launch(config, runs, request, received)
+            request = Request.of(config, self.stream.name, partitions, self._options)
+            ended = launch(config, request, received)
         except LakeAssetsError as error:
             received.fail(error if isinstance(error, LauncherError) else LauncherError(error.problem, error.hint))
             return
         received.finish(ended)
+
+    def _log_of_driver(self, level: str | None, text: str) -> None:
+        """Log a message of the driver; its own output is printed to that of this process, which Dagster keeps."""
+        if level is None:
+            sys.stderr.write(f"{text}\n")
+        else:
+            self._context.log.log(level, text)
 
     def _take_unreported(self, received: "Received") -> None:
         """Take the commits that the driver of a cancelled run did not report, by their ledger rows."""
@@ -391,11 +394,6 @@ def requester(tags: Mapping[str, str]) -> str:
 
 def _snapshot(row: LedgerRow | None) -> int:
     return 0 if row is None else row.snapshot_id or 0
-
-
-def _print(line: str) -> None:
-    """Print a line to the output of this process, which Dagster keeps with the run."""
-    sys.stderr.write(f"{line}\n")
 
 
 def _figures(result: Outcome) -> str:

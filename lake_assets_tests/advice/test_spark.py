@@ -250,7 +250,9 @@ def the_program_of_a_launcher_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path
 def asked(config: LakeConfig) -> Request:
     """The request of a launcher for NW."""
     runs = SparkSubmit(launcher="spark_submit")
-    return Request.of(config, runs, "sales", [config.streams["sales"].partition(NW)], IngestOptions())
+    return Request.of(
+        config.model_copy(update={"runs": runs}), "sales", [config.streams["sales"].partition(NW)], IngestOptions()
+    )
 
 
 @case

@@ -309,8 +309,8 @@ class Restoration:
             key = file.uri.removeprefix(f"{store.root}/")
             stored = store.find(key)
             if stored is None or stored.size != file.size:
-                state = "is gone" if stored is None else f"has {stored.size:,} bytes, and the catalog says {file.size:,}"
-                raise unusable(file, state)
+                is_other = stored and f"has {stored.size:,} bytes, and the catalog says {file.size:,}"
+                raise unusable(file, is_other or "is gone")
             # The original's own: compaction, an append or an older version may have given the files different ones.
             name = new_name(f"{run_id}-", MARK if self.hold else named_fingerprint(file.uri))
             new_key = posixpath.join(posixpath.dirname(key), name)

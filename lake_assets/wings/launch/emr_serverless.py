@@ -137,7 +137,7 @@ class JobDriver:
             try:
                 body = client("s3").get_object(Bucket=bucket, Key=f"{prefix}/{name}.gz")["Body"].read()
                 for line in gzip.decompress(body).decode(errors="replace").splitlines():
-                    self._received.output(line)
+                    self._received.log(None, line)
             except (ClientError, BotoCoreError, OSError, EOFError) as error:
                 self._received.log("INFO", f"The driver's {name} is not in {folder}/ yet, or cannot be read: {error}")
 

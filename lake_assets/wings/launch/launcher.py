@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from typing import Protocol
 
 from lake_assets.config.models import LakeConfig
-from lake_assets.config.spark import EmrServerless, RemoteRuns
+from lake_assets.config.spark import EmrServerless, InProcess
 from lake_assets.wings.launch.emr_serverless import JobDriver
 from lake_assets.wings.launch.pipes import Ended, Received, take
 from lake_assets.wings.launch.request import Request
@@ -57,19 +57,21 @@ class RemoteDriver(Protocol):
         """Return how it ended; what is left of it is removed."""
 
 
-def launch(config: LakeConfig, runs: RemoteRuns, request: Request, received: Received) -> Ended:
-    """Start a driver, take its messages while it runs, and wait for its end.
+def launch(config: LakeConfig, request: Request, received: Received) -> Ended:
+    """Start a driver by the config's launcher, take its messages while it runs, and wait for its end.
 
     An interrupt is raised again after the driver is cancelled and its last messages are taken; what then fails is a
     warning.
     """
-    driver = _driver_of(config, runs, request, received)
+    driver = _driver_of(config, request, received)
     with driver.messages.opened(request, received) as variables:
         driver.start(variables)
         return await_end(driver, received)
 
 
-def _driver_of(config: LakeConfig, runs: RemoteRuns, request: Request, received: Received) -> RemoteDriver:
+def _driver_of(config: LakeConfig, request: Request, received: Received) -> RemoteDriver:
+    runs = config.runs
+    assert not isinstance(runs, InProcess)  # noqa: S101 - that one is not run by a driver
     if isinstance(runs, EmrServerless):
         return JobDriver(config, runs, request, received)
     return SubmittedDriver(submission(config, runs, transforms=config.streams[request.stream].transform is not None))

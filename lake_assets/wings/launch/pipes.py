@@ -77,16 +77,16 @@ class Received:
         pending: Sequence[Outcome],
         note: Callable[[Outcome], None],
         opened: Callable[[], None] = lambda: None,
-        log: Callable[[str, str], None] = lambda *_: None,
-        output: Callable[[str], None] = lambda _: None,
+        log: Callable[[str | None, str], object] = lambda *_: None,
     ) -> None:
         # The outcomes that are not known yet, by the partitions' paths
         self.pending = {outcome.partition.path: outcome for outcome in pending}
         self._partitions = {path: outcome.partition for path, outcome in self.pending.items()}
         self._note = note  # is called with the outcome of each partition when it arrives, after its event
         self._opened = opened  # is called when the driver has started
-        self.log = log  # is called with level and text of messages of the driver's log, and of the launcher's warnings
-        self.output = output  # takes the driver's own output, line by line, where the engine has it
+        # Is called with level and text of messages of the driver's log, and of the launcher's warnings; without a level
+        # with the lines of the driver's own output, where the engine has it
+        self.log = log
         self._has_started = False
         self._end: End | None = None
         self._problem: BaseException | None = None  # of this process, with a message

@@ -17,7 +17,7 @@ from lake_assets.base.events import Event
 from lake_assets.config.lake import Lake
 from lake_assets.config.layout.partition import Partition
 from lake_assets.config.models import LakeConfig
-from lake_assets.config.spark import CONFIG_MISSING, AnyRuns, EmrServerless
+from lake_assets.config.spark import CONFIG_MISSING, EmrServerless
 from lake_assets.config.storages import AnyStorage
 from lake_assets.ingest.outcome import IngestOptions, Outcome
 from lake_assets.version import VERSION
@@ -116,22 +116,15 @@ class Request:
     version: str = VERSION  # of the package that made the request
 
     @classmethod
-    def of(
-        cls,
-        config: LakeConfig,
-        runs: AnyRuns,
-        stream: str,
-        partitions: Sequence[Partition],
-        options: IngestOptions,
-    ) -> Self:
+    def of(cls, config: LakeConfig, stream: str, partitions: Sequence[Partition], options: IngestOptions) -> Self:
         """Return the request for these partitions of a stream.
 
         Raises LauncherError if the config is not that of a file, or the driver's place of it is not known.
         """
         return cls(
-            config=_config_place(config, runs),
+            config=_config_place(config),
             launcher_config=str(config.file or config.uri or "of Python"),
-            launcher=runs.launcher,
+            launcher=config.runs.launcher,
             stream=stream,
             facts=facts_of(config, stream),
             partitions=[partition.path for partition in partitions],
@@ -175,9 +168,9 @@ class Request:
         return extras
 
 
-def _config_place(config: LakeConfig, runs: AnyRuns) -> str:
-    if isinstance(runs, EmrServerless):
-        if place := runs.config or config.uri:
+def _config_place(config: LakeConfig) -> str:
+    if isinstance(config.runs, EmrServerless):
+        if place := config.runs.config or config.uri:
             return place
         raise LauncherError(f"{CONFIG_MISSING[0]}:", f"{CONFIG_MISSING[1]}.")
     if own := config.file or config.uri:

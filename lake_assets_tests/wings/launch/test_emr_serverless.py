@@ -160,7 +160,7 @@ def test_an_api_and_a_bucket_that_are_gone_hide_no_interrupt(
         undone(NW), note=lambda _: None, log=lambda level, text: warnings.append(text) if level == "WARNING" else None
     )
     with pytest.raises(KeyboardInterrupt):
-        launch(config, runs(application), request("r1"), received)
+        launch(config.model_copy(update={"runs": runs(application)}), request("r1"), received)
 
     (job,), (cancelled, read, removed) = started, warnings
     assert cancelled.startswith(f"The job run {job} goes on: EMR Serverless, application {application}, refuses to")

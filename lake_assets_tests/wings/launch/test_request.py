@@ -51,7 +51,6 @@ def config(tmp_path: Path) -> LakeConfig:
 def request(config: LakeConfig) -> Request:
     return Request.of(
         config,
-        config.runs,
         "sales",
         [config.streams["sales"].partition("region=NW")],
         IngestOptions(force=True, run_id="r1", run_at=dt.datetime(2026, 2, 11, tzinfo=dt.UTC), requested_by="me"),
