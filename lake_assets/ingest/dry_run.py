@@ -29,9 +29,10 @@ from lake_assets.ingest.plan import (
 )
 from lake_assets.ingest.replace.staging import STAGING_FOLDER
 from lake_assets.lake.catalog.past import LIVE, past_table
+from lake_assets.lake.commit.change import Staged
 from lake_assets.lake.commit.exporter import refuse_earlier_exports
 from lake_assets.lake.commit.extension import Statement, add_files_statement, delete_statement
-from lake_assets.lake.commit.insert import insert_statement
+from lake_assets.lake.commit.insert import insert_statements
 from lake_assets.lake.commit.strategy import foreseen_strategies
 from lake_assets.lake.ledger.read import last_commits, pace
 from lake_assets.lake.ledger.tables import DELTAS, LedgerRow
@@ -249,6 +250,7 @@ def _load_statement(stream: OpenStream, partition: Partition) -> Statement:
     """Return the statement that adds the new rows: as files, or from staged files by INSERT."""
     lake = stream.lake_config
     if lake.inserts_only:
-        staged = f"{lake.staging_storage.root}/{STAGING_FOLDER}<random>/<run id>-<random>.parquet"
-        return insert_statement(stream.table, partition, ["<columns>"], [staged], "<the run's key>", lake)
+        file = f"{lake.staging_storage.root}/{STAGING_FOLDER}<random>/<run id>-<random>.parquet"
+        ((sql, parameters),) = insert_statements(lake, stream.table, partition, Staged(b"", [[file]], ["<columns>"]))
+        return sql, [*parameters[:-1], "<the run's key>"]
     return add_files_statement(stream.table, [f"{stream.destination_uri(partition)}<run id>-<random>.parquet"])

@@ -22,7 +22,7 @@ from lake_assets.schema.column_rules import STRICT, Rules
 from lake_assets.schema.ducklake_types import sql_type
 from lake_assets.schema.leaves import with_null_parts
 from lake_assets.schema.partition_columns import with_added_columns
-from lake_assets.schema.schema_fit import Fitter
+from lake_assets.schema.schema_fit import Fitter, Target
 from lake_assets.storage.formats.landed import SAMPLE
 from lake_assets.storage.formats.parquet_files import FOOTERS
 from lake_assets.storage.manifest import Manifest
@@ -173,7 +173,7 @@ class PlannedColumns:
         if table is None:
             return ""
         try:
-            Fitter(schema, table, partition, origin, self.rules)
+            Fitter(schema, Target(table, self.rules), partition, origin)
         except SchemaDriftError:
             return ""
         except LakeAssetsError as error:

@@ -19,7 +19,6 @@ from lake_assets.lake.catalog.file_facts import Chunk, Footer
 from lake_assets.lake.failures import one_line, translated, without_statement
 from lake_assets.lake.session import LakeSession
 from lake_assets.schema.annotations import has_map
-from lake_assets.schema.column_rules import Rules
 from lake_assets.schema.derived_columns import DerivedValue, derived_values
 from lake_assets.schema.ducklake_types import PARTITION_ARROW_TYPES, is_read_as
 from lake_assets.schema.leaves import (
@@ -32,7 +31,7 @@ from lake_assets.schema.leaves import (
     unheld,
 )
 from lake_assets.schema.partition_columns import other_value
-from lake_assets.schema.schema_fit import Fitter
+from lake_assets.schema.schema_fit import Fitter, Target
 from lake_assets.schema.type_fit import widens
 from lake_assets.spark.task.as_is import unread_form
 from lake_assets.storage.manifest import LandedObject
@@ -72,14 +71,12 @@ class FileChecker:
     `target` has the table's other columns, and `schema_of` is called once for all files of a shape.
     """
 
-    def __init__(
-        self, session: LakeSession, keys: PartitionKeys, target: pa.Schema, rules: Rules, schema_of: SchemaOf
-    ) -> None:
-        self._session = session
+    def __init__(self, session: LakeSession, keys: PartitionKeys, target: Target, schema_of: SchemaOf) -> None:
+        self.session = session
         self._columns = keys.columns
         self._folder_names = {column.name: keys.layout.folder(column.name) for column in keys.columns}
         self._target = target
-        self._rules = rules
+        self._rules = target.rules
         self._schema_of = schema_of
         self._schemas: dict[int, pa.Schema] = {}
         self._untyped: dict[int, str | None] = {}  # as of `ColumnPlaces`, by the shapes that were checked
@@ -136,9 +133,9 @@ class FileChecker:
         return ColumnPlaces(inside, folders, ignored, self._untyped[footer.shape])
 
     def _check_columns(self, landed: LandedObject, partition: Partition, schema: pa.Schema) -> str | None:
-        fitter = Fitter(schema, self._target, partition, f"the object {landed.shown}", self._rules)
+        fitter = Fitter(schema, self._target, partition, f"the object {landed.shown}")
         as_stored, untyped = stored_columns(schema), None
-        for name, wanted in zip(fitter.columns, self._target, strict=True):
+        for name, wanted in zip(fitter.columns, self._target.columns, strict=True):
             given = schema.field(name).type
             untyped = untyped if widens(as_stored.field(name).type, wanted.type) else name
             if not is_read_as(given, wanted.type):
@@ -159,7 +156,7 @@ class FileChecker:
         if is_proved or not footer.rows:
             return
         sql = f"SELECT 1 FROM read_parquet(?, hive_partitioning => false) WHERE {identifier(name)} IS NULL LIMIT 1"  # noqa: S608 - a quoted name
-        if self._session.rows(sql, [glob_literal(landed.uri)]):
+        if self.session.rows(sql, [glob_literal(landed.uri)]):
             raise SchemaError(
                 f"column {name!r} of the object {landed.shown} has a row without a value, and the table has it NOT "
                 "NULL:",
@@ -205,7 +202,9 @@ class FileChecker:
         """Check that DuckDB can hold all times and texts, which mostly the footer proves, and maps, which are read."""
         names = [field.name for field in schema for _ in leaf_types(field.type)]
         kinds = [kind for field in schema for kind in leaf_types(field.type)]
-        in_nanoseconds = {field.name.lower(): field.type for field in self._target if has_nanoseconds(field.type)}
+        in_nanoseconds = {
+            field.name.lower(): field.type for field in self._target.columns if has_nanoseconds(field.type)
+        }
         unproved = {
             name
             for name, kind, chunks in zip(names, kinds, footer.chunks.values(), strict=False)  # none without rows
@@ -215,12 +214,12 @@ class FileChecker:
         if footer.chunks:
             unproved |= {field.name for field in schema if has_map(field.type)}
         for name in sorted(unproved):
-            if error := not_held_in(self._session, landed.uri, name, in_nanoseconds.get(name.lower())):
+            if error := not_held_in(self.session, landed.uri, name, in_nanoseconds.get(name.lower())):
                 raise error
 
     def _read(self, landed: LandedObject, name: str) -> Iterator[pa.RecordBatch]:
-        with translated(self._session.config):
-            yield from _column(self._session, landed.uri, name)
+        with translated(self.session.config):
+            yield from _column(self.session, landed.uri, name)
 
 
 def not_held_in(

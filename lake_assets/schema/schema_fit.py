@@ -7,7 +7,7 @@ row is read. (Parquet readers that match by position, or cast where they can, wr
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Self
 
@@ -47,34 +47,37 @@ from lake_assets.schema.leaves import (
 from lake_assets.schema.partition_columns import cast_whole, is_other, other_value, selecting_values
 
 
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The columns of a table's data files, without partition columns, and the rules by which others fit them."""
+
+    columns: pa.Schema  # those, and parts of those, without a type yet are null
+    rules: Rules = STRICT
+
+
 class Fitter:
     """Fits batches of one schema to a target schema, and checks partition columns that the rows have.
 
     With the policy `evolve`, a SchemaDriftError says that the table lacks a column or a field, or has a narrower one.
     """
 
-    def __init__(
-        self,
-        source: pa.Schema,
-        target: pa.Schema,  # of a data file, without partition columns; columns, and parts, without a type yet are null
-        partition: Partition,
-        origin: str,
-        rules: Rules = STRICT,
-    ) -> None:
+    def __init__(self, source: pa.Schema, target: Target, partition: Partition, origin: str) -> None:
+        rules = target.rules
         if rules.splits:
             _refuse_letter_columns(source, origin)
         if rules.rescue is not None:
-            own = (name for name in target.names if name.lower() == rules.rescue.lower())
+            own = (name for name in target.columns.names if name.lower() == rules.rescue.lower())
             rules = replace(rules, rescue=next(own, None))
         self._rules, self._partition, self._origin = rules, partition, origin
-        self._target = stored_columns(target)
+        self._target = stored_columns(target.columns)
         by_name = _by_name(source, origin)
         self._read_partition(source, by_name)
         types = {field.name.lower(): field.type for field in self._target}
         self._forms = {f.name: form for f in source if f.name.lower() in types and (form := rules.form_of(f))}
         """The formats of texts, by the columns to read."""
         given = [f.with_type(types[f.name.lower()]) if f.name in self._forms else f for f in source]
-        verdicts = rules.accepted(without_columns(given, (c.name for c in partition.columns)), target, origin)
+        of_rows = without_columns(given, (column.name for column in partition.columns))
+        verdicts = rules.accepted(of_rows, target.columns, origin)
         rescued = verdicts[Verdict.RESCUE]
         self._extras = [misfit.name for misfit in rescued if misfit.known is None and len(misfit.path) == 1]
         """The columns of the source that only the column of what does not fit takes."""

@@ -47,7 +47,7 @@ def transformed(job: Job, frame: DataFrame, transform: Transform) -> JobResult:
     schema = result_schema(frame)
 
     def fitted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        fitter = Fitter(schema, job.known or job.schema, partition.partition, RESULT, job.landed.rules.of_table)
+        fitter = Fitter(schema, job.target, partition.partition, RESULT)
         columns = [*fitter.columns, *fitter.partition_columns]
         for batch in batches:
             # A column whose value Spark has computed before the job has no NULL in a batch, and may in the schema.

@@ -494,14 +494,13 @@ def an_object_that_vanishes_while_it_is_read_is_left_out_when_it_is_run_again(
 def rows_that_were_not_all_inserted_are_inserted_again(local_world: World, monkeypatch: pytest.MonkeyPatch) -> Steps:
     local_world.lake_options = {"attach_options": {"encrypted": True}}
     local_world.land(NW, sales(1))
-    statement = insert.insert_statement
+    statements = insert.insert_statements
 
-    def of_none(*arguments: Any) -> tuple[str, Any]:
-        sql, values = statement(*arguments)
-        return f"{sql} LIMIT 0", values
+    def of_none(*arguments: Any) -> list[tuple[str, Any]]:
+        return [(f"{sql} LIMIT 0", values) for sql, values in statements(*arguments)]
 
     with monkeypatch.context() as fewer:
-        fewer.setattr(insert, "insert_statement", of_none)
+        fewer.setattr(insert, "insert_statements", of_none)
         yield "insert.py: Run it again"
     return [1]
 

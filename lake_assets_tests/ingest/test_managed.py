@@ -20,7 +20,8 @@ from lake_assets.config.lake import Lake
 from lake_assets.ingest.ingest_all import ingest_all
 from lake_assets.lake import attach, ducklake
 from lake_assets.lake.backends import catalog_backend
-from lake_assets.lake.commit.insert import insert_statement
+from lake_assets.lake.commit.change import Staged
+from lake_assets.lake.commit.insert import insert_statements
 from lake_assets.upkeep.checks.check_run import checks_of
 from lake_assets.upkeep.checks.facts import Scope
 from lake_assets.upkeep.history.diff import DiffOptions, diff
@@ -64,7 +65,8 @@ def test_staged_files_are_read_by_this_machine(local_world: World, staging: str,
     lake = Lake.model_validate(MANAGED | {"staging": staging})
     stream = local_world.stream
 
-    sql, parameters = insert_statement(stream.table, local_world.partition(NW), ["id"], ["a.parquet"], b"key", lake)
+    staged = Staged(b"key", [["a.parquet"]], ["id"])
+    ((sql, parameters),) = insert_statements(lake, stream.table, local_world.partition(NW), staged)
 
     assert sql == (
         'INSERT INTO "lake"."main"."sales" ("id", "region", "date") SELECT "id", ?, ? FROM read_parquet(?, '

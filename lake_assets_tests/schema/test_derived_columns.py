@@ -13,7 +13,7 @@ from lake_assets.config.layout.times import TIME_TYPES
 from lake_assets.config.streams import StreamConfig
 from lake_assets.schema.column_rules import Rules
 from lake_assets.schema.derived_columns import derived_values
-from lake_assets.schema.schema_fit import Fitter
+from lake_assets.schema.schema_fit import Fitter, Target
 from lake_assets.schema.spans import ValueSpan, span_of
 
 FEBRUARY = dt.datetime(2025, 2, 18, 23, 30)  # noqa: DTZ001 - a clock's face
@@ -30,7 +30,7 @@ def stream_of(partitions: dict[str, Any], **more: Any) -> StreamConfig:
 
 def fitter_of(stream: StreamConfig, text: str, source: pa.Schema, target: pa.Schema) -> Fitter:
     partition = stream.partition(text)
-    return Fitter(source, target, partition, "the object o", Rules.of(stream))
+    return Fitter(source, Target(target, Rules.of(stream)), partition, "the object o")
 
 
 def fitted(stream: StreamConfig, text: str, rows: pa.RecordBatch) -> pa.RecordBatch:

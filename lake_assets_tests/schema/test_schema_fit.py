@@ -8,7 +8,7 @@ from lake_assets.base.errors import SchemaError
 from lake_assets.config.layout.partition import Partition, PartitionColumn, PartitionType
 from lake_assets.schema.column_rules import REGISTERED, Rules
 from lake_assets.schema.leaves import filterable
-from lake_assets.schema.schema_fit import Fitter
+from lake_assets.schema.schema_fit import Fitter, Target
 from lake_assets.schema.type_fit import widens
 
 NW = Partition.of(
@@ -17,7 +17,7 @@ NW = Partition.of(
 
 
 def fit(batch: pa.RecordBatch, target: pa.Schema, partition: Partition = NW) -> pa.RecordBatch:
-    fitter = Fitter(batch.schema, target, partition, "the object x")
+    fitter = Fitter(batch.schema, Target(target), partition, "the object x")
     return fitter.fit(batch.select([*fitter.columns, *fitter.partition_columns]))
 
 
@@ -66,7 +66,7 @@ def test_a_part_of_a_column_that_does_not_fit_is_named(source: pa.DataType, targ
     batch = pa.RecordBatch.from_arrays([pa.nulls(2, source)], ["C"])
 
     with pytest.raises(SchemaError, match=message):
-        Fitter(batch.schema, pa.schema([("c", target)]), NW, "the object x", REGISTERED)
+        Fitter(batch.schema, Target(pa.schema([("c", target)]), REGISTERED), NW, "the object x")
 
 
 def test_columns_and_fields_that_the_table_lacks_are_left_out_if_the_policy_says_so() -> None:
@@ -74,7 +74,7 @@ def test_columns_and_fields_that_the_table_lacks_are_left_out_if_the_policy_says
     data_type = pa.list_(pa.struct([("more", pa.string()), ("n", pa.int8())]))
     batch = pa.RecordBatch.from_pylist(rows, schema=pa.schema([("more", pa.int8()), ("c", data_type)]))
     target = pa.schema([("c", pa.list_(INNER))])
-    fitter = Fitter(batch.schema, target, NW, "the object x", Rules("ignore_extra"))
+    fitter = Fitter(batch.schema, Target(target, Rules("ignore_extra")), NW, "the object x")
 
     assert fitter.columns == ["c"]
     assert fitter.fit(batch.select(["c"])).to_pylist() == [{"c": [{"n": 1}, None]}, {"c": None}]
@@ -82,7 +82,7 @@ def test_columns_and_fields_that_the_table_lacks_are_left_out_if_the_policy_says
     for other, message in others.items():
         source = pa.schema([("c", pa.list_(other))])
         with pytest.raises(SchemaError, match=message):
-            Fitter(source, target, NW, "the object x", Rules("ignore_extra"))
+            Fitter(source, Target(target, Rules("ignore_extra")), NW, "the object x")
 
 
 def test_names_that_sql_cannot_tell_apart_are_refused() -> None:
@@ -119,7 +119,9 @@ def chosen(column: PartitionColumn, text: str, values: pa.Array) -> list[int]:
     """The numbers of the rows that are selected for a partition."""
     source = pa.RecordBatch.from_arrays([pa.array(range(len(values))), values], ["n", "Key"])
     partition = Partition.of([column], {column.name: text})
-    fitter = Fitter(source.schema, pa.schema([("n", pa.int64())]), partition, "the object x", Rules(selects=True))
+    fitter = Fitter(
+        source.schema, Target(pa.schema([("n", pa.int64())]), Rules(selects=True)), partition, "the object x"
+    )
     assert fitter.partition_columns == ["Key"]
     numbers: list[int] = fitter.fit(source).column("n").to_pylist()
     return numbers
@@ -240,6 +242,6 @@ def test_rows_are_chosen_beside_views_in_any_depth(data_type: pa.DataType, value
     batch = pa.record_batch({"v": pa.array([value, None, value], data_type), "key": ["x", "y", "y"]})
     partition = Partition.of([PartitionColumn("key", "string", in_rows=True)], {"key": "y"})
     target = pa.schema([("v", filterable(batch).schema.field("v").type)])
-    fitter = Fitter(batch.schema, target, partition, "the object x", Rules(selects=True))
+    fitter = Fitter(batch.schema, Target(target, Rules(selects=True)), partition, "the object x")
 
     assert fitter.fit(batch).column("v").to_pylist() == [None, value]

@@ -24,6 +24,7 @@ from lake_assets.lake.ledger.tables import MANIFEST, LedgerRow, Values, manifest
 from lake_assets.lake.session import LakeSession, PartitionedTable
 from lake_assets.lake.table_setup import create_table, created_schema, data_schema, prepare_table, rules_of_table
 from lake_assets.schema.leaves import stored_columns, with_types_of, without_values
+from lake_assets.schema.schema_fit import Target
 from lake_assets.storage.formats.parquet_files import read_footer, read_schema
 from lake_assets.storage.manifest import LandedObject, Manifest
 from lake_assets.storage.store import Store
@@ -109,10 +110,10 @@ class Registrar:
         stream = self.stream
         keys = PartitionKeys(stream.config.columns, stream.layout)
         rules = rules_of_table(session, stream.table, stream.landed.rules)
-        target = data_schema(session, stream.partitioned_table) if columns is None else columns
-        checker = FileChecker(session, keys, target, rules, self._schema_of)
+        target = Target(data_schema(session, stream.partitioned_table) if columns is None else columns, rules)
+        checker = FileChecker(session, keys, target, self._schema_of)
         table = stream.table if columns is None else None
-        return inspect_candidates(session, table, checker, candidates, stream.source.probe)
+        return inspect_candidates(table, checker, candidates, stream.source.probe)
 
     def _schema_of(self, obj: LandedObject) -> pa.Schema:
         return read_schema(Store(self.stream.config.source), obj.key, as_it_is=True)

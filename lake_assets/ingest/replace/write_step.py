@@ -230,8 +230,7 @@ class Writer:
             self._create_table(schema, RESULT)
         job = self._job([run])
         # Refuse the schema before Spark runs.
-        rules = job.landed.rules.of_table
-        Fitter(schema, job.known or job.schema, run.partition, RESULT, rules)
+        Fitter(schema, job.target, run.partition, RESULT)
         if job.letters is None:
             return transformed(job, result, transform)
         # Spark may run the tasks that read several times, so others write the rows that these leave out.

@@ -51,19 +51,15 @@ class Inspection:
 
 
 def inspect_candidates(
-    session: LakeSession,
-    table: TableName | None,
-    checker: FileChecker,
-    candidates: Sequence[Candidate],
-    probe: Callable[[], object],
+    table: TableName | None, checker: FileChecker, candidates: Sequence[Candidate], probe: Callable[[], object]
 ) -> Inspection:
     """Inspect landed files, each with its partition, that are to be registered for the table.
 
-    The session's engine has the secret of the landing zone. The table has the checker's columns; None: it will have
-    them, and there are no facts yet. `probe` is called when a file cannot be read; it raises StorageError if the whole
-    landing zone cannot be read.
+    The engine of the checker's session has the secret of the landing zone. The table has the checker's columns; None:
+    it will have them, and there are no facts yet. `probe` is called when a file cannot be read; it raises StorageError
+    if the whole landing zone cannot be read.
     """
-    inspection = Inspection()
+    inspection, session = Inspection(), checker.session
     without_cache(session.engine)
     footers = _footers(session, [landed for landed, _ in candidates], inspection, probe)
     fitting: list[_Fitting] = []

@@ -29,17 +29,15 @@ from lake_assets.storage.formats.landed import Landed
 from lake_assets.storage.formats.landed_rows import BATCH_ROWS
 
 
-def insert_statement(
-    table: TableName, partition: Partition, names: Sequence[str], files: Sequence[str], key: object, lake: Lake
-) -> Statement:
-    """Return the statement that inserts the rows of staged files with these columns, and the partition's values."""
+def insert_statements(lake: Lake, table: TableName, partition: Partition, staged: Staged) -> list[Statement]:
+    """Return the statements that insert the rows of each group of staged files, with the partition's values."""
     keys = [identifier(column.name) for column in partition.columns]
-    columns = [identifier(name) for name in names]
+    columns = [identifier(name) for name in staged.columns]
     sql = (
         f"INSERT INTO {table.sql} ({', '.join([*columns, *keys])}) "  # noqa: S608 - quoted names
         f"SELECT {', '.join([*columns, *('?' for _ in keys)])} FROM {Staged.source(lake)}"
     )
-    return sql, [*partition.values, [glob_literal(file) for file in files], key]
+    return [(sql, [*partition.values, [*map(glob_literal, files)], staged.key]) for files in staged.groups]
 
 
 def replace_by_insert(session: LakeSession, changes: Sequence[Change]) -> list[LedgerRow]:
@@ -72,10 +70,8 @@ def insert_staged(session: LakeSession, change: Change) -> LedgerRow:
         return row
     before = _file_names(session, change, staged) if change.adds else set()
     inserted = 0
-    for files in staged.groups:
-        ((rows,),) = session.rows(
-            *insert_statement(change.table, change.partition, staged.columns, files, staged.key, session.config)
-        )
+    for statement in insert_statements(session.config, change.table, change.partition, staged):
+        ((rows,),) = session.rows(*statement)
         inserted += rows
     if inserted != row.row_count:
         raise CatalogError(

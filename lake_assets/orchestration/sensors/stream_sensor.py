@@ -22,7 +22,7 @@ from lake_assets.orchestration.partition_keys import StreamKeys, ValueOrder, par
 from lake_assets.orchestration.queued_runs import QueuedRuns
 from lake_assets.orchestration.sensors.sqs_queue import Queue
 from lake_assets.orchestration.stream_schedules import run_request
-from lake_assets.streams.detection.deliveries import Delivery, QueueCursor
+from lake_assets.streams.detection.deliveries import Notifications, QueueCursor
 from lake_assets.streams.detection.requests import RequestedCells
 from lake_assets.streams.detection.run_plan import RunTarget, ScanResult, runs_of
 from lake_assets.streams.detection.scan import ScanOptions, scan
@@ -151,7 +151,7 @@ def _find_by_messages(stream: OpenStream, queue: Queue) -> FindChanges:
         if not requests.waits:  # or a reset of the cursor would lose what waits
             cursor.receipts = [*queue.delete(cursor.receipts, until)]
         messages = queue.receive(until) if requests.room else ()
-        return Delivery(stream.config, cursor, requests.room).classify(messages)
+        return Notifications(stream.config, cursor, requests.room).classify(messages)
 
     return find
 

@@ -33,7 +33,7 @@ from lake_assets.schema.leaves import (
     without_dictionary,
 )
 from lake_assets.schema.partition_columns import is_other
-from lake_assets.schema.schema_fit import Fitter
+from lake_assets.schema.schema_fit import Fitter, Target
 from lake_assets.schema.spans import has_ordered_bounds, has_whole_texts, has_wrong_counts
 from lake_assets.schema.type_fit import widens
 from lake_assets.spark.task.cleanup import discard, discard_unfinished
@@ -106,7 +106,7 @@ class CopyCandidate:
         if not source.names:
             return
         target = pa.schema([field for field in self._job.schema if field.name in source.names])
-        fitter = Fitter(source, target, self._partition, self._origin, REGISTERED)
+        fitter = Fitter(source, Target(target, REGISTERED), self._partition, self._origin)
         names = [*fitter.columns, *fitter.partition_columns]
         for group in range(self._metadata.num_row_groups):
             for batch in self._rows.batches(group, names):
@@ -118,7 +118,7 @@ class CopyCandidate:
         """Refuse columns that readers of the table would not find, or would read as another type."""
         source, target = self._rows.schema, self._job.schema
         try:
-            fitter = Fitter(source, target, self._partition, self._origin, REGISTERED)
+            fitter = Fitter(source, Target(target, REGISTERED), self._partition, self._origin)
         except SchemaError as error:
             raise UnfitError(error.problem) from error
         for name, column in zip(fitter.columns, target, strict=True):

@@ -16,6 +16,7 @@ from lake_assets.base.texts import count
 from lake_assets.config.layout.partition import Partition
 from lake_assets.config.modes import Compression
 from lake_assets.config.storages import AnyStorage
+from lake_assets.schema.schema_fit import Target
 from lake_assets.storage.formats.landed import Landed
 from lake_assets.storage.formats.landed_rows import Part, Share
 from lake_assets.storage.manifest import LandedObject
@@ -126,6 +127,11 @@ class Job:
     digests: bool = False  # report the digest of each object of which a task reads all bytes
     written_at: dt.datetime = field(default_factory=lambda: dt.datetime.now(dt.UTC))  # of all rows, after the listing
     token: str = field(default_factory=lambda: secrets.token_hex(8))  # unique for each job
+
+    @property
+    def target(self) -> Target:
+        """What the result of a transform is to fit."""
+        return Target(self.known or self.schema, self.landed.rules.of_table)
 
     @property
     def file_prefix(self) -> str:

@@ -15,7 +15,7 @@ from lake_assets.config.layout.partition import Partition
 from lake_assets.config.secrets import masking
 from lake_assets.schema.bad_rows import BadRows
 from lake_assets.schema.partition_columns import Facts, with_added_columns, with_added_values
-from lake_assets.schema.schema_fit import Fitter
+from lake_assets.schema.schema_fit import Fitter, Target
 from lake_assets.spark.task.job import Job
 from lake_assets.spark.task.letters import DROPPED, BadRowSink, Sink
 from lake_assets.storage.formats.landed_rows import LandedRows, RenamedRows, Share
@@ -146,7 +146,7 @@ class ShareReader:
         known = self._fitter
         if known is not None and known[1] is partition and known[0].equals(source):
             return known[2].of(origin)
-        fitter = Fitter(source, self._known, partition, origin, self._landed.rules.of_landed)
+        fitter = Fitter(source, Target(self._known, self._landed.rules.of_landed), partition, origin)
         self._fitter = source, partition, fitter
         return fitter
 

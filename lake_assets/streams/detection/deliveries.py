@@ -88,8 +88,8 @@ class QueueCursor:
         )
 
 
-class Delivery:
-    """The messages of one tick. The order and the repetition of messages make no difference.
+class Notifications:
+    """The notifications of one tick. The order and the repetition of messages make no difference.
 
     When all events of a message are handled, its receipt is added to the cursor, and the next tick deletes the message.
     A message with a deferred event stays in the queue, which delivers it again: one of a future partition, and one for

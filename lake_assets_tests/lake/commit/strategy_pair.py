@@ -29,6 +29,7 @@ from lake_assets.lake.ledger.tables import MANIFEST, LedgerRow, create_ledger, m
 from lake_assets.lake.session import PartitionedTable, TableName
 from lake_assets.lake.table_setup import create_table, data_schema, prepare_table
 from lake_assets.schema.column_rules import REGISTERED
+from lake_assets.schema.schema_fit import Target
 from lake_assets.spark.task.job import DataFile
 from lake_assets.storage.manifest import LandedObject, Manifest
 
@@ -156,8 +157,8 @@ class StrategyLake:
             candidates.append((LandedObject(uri, f"{partition.path}/x", "etag", size, NOON), partition))
         with self.ducklake.open() as session:
             schema = data_schema(session, PartitionedTable(TABLE, COLUMNS))
-            checker = FileChecker(session, PartitionKeys(COLUMNS), schema, REGISTERED, lambda _: schema)
-            inspection = inspect_candidates(session, TABLE, checker, candidates, probe=list)
+            checker = FileChecker(session, PartitionKeys(COLUMNS), Target(schema, REGISTERED), lambda _: schema)
+            inspection = inspect_candidates(TABLE, checker, candidates, probe=list)
             assert not inspection.errors
             return strategy(session, [self._registration(inspection, file) for file in inspection.files])
 

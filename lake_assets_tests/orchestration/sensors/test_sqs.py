@@ -17,7 +17,7 @@ from lake_assets.config.sections import SqsSensor
 from lake_assets.orchestration.sensors import sqs_queue
 from lake_assets.orchestration.sensors.stream_sensor import KeptState
 from lake_assets.streams.detection.cursor import CURSOR_VERSION
-from lake_assets.streams.detection.deliveries import MOST_FUTURE, Delivery
+from lake_assets.streams.detection.deliveries import MOST_FUTURE, Notifications
 from lake_assets_tests.orchestration.sensors.test_stream_sensor import TODAY, day, key, keys_of
 from lake_assets_tests.orchestration.ticks import Clock, Ticks, ticks_of
 from lake_assets_tests.world import World, sales
@@ -171,8 +171,8 @@ def test_a_date_in_the_future_is_reported_once_and_stays_in_the_queue_until_its_
     before = dt.datetime.now(dt.UTC) - dt.timedelta(2)  # of which TODAY is the future after midnight too
     with monkeypatch.context() as patch:
         patch.setattr(
-            "lake_assets.orchestration.sensors.stream_sensor.Delivery",
-            partial(Delivery, now=before),
+            "lake_assets.orchestration.sensors.stream_sensor.Notifications",
+            partial(Notifications, now=before),
         )
         for _ in range(3):
             assert ticks.tick() == []

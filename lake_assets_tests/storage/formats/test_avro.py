@@ -14,7 +14,7 @@ from lake_assets.config.layout.partition import Partition, PartitionColumn
 from lake_assets.config.storages import LocalStorage
 from lake_assets.schema.bad_rows import NUMBER, BadRows
 from lake_assets.schema.column_rules import Rules
-from lake_assets.schema.schema_fit import Fitter
+from lake_assets.schema.schema_fit import Fitter, Target
 from lake_assets.storage.formats import avro
 from lake_assets.storage.formats.landed import NOTHING, Landed
 from lake_assets.storage.formats.landed_rows import LandedBatch, Part
@@ -34,7 +34,7 @@ def read(
     found: list[tuple[int, int, str | None]] = []
     for part in range(parts):
         landed = LANDED.open(pa.BufferReader(body), form, "the object", NOTHING)
-        fitter = Fitter(landed.schema, SCHEMA, PARTITION, "the object", Rules(splits=True))
+        fitter = Fitter(landed.schema, Target(SCHEMA, Rules(splits=True)), PARTITION, "the object")
         for some in landed.read(Part(part, parts), ["n", "text"], fitter, numbered=numbered):
             assert isinstance(some, LandedBatch)
             numbers = pa.array(range(some.first, some.first + some.batch.num_rows), pa.int64())

@@ -11,7 +11,7 @@ from lake_assets.config.layout.partition import Partition, PartitionColumn
 from lake_assets.config.storages import LocalStorage
 from lake_assets.schema.bad_rows import BadRows
 from lake_assets.schema.column_rules import Rules
-from lake_assets.schema.schema_fit import Fitter
+from lake_assets.schema.schema_fit import Fitter, Target
 from lake_assets.storage.formats.decoding import PEEKED
 from lake_assets.storage.formats.landed import Landed
 from lake_assets.storage.formats.landed_rows import WHOLE_OBJECT
@@ -35,7 +35,7 @@ def read(body: bytes, rules: Rules, table: pa.Schema = TABLE) -> tuple[list[dict
     text = landed.open(pa.BufferReader(body), JsonFormat(), "the object", table)
     names = [field.name for field in text.schema]
     good, reasons = list[dict[str, Any]](), list[str]()
-    fitter = Fitter(text.schema, table, PARTITION, "the object", Rules(splits=True))
+    fitter = Fitter(text.schema, Target(table, Rules(splits=True)), PARTITION, "the object")
     for found in text.read(WHOLE_OBJECT, names, fitter, numbered=True):
         if isinstance(found, BadRows):
             reasons += found.reasons

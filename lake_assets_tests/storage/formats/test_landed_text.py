@@ -17,7 +17,7 @@ from lake_assets.config.layout.partition import Partition, PartitionColumn
 from lake_assets.config.storages import LocalStorage
 from lake_assets.schema.bad_rows import BadRows
 from lake_assets.schema.column_rules import Rules
-from lake_assets.schema.schema_fit import Fitter
+from lake_assets.schema.schema_fit import Fitter, Target
 from lake_assets.storage.formats import landed_text
 from lake_assets.storage.formats.landed import Landed
 from lake_assets.storage.formats.landed_rows import Part
@@ -40,7 +40,7 @@ def read(body: bytes, form: CsvFormat | JsonFormat, parts: int) -> Read:
     bad: list[tuple[int, str]] = []
     for part in range(parts):
         text = LANDED.open(pa.BufferReader(body), form, "the object", SCHEMA)
-        fitter = Fitter(text.schema, SCHEMA, PARTITION, "the object", Rules(splits=True))
+        fitter = Fitter(text.schema, Target(SCHEMA, Rules(splits=True)), PARTITION, "the object")
         for found in text.read(Part(part, parts), SCHEMA.names, fitter, numbered=True):
             if isinstance(found, BadRows):
                 bad += [(row["_line"], row["_raw"]) for row in found.rows.to_pylist()]

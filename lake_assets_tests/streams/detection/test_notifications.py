@@ -8,7 +8,7 @@ import pytest
 
 from lake_assets.base.errors import NotificationError
 from lake_assets.streams.detection.cursor import packed, unpacked
-from lake_assets.streams.detection.deliveries import Delivery, QueueCursor, QueueMessage, object_events
+from lake_assets.streams.detection.deliveries import Notifications, QueueCursor, QueueMessage, object_events
 from lake_assets_tests.streams.detection.bucket import NOW
 from lake_assets_tests.streams.detection.watch import stream_of
 
@@ -110,7 +110,7 @@ def test_keys_of_one_flat_folder_are_of_the_partitions_in_their_names() -> None:
     messages = [message(name) for name in names]
     cursor = QueueCursor.load(None, stream)
 
-    result = Delivery(stream, cursor, now=NOW).classify(messages)
+    result = Notifications(stream, cursor, now=NOW).classify(messages)
 
     assert sorted(str(target.first) for target in result.targets) == [
         "region=NW/date=2026-02-11",
@@ -124,7 +124,7 @@ def test_keys_of_one_flat_folder_are_of_the_partitions_in_their_names() -> None:
     assert sorted(cursor.receipts) == sorted(name for name in names if name != "2026-02-12_SW_0")
 
     removals = [message(f"{day}_NW_0", "ObjectRemoved:Delete") for day in ("2025-02-11", "2026-02-10")]
-    after = Delivery(stream, QueueCursor.load(result.cursor, stream), now=NOW).classify(removals)
+    after = Notifications(stream, QueueCursor.load(result.cursor, stream), now=NOW).classify(removals)
     assert [str(target.first) for target in after.targets] == ["region=NW/date=2026-02-10"]
 
 
@@ -138,10 +138,10 @@ def test_a_message_for_which_there_is_no_room_is_handled_when_it_comes_again() -
     ]
     cursor = QueueCursor.load(None, stream)
 
-    first = Delivery(stream, cursor, 1, NOW).classify(messages)
-    full = Delivery(stream, QueueCursor.load(first.cursor, stream), 0, NOW + dt.timedelta(2)).classify(messages)
+    first = Notifications(stream, cursor, 1, NOW).classify(messages)
+    full = Notifications(stream, QueueCursor.load(first.cursor, stream), 0, NOW + dt.timedelta(2)).classify(messages)
     cursor = QueueCursor.load(full.cursor, stream)
-    second = Delivery(stream, cursor, 9, NOW + dt.timedelta(2)).classify(messages)
+    second = Notifications(stream, cursor, 9, NOW + dt.timedelta(2)).classify(messages)
 
     assert [str(target.first) for target in first.targets] == ["region=NW/date=2026-02-10"]
     assert full.targets == ()
