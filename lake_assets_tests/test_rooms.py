@@ -224,6 +224,56 @@ def test_only_the_room_of_formats_knows_of_which_format_an_object_is() -> None:
     assert {name for name in asks if not name.startswith("storage/formats/")} == set()
 
 
+def test_what_another_room_calls_takes_four_parameters_at_most() -> None:
+    """A value object carries more. The options that a user names are excepted: of commands, and of the API."""
+    wide = [name for name, function in called_from_elsewhere() if not is_command(function) and width(function) > 4]
+    assert [name for name in wide if not name.startswith("lake_assets.api.")] == []
+
+
+def called_from_elsewhere() -> Iterator[tuple[str, ast.FunctionDef]]:
+    """The functions that another room imports, and the methods of a name that another room calls, also a class."""
+    modules = files(PACKAGE)
+    room = {name: f"{name}.".split(".")[1] for name in modules}
+    used: dict[str, set[str]] = {of: set() for of in room.values()}
+    for name, path in modules.items():
+        used[room[name]].update(uses(path))
+    for name, path in modules.items():
+        elsewhere = set().union(*(names for of, names in used.items() if of != room[name]))
+        for node in tree(path).body:
+            if isinstance(node, ast.FunctionDef) and f"{name}.{node.name}" in elsewhere:
+                yield f"{name}.{node.name}", node
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                for method in node.body:
+                    of_class = f"{name}.{node.name}" if getattr(method, "name", "") == "__init__" else None
+                    if isinstance(method, ast.FunctionDef) and (of_class or f".{method.name}") in elsewhere:
+                        yield f"{name}.{node.name}.{method.name}", method
+
+
+def uses(path: Path) -> Iterator[str]:
+    """What a file imports, and what it uses of a module that it imports, by dotted names; the names of attributes."""
+    nodes = list(ast.walk(tree(path)))
+    imports = [(node.module, alias) for node in nodes if isinstance(node, ast.ImportFrom) for alias in node.names]
+    imported = {alias.asname or alias.name: f"{module}.{alias.name}" for module, alias in imports}
+    yield from (f"{module}.{alias.name}" for module, alias in imports)
+    for node in nodes:
+        if isinstance(node, ast.Attribute):
+            yield f".{node.attr}"
+            if isinstance(node.value, ast.Name) and node.value.id in imported:
+                yield f"{imported[node.value.id]}.{node.attr}"
+
+
+def is_command(function: ast.FunctionDef) -> bool:
+    calls = [decorator.func for decorator in function.decorator_list if isinstance(decorator, ast.Call)]
+    return any(isinstance(call, ast.Attribute) and call.attr in ("command", "group") for call in calls)
+
+
+def width(function: ast.FunctionDef) -> int:
+    """The number of parameters, without the object of a method."""
+    given = function.args
+    names = [*given.posonlyargs, *given.args, *given.kwonlyargs, *filter(None, [given.vararg, given.kwarg])]
+    return sum(name.arg not in ("self", "cls") for name in names)
+
+
 def asked_types(module: ast.Module) -> Iterator[str]:
     """The names of the classes that `isinstance` and `match` ask for."""
     for node in ast.walk(module):

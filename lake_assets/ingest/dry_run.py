@@ -63,14 +63,14 @@ def plan_stream(stream: OpenStream, partitions: Iterable[Partition], options: In
         known = NOTHING if table is None else table
         footers = Footers(stream, [plan.reads for plan in plans if plan.adds_rows], known)
         new = [(obj, plan.partition) for plan in plans if plan.adds_rows for obj in plan.reads.objects]
-        columns = PlannedColumns.of(lake, stream, footers, new, table)
+        columns = PlannedColumns.of(lake, footers, new, table)
         for index, plan in enumerate(plans):
             if plan.adds_rows:
-                read, refusals = _as_read(stream, plan, footers, columns)
+                read, refusals = _as_read(plan, columns)
                 if read is not plan:  # as a run decides again when it has read the objects
                     decision = planner.decide(read, lake) if read.rows == 0 else decided[index].decision
                     plans[index] = plan_in(stream, replace(read, decision=decision), in_lake)
-                plans[index] = _with_footers(stream, plans[index], footers, columns, refusals)
+                plans[index] = _with_footers(plans[index], columns, refusals)
         adds = {plan.partition: is_index or plan.decision.action == "append" for plan in plans if plan.commits}
         strategies = foreseen_strategies(stream.lake_config, lake, stream.table, adds)
         begins = any(adds[plan.partition] or not plan.rows_before for plan in plans if plan.commits)
@@ -195,34 +195,34 @@ def plan_in(stream: OpenStream, plan: PartitionPlan, in_lake: _InLake) -> Partit
     )
 
 
-def _as_read(
-    stream: OpenStream, plan: PartitionPlan, footers: Footers, columns: PlannedColumns
-) -> tuple[PartitionPlan, tuple[str, ...]]:
+def _as_read(plan: PartitionPlan, columns: PlannedColumns) -> tuple[PartitionPlan, tuple[str, ...]]:
     """Return a partition's plan without the objects that its run quarantines, and why its run refuses objects."""
     refusals = columns.refusals(plan.partition, plan.reads)
     if refusals or plan.decision.action == "register":
         return plan, refusals
     bad = columns.misfits(plan.partition, plan.reads)
     others = _without(plan.reads, bad)
-    if bad and not others.read and needs_rows(stream, plan.compared if plan.decision.action == "append" else None):
+    if (
+        bad
+        and not others.read
+        and needs_rows(columns.stream, plan.compared if plan.decision.action == "append" else None)
+    ):
         return plan, tuple(bad.values())
     if bad:
         compared = replace(plan.compared, new=_without(plan.compared.new, bad))
         plan = replace(plan, landed=_without(plan.landed, bad), compared=compared)
-    return (replace(plan, rows=0) if footers.rows(others) == 0 else plan), ()
+    return (replace(plan, rows=0) if columns.footers.rows(others) == 0 else plan), ()
 
 
 def _without(manifest: Manifest, bad: Mapping[str, str]) -> Manifest:
     return replace(manifest, left_out={**manifest.left_out, **bad})
 
 
-def _with_footers(
-    stream: OpenStream, plan: PartitionPlan, footers: Footers, columns: PlannedColumns, refusals: tuple[str, ...]
-) -> PartitionPlan:
+def _with_footers(plan: PartitionPlan, columns: PlannedColumns, refusals: tuple[str, ...]) -> PartitionPlan:
     """Return the plan with the rows and columns after the ingest; it fails if the ingest would refuse objects."""
     if not plan.adds_rows:
         return plan
-    added = footers.rows(plan.reads)
+    stream, added = columns.stream, columns.footers.rows(plan.reads)
     if isinstance(added, int) and plan.decision.action != "replace":
         added += plan.rows_before
     plan = replace(plan, rows_after=added)

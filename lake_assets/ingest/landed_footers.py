@@ -41,7 +41,7 @@ class Footers:
     """
 
     def __init__(self, stream: OpenStream, reads: Iterable[Manifest], known: pa.Schema) -> None:
-        self._stream = stream
+        self.stream = stream
         self._store = Store(stream.config.source)
         self._known = known  # the columns of the table, if there is one, for formats that have no types
         few = [manifest.read for manifest in reads if len(manifest.read) <= MOST]
@@ -54,9 +54,9 @@ class Footers:
         """Return the number of rows of a partition's objects, or a clause: why the footers do not tell it."""
         if not reads.read:
             return 0
-        if self._stream.config.transform is not None:
+        if self.stream.config.transform is not None:
             return "the stream has a transform"
-        if self._stream.config.selects_rows:
+        if self.stream.config.selects_rows:
             return "a partition column is in the rows"
         if len(reads.read) > MOST:
             return f"there are more than {MOST:,} objects"
@@ -76,7 +76,7 @@ class Footers:
 
     def _schema(self, key: str) -> pa.Schema:
         _, schema = self._footer(key)
-        added = self._stream.landed.added
+        added = self.stream.landed.added
         return with_added_columns(schema, added.values(key, self._store.uri(key), schema)) if added else schema
 
     def _footer(self, key: str) -> tuple[int | None, pa.Schema]:
@@ -87,7 +87,7 @@ class Footers:
 
     def _read(self, key: str) -> tuple[int | None, pa.Schema] | LakeAssetsError:
         try:
-            return self._stream.landed.footer(key, self._known, as_it_is=self._stream.config.mode.registers)
+            return self.stream.landed.footer(key, self._known, as_it_is=self.stream.config.mode.registers)
         except LakeAssetsError as error:
             return error
 
@@ -107,7 +107,6 @@ class PlannedColumns:
     def of(
         cls,
         lake: LakeSession | None,
-        stream: OpenStream,
         footers: Footers,
         new: Sequence[Candidate],
         table: pa.Schema | None,
@@ -117,6 +116,7 @@ class PlannedColumns:
         `new` are the objects that the ingest reads, which mode index inspects as its run does; `table` is as
         `OpenStream.table_columns`.
         """
+        stream = footers.stream
         if stream.config.mode.registers:
             refused = Registrar(stream, {}, {}).refusals(lake, new) if new else {}
             return cls(stream, footers, table, refused=refused)

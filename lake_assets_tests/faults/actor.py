@@ -127,8 +127,7 @@ class Steps:
         for owner, names in (
             (psycopg.Cursor, ("execute", "executemany")),
             (psycopg.Connection, ("commit",)),
-            (Store, ("create", "stream", "delete", "put_new", "put_own", "delete_unchanged")),
-            (restoring, ("copy_object",)),
+            (Store, ("create", "stream", "delete", "put_new", "put_own", "delete_unchanged", "copy")),
         ):
             for name in names:
                 mock.patch.object(owner, name, self._noted(getattr(owner, name))).start()

@@ -41,7 +41,7 @@ MORE = {
 }
 # What a step begins with that writes a row or a file, so that a death before it leaves what earlier ones have written.
 ROWS = ("INSERT", "UPDATE", "DELETE", "CALL", "COPY", "CREATE", "ALTER", "DROP", "COMMIT", "the end")
-FILES = ("create", "stream", "put_new", "put_own", "delete", "copy_object")
+FILES = ("create", "stream", "put_new", "put_own", "delete", "copy")
 
 
 def begun_with(world: World, actors: Actors, kind: str, strategy: str) -> tuple[Scenario, str | None]:
