@@ -188,8 +188,8 @@ def look(stream: OpenStream, site: Site) -> View:
         runs = {} if lake is None else last_runs(lake, stream.table)
     ledger = stream.config.by_partition(runs)
     landed, left_out = list_landed(stream, ledger, now)
-    state = state_by(stream, ledger, landed, left_out, now)
-    return View(state, lag_by(LandingScan(stream, landed, runs), now), _statuses(site))
+    scan = LandingScan(stream, landed, runs, left_out)
+    return View(state_by(scan, now), lag_by(scan, now), _statuses(site))
 
 
 def _statuses(site: Site) -> dict[str, int]:

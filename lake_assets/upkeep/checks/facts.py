@@ -18,6 +18,7 @@ from lake_assets.spark.task.job import LetterFile
 from lake_assets.storage.manifest import Manifest
 from lake_assets.streams.landing_zone import list_landed, list_landed_in
 from lake_assets.streams.left_out import LeftOut
+from lake_assets.streams.pending import LandingScan
 from lake_assets.streams.stream import OpenStream
 from lake_assets.upkeep.report.state import StreamState, reasons_of_landed, state_by
 
@@ -154,6 +155,10 @@ class Facts:
             return {}
         return self.stream.config.by_partition(last_runs(self._session, self.stream.table, self.scope.tried))
 
+    def scan(self, listed: Mapping[Partition, Manifest], left_out: LeftOut | None = None) -> LandingScan:
+        """Return a listing beside the last runs."""
+        return LandingScan(self.stream, listed, {p.path: runs for p, runs in self.runs.items()}, left_out)
+
     @cached_property
     def left_out(self) -> dict[Partition, dict[str, str]]:
         """Why the last commits of the scope's partitions left objects out, by their URIs.
@@ -188,5 +193,5 @@ class Facts:
 
 def state_of_all(facts: Facts) -> StreamState:
     """Return the state of every partition of the stream, by the facts of the whole table."""
-    runs = facts.runs
-    return state_by(facts.stream, runs, *facts.landed.all(runs), dt.datetime.now(dt.UTC))
+    listed, left_out = facts.landed.all(facts.runs)
+    return state_by(facts.scan(listed, left_out), dt.datetime.now(dt.UTC))

@@ -176,11 +176,8 @@ def _states(facts: Facts) -> tuple[Sequence[PartitionState], LeftOut | None]:
 
 
 def _states_of(facts: Facts, partitions: Sequence[Partition]) -> list[PartitionState]:
-    calendar = Calendar(facts.stream.config)
-    return [
-        partition_state(facts.stream, partition, manifest, facts.runs.get(partition), calendar)
-        for partition, manifest in facts.landed.of(partitions).items()
-    ]
+    calendar, scan = Calendar(facts.stream.config), facts.scan(facts.landed.of(partitions))
+    return [partition_state(scan, partition, calendar) for partition in scan.listed]
 
 
 def indexed_objects(facts: Facts) -> PreparedCheck:

@@ -139,11 +139,12 @@ def _gauges_of_stream(stream: OpenStream, now: dt.datetime) -> Iterator[MetricVa
             yield value(metric="lake_assets.partition.files", value=figures.most)
     ledger = stream.config.by_partition(runs)
     landed, left_out = list_landed(stream, ledger, now)
-    lag = lag_by(LandingScan(stream, landed, runs, left_out), now)
+    scan = LandingScan(stream, landed, runs, left_out)
+    lag = lag_by(scan, now)
     yield value(metric="lake_assets.lag", value=lag.seconds)
     yield value(metric="lake_assets.pending", value=len(lag.pending))
     yield value(metric="lake_assets.unmatched", value=len(left_out.unmatched))
-    for state, number in state_by(stream, ledger, landed, left_out, now).counts.items():
+    for state, number in state_by(scan, now).counts.items():
         yield value(metric="lake_assets.states", state=state, value=number)
 
 

@@ -32,7 +32,7 @@ from lake_assets.storage.manifest import Manifest
 from lake_assets.streams.calendar import Calendar, sort_key
 from lake_assets.streams.landing_zone import list_landed
 from lake_assets.streams.left_out import LeftOut
-from lake_assets.streams.pending import failed_by_objects, is_pending, next_tries
+from lake_assets.streams.pending import LandingScan, failed_by_objects, is_pending, next_tries
 from lake_assets.streams.select import Wanted
 from lake_assets.streams.stream import OpenStream
 
@@ -180,7 +180,7 @@ def read_stream_state(stream: OpenStream, now: dt.datetime | None = None) -> Str
         has_failed = any(last.status == "failed" for last in ledger.values())
         tries = {} if lake is None or not has_failed else next_tries(stream, lake, now)
     landed, others_landed = list_landed(stream, ledger, now)
-    state = state_by(stream, ledger, landed, others_landed, now)
+    state = state_by(LandingScan(stream, landed, {p.path: runs for p, runs in ledger.items()}, others_landed), now)
     configs = [member.config for member in (stream, *stream.companions)]
     is_refreshed = any(config.sensor or config.schedule or config.automation for config in configs)
 
@@ -242,35 +242,25 @@ def reasons_of_landed(reasons: Mapping[str, str], manifest: Manifest | None) -> 
     return {uri: reason for uri, reason in reasons.items() if uri in uris}
 
 
-def state_by(
-    stream: OpenStream,
-    ledger: Mapping[Partition, LastRuns],
-    landed: Mapping[Partition, Manifest],
-    left_out: LeftOut,
-    now: dt.datetime,
-) -> StreamState:
-    """Return the state of every partition of a stream, by its ledger and a listing that `list_landed` returns."""
-    calendar = Calendar(stream.config, now)
-    with_objects = {partition for partition, manifest in landed.items() if manifest.objects}
-    known = sorted({*with_objects, *ledger}, key=sort_key)
+def state_by(scan: LandingScan, now: dt.datetime) -> StreamState:
+    """Return the state of every partition of a stream, by its ledger and a listing of its whole landing zone."""
+    stream, calendar = scan.stream, Calendar(scan.stream.config, now)
+    ledger = stream.config.by_partition(scan.runs)
+    known = sorted({*scan.landed, *ledger}, key=sort_key)
     # From a partition that never succeeded, or is outside, no others are derived.
     real = [
         partition
         for partition in known
-        if (partition in with_objects or _has_succeeded(ledger[partition])) and calendar.outside(partition) is None
+        if (partition in scan.landed or _has_succeeded(ledger[partition])) and calendar.outside(partition) is None
     ]
     partitions = dict.fromkeys([*calendar.expected(real), *known])
-    nothing = Manifest(())
     return StreamState(
         stream.name,
         str(stream.table),
         stream.config.columns,
         now,
-        tuple(
-            partition_state(stream, partition, landed.get(partition, nothing), ledger.get(partition), calendar)
-            for partition in partitions
-        ),
-        left_out,
+        tuple(partition_state(scan, partition, calendar) for partition in partitions),
+        scan.left_out or LeftOut(),
     )
 
 
@@ -295,10 +285,9 @@ def _state_of(stream: OpenStream, manifest: Manifest, last: LastRuns | None, *, 
     return "committed" if manifest.objects and not stream.config.selects_rows else "absent"
 
 
-def partition_state(
-    stream: OpenStream, partition: Partition, manifest: Manifest, last: LastRuns | None, calendar: Calendar
-) -> PartitionState:
-    """Return the state of one partition by its landed objects and its runs in the ledger, None if it was never run."""
+def partition_state(scan: LandingScan, partition: Partition, calendar: Calendar) -> PartitionState:
+    """Return the state of one partition by its landed objects and its runs in the ledger."""
+    stream, manifest, last = scan.stream, scan.listed.get(partition, Manifest(())), scan.last(partition)
     # A failed run does not change what the lake has; the run before it decides.
     pending = is_pending(stream, manifest, last)
     state = _state_of(stream, manifest, last, pending=pending)

@@ -70,10 +70,11 @@ def test_a_state_follows_from_the_newest_run_and_what_has_landed(
     if last is not None and last.fingerprint == SAME:
         last = made_of(last, stream.fingerprint(landed))
 
-    found = partition_state(stream, partition, landed, last, Calendar(stream.config, NOW))
+    scan = LandingScan(stream, {partition: landed}, {} if last is None else {partition.path: last})
+    found = partition_state(scan, partition, Calendar(stream.config, NOW))
 
     assert (found.state, found.is_waiting) == (state, is_pending or state == "stale")
-    lag = lag_by(LandingScan(stream, {partition: landed}, {} if last is None else {partition.path: last}), NOW)
+    lag = lag_by(scan, NOW)
     assert lag.pending == ((partition,) if is_pending else ())
 
 
