@@ -1,5 +1,6 @@
 """Objects of a bucket that may be listed and not read: each is named, with the right that is missing, in every job."""
 
+import datetime as dt
 import re
 from collections.abc import Callable
 
@@ -12,8 +13,8 @@ from lake_assets.base.errors import LakeAssetsError, ObjectRefusedError, Storage
 from lake_assets.config.storages import AnyStorage, S3Storage
 from lake_assets.ingest.ingest_all import ingest_all
 from lake_assets.ingest.outcome import IngestOptions
-from lake_assets.storage.formats.landed_rows import Share
 from lake_assets.storage.formats.parquet_files import read_footer, read_schema
+from lake_assets.storage.manifest import LandedObject
 from lake_assets.storage.store import Store
 from lake_assets.upkeep.doctor import probe_reading
 from lake_assets.wings.land.writer import LandingWriter
@@ -26,6 +27,7 @@ from lake_assets_tests.world_fixtures import bucket_on
 __all__ = ["sessions"]
 
 KEY = "region=NW/date=2026-02-11/batch_1.parquet"
+LANDED = LandedObject("", KEY, "", 0, dt.datetime.now(dt.UTC))
 NAME = KEY.rpartition("/")[2]
 SAID = r" \(AccessDenied: Access Denied\)"  # by the server
 READ = f"some/prefix/{KEY} was not read{SAID}: grant s3:GetObject"
@@ -78,7 +80,7 @@ def is_told(error: BaseException | None, world: World) -> bool:
         pytest.param(lambda storage: probe_reading(Store(storage)), READ, id="probe"),
         pytest.param(lambda storage: read_schema(Store(storage), KEY), READ, id="schema"),
         pytest.param(lambda storage: read_footer(Store(storage), KEY), READ, id="rows"),
-        pytest.param(lambda storage: Store(storage).delete_unchanged(Share(KEY, "", 0)), READ, id="look and delete"),
+        pytest.param(lambda storage: Store(storage).delete_unchanged(LANDED), READ, id="look and delete"),
         pytest.param(lambda storage: put(storage, 1), WRITE, id="write"),
         pytest.param(lambda storage: put(storage, 20), WRITE, id="write in parts"),
         pytest.param(lambda storage: Store(storage).delete((KEY,)), DELETE, id="delete"),

@@ -1,5 +1,6 @@
 """Each client of the product at each verb of a store, on one bucket."""
 
+import datetime as dt
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -11,8 +12,8 @@ from lake_assets.config.lake import Lake
 from lake_assets.config.storages import AnyStorage, LakeStorage, S3Storage
 from lake_assets.lake.attach import extensions, http_limits, secret_statements
 from lake_assets.lake.failures import translated
-from lake_assets.storage.formats.landed_rows import Share
 from lake_assets.storage.formats.parquet_files import opened
+from lake_assets.storage.manifest import LandedObject
 from lake_assets.storage.s3 import S3Bucket
 from lake_assets.storage.storage_errors import storage_errors
 from lake_assets.storage.store import Store
@@ -77,7 +78,8 @@ class Clients:
 
     @property
     def verbs(self) -> dict[tuple[Verb, str], Callable[[], object]]:
-        store, tag = self._store, etag(BODY).strip('"')
+        store = self._store
+        landed = LandedObject("", "a", etag(BODY).strip('"'), len(BODY), dt.datetime.now(dt.UTC))
         return of_obstore(store) | {
             ("LIST", "boto3"): self.paged,
             ("LIST", "DuckDB"): lambda: self.duckdb(f"FROM glob('{self._storage.root}/*')"),
@@ -85,13 +87,13 @@ class Clients:
             ("GET", "Arrow"): self.read,
             ("GET", "DuckDB"): lambda: self.duckdb(f"FROM read_text('{self._storage.root}/a')"),
             ("PUT", "Arrow"): lambda: self.written(9),
-            ("PUT", "boto3"): lambda: store.tag_unchanged(Share("a", tag, len(BODY)), "name", "value"),
+            ("PUT", "boto3"): lambda: store.tag_unchanged(landed, "name", "value"),
             ("PUT", "DuckDB"): lambda: self.duckdb(f"COPY (SELECT 1) TO '{self._storage.root}/new.csv'"),
             ("MULTIPART", "Arrow"): lambda: self.written(BIG),
             ("MULTIPART", "DuckDB"): lambda: self.duckdb(
                 f"COPY (SELECT repeat('x', {2**20}) FROM range({BIG // 2**20})) TO '{self._storage.root}/new.csv'"
             ),
-            ("DELETE", "boto3"): lambda: store.delete_unchanged(Share("a", tag, len(BODY))),
+            ("DELETE", "boto3"): lambda: store.delete_unchanged(landed),
         }
 
 

@@ -10,7 +10,6 @@ from threading import BoundedSemaphore
 import pyarrow as pa
 
 from lake_assets.base.errors import SchemaDriftError
-from lake_assets.base.texts import visible_name
 from lake_assets.config.layout.partition import Partition
 from lake_assets.config.secrets import masking
 from lake_assets.schema.bad_rows import BadRows
@@ -122,9 +121,8 @@ class ShareReader:
         return loaded
 
     def _load(self, share: Share, partition: Partition, file: pa.NativeFile) -> "_Loaded":
-        uri = self._store.uri(share.landed.key)
-        origin = f"the object {visible_name(uri)}"
-        rows = self._landed.open(file, self._landed.form_of(share.landed.key), origin, self._known, self._parquet)
+        uri, origin = self._store.uri(share.landed.key), self._landed.origin(share.landed.key)
+        rows = self._landed.open(file, share.landed.key, self._known, self._parquet)
         if rows.count == 0:  # its columns say nothing
             return _Loaded(share, rows, None, {}, frozenset())
         job, added, rules = self._job, self._landed.added, self._landed.rules

@@ -60,13 +60,12 @@ class Landed:
             )
         return form
 
-    def open(
-        self, file: pa.NativeFile, form: OneFormat, origin: str, table: pa.Schema, parquet: ParquetReader | None = None
-    ) -> LandedRows:
+    def open(self, file: pa.NativeFile, key: str, table: pa.Schema, parquet: ParquetReader | None = None) -> LandedRows:
         """Open an object of any format.
 
         `table` has the columns as which a text is read, and aliases of Avro; none if there is no table.
         """
+        form, origin = self.form_of(key), self.origin(key)
         if isinstance(form, ParquetFormat):
             return (parquet or ParquetReader()).open(file, origin)
         columns = self.added.without(table) if self.added else table
@@ -95,7 +94,7 @@ class Landed:
             rows, schema = read_footer(store, key, as_it_is=as_it_is)
         else:
             with opened(store, key, form.title) as file:
-                landed = self.open(file, form, origin, known)
+                landed = self.open(file, key, known)
             rows, schema = landed.count, landed.schema
         schema = self.rules.columns_of(schema, origin)
         if self.rules.is_landed:

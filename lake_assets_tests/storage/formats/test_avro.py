@@ -1,6 +1,7 @@
 """Avro and ORC have the same rows in any number of shares, and each row its number."""
 
 import io
+from dataclasses import replace
 
 import fastavro
 import pyarrow as pa
@@ -33,7 +34,7 @@ def read(
     """The rows that shares have, each with the number that it has in a column, or as a dead letter."""
     found: list[tuple[int, int, str | None]] = []
     for part in range(parts):
-        landed = LANDED.open(pa.BufferReader(body), form, "the object", NOTHING)
+        landed = replace(LANDED, form=form).open(pa.BufferReader(body), "o", NOTHING)
         fitter = Fitter(landed.schema, Target(SCHEMA, Rules(splits=True)), PARTITION, "the object")
         for some in landed.read(Part(part, parts), ["n", "text"], fitter, numbered=numbered):
             assert isinstance(some, LandedBatch)

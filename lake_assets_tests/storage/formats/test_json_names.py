@@ -1,6 +1,7 @@
 """A field of JSON in another case is the column's, at any depth; two that are one are an error, or kept beside it."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -32,7 +33,7 @@ RULES = {
 def read(body: bytes, rules: Rules, table: pa.Schema = TABLE) -> tuple[list[dict[str, Any]], list[str]]:
     """The rows of an object by the table's names, without what is NULL, and the reasons of its bad rows."""
     landed = Landed(LocalStorage(path="/landing"), rules=rules)
-    text = landed.open(pa.BufferReader(body), JsonFormat(), "the object", table)
+    text = replace(landed, form=JsonFormat()).open(pa.BufferReader(body), "o", table)
     names = [field.name for field in text.schema]
     good, reasons = list[dict[str, Any]](), list[str]()
     fitter = Fitter(text.schema, Target(table, Rules(splits=True)), PARTITION, "the object")
@@ -105,7 +106,7 @@ def test_a_new_table_has_one_column_of_fields_in_any_case(rules: str) -> None:
     body = b'{"id": 1, "u": {"X": 1}}\n{"ID": 2, "u": {"x": 2}}\n{"Id": 3}\n'
 
     landed = Landed(LocalStorage(path="/landing"), rules=RULES[rules])
-    schema = landed.open(pa.BufferReader(body), JsonFormat(), "the object", pa.schema([])).schema
+    schema = replace(landed, form=JsonFormat()).open(pa.BufferReader(body), "o", pa.schema([])).schema
 
     assert schema == pa.schema([("id", pa.int64()), ("u", pa.struct([("X", pa.int64())]))])
     good, bad = read(body, RULES[rules], schema)

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import re
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -39,7 +40,7 @@ def read(body: bytes, form: CsvFormat | JsonFormat, parts: int) -> Read:
     numbers: list[int] = []
     bad: list[tuple[int, str]] = []
     for part in range(parts):
-        text = LANDED.open(pa.BufferReader(body), form, "the object", SCHEMA)
+        text = replace(LANDED, form=form).open(pa.BufferReader(body), "o", SCHEMA)
         fitter = Fitter(text.schema, Target(SCHEMA, Rules(splits=True)), PARTITION, "the object")
         for found in text.read(Part(part, parts), SCHEMA.names, fitter, numbered=True):
             if isinstance(found, BadRows):
@@ -158,7 +159,7 @@ def test_shares_that_would_not_meet_are_refused(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(landed_text.LandedText, "_start_near", lambda text, parser, at: at + 1)  # noqa: ARG005
 
     with pytest.raises(
-        SourceError, match=r"the quotes of the object do not tell where the records near byte \d+ begin"
+        SourceError, match=r"the quotes of the object /landing/o do not tell where the records near byte \d+ begin"
     ):
         read(body, CsvFormat(), 3)
 
@@ -194,9 +195,9 @@ def test_what_is_beside_the_rows_and_columns_is_neither(dialect: dict[str, Any],
     form = CsvFormat.model_validate(dialect)
     for parts in (1, 3):
         assert read(body, form, parts) == ([(1, "x"), (2, "y")], [], [0, 1])
-    assert LANDED.open(pa.BufferReader(body), form, "the object", pa.schema([])).schema == SCHEMA
+    assert replace(LANDED, form=form).open(pa.BufferReader(body), "o", pa.schema([])).schema == SCHEMA
     without_rows = body[: re.search(rb"^1", body, re.MULTILINE).start()]  # type: ignore[union-attr]
-    assert LANDED.open(pa.BufferReader(without_rows), form, "the object", SCHEMA).schema.names == SCHEMA.names
+    assert replace(LANDED, form=form).open(pa.BufferReader(without_rows), "o", SCHEMA).schema.names == SCHEMA.names
 
 
 @pytest.mark.parametrize(
@@ -213,7 +214,7 @@ def test_the_header_shows_the_delimiter_of_a_text_of_which_only_the_name_is_know
     form = format_by_name("sales.TXT.gz")
     assert isinstance(form, CsvFormat)
     assert read(body, form, 3) == ([(1, "x"), (2, "y")], [], [0, 1])
-    quoted = LANDED.open(pa.BufferReader(b'"a,b,c"\td\n1\t2\n'), form, "it", pa.schema([]))
+    quoted = replace(LANDED, form=form).open(pa.BufferReader(b'"a,b,c"\td\n1\t2\n'), "o", pa.schema([]))
     assert quoted.schema.names == ["a,b,c", "d"]
 
 
@@ -221,7 +222,7 @@ def test_a_log_whose_fields_change_is_refused() -> None:
     fields = "#Version: 1.0\n#Fields: n text\n"
     form = CsvFormat(comment="#", delimiter=" ")
     assert read(f"{fields}1 x\n{fields}2 y\n".encode(), form, 1) == ([(1, "x"), (2, "y")], [], [0, 1])
-    with pytest.raises(SourceError, match=r"the object has a comment .* gives them other columns, text n"):
+    with pytest.raises(SourceError, match=r"the object /landing/o has a comment .* gives them other columns, text n"):
         read(f"{fields}1 x\n{fields.replace('n text', 'text n')}2 y\n".encode(), form, 1)
 
 
@@ -232,7 +233,9 @@ def test_a_value_behind_the_last_name_is_a_bad_row() -> None:
 def test_blanks_of_a_header_are_kept_if_the_dialect_says_so() -> None:
     for blanks, names in (("keep", [" n", "text "]), ("trim", ["n", "text"])):
         form = CsvFormat.model_validate({"header_blanks": blanks})
-        assert LANDED.open(pa.BufferReader(b" n,text \n1,x"), form, "it", pa.schema([])).schema.names == names
+        assert (
+            replace(LANDED, form=form).open(pa.BufferReader(b" n,text \n1,x"), "o", pa.schema([])).schema.names == names
+        )
 
 
 @pytest.mark.parametrize("body", [b"1\n2\n", b"1\n2,\n", b"1,\n2\n"])
@@ -240,7 +243,7 @@ def test_short_rows_are_padded_also_if_all_are_short(body: bytes) -> None:
     form = CsvFormat(header=False, names=("n", "text"), ragged="pad")
 
     assert read(body, form, 1)[0] == [(1, None), (2, None)]
-    columns = LANDED.open(pa.BufferReader(body), form, "it", pa.schema([])).schema
+    columns = replace(LANDED, form=form).open(pa.BufferReader(body), "o", pa.schema([])).schema
     assert columns == pa.schema([("n", pa.int64()), ("text", pa.null())])
 
 
