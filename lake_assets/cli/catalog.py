@@ -178,13 +178,13 @@ def rebuild(ctx: click.Context, stream: str | None, *, adopt: bool, form: Form) 
 
     options: Options = ctx.obj
     opened = options.stream(stream)
-    failed, rebuilt = False, list[str]()
+    failed, to_ingest = False, list[str]()
     with collected(form) as documents:
         for lost in rebuild_stream(opened, IngestOptions(requested_by=user_name()), adopt=adopt):
             documents.append(lost)
             failed |= adopt and lost.action == "adopt" and lost.error is not None
             if lost.action == "ingest":
-                rebuilt.append(f"--partition {lost.partition.option}")
+                to_ingest.append(f"--partition {lost.partition.option}")
             if form == "text":
                 described = f"{count(len(lost.files), 'file')} until {lost.written_at:%F %T} UTC, {size(lost.bytes)}"
                 end = "it has landed objects" if lost.action == "ingest" else "it has no landed objects"
@@ -194,8 +194,8 @@ def rebuild(ctx: click.Context, stream: str | None, *, adopt: bool, form: Form) 
                     end = lost.error or end
                 echo(f"{lost.partition}: {described}; {end}")
         if form == "text":
-            if rebuilt:
-                echo(f"Read the landed objects again: lake-assets ingest {opened.name} {' '.join(rebuilt)}")
+            if to_ingest:
+                echo(f"Read the landed objects again: lake-assets ingest {opened.name} {' '.join(to_ingest)}")
             if not documents:
                 echo(f"{opened.name}: the catalog has all files that are newer than its rows")
     if failed:

@@ -83,9 +83,9 @@ def _lines(result: "Maintained", *, dry_run: bool) -> list[str]:
         lines.append(f"  {count(len(result.letters), 'file')} of dead letters {would}deleted, {bytes_of}")
     if result.loaded:
         lines.append(f"  {count(len(result.loaded), 'loaded object')} {would}taken by after_load")
-    written = [*(delta.uri for delta in result.deltas), *(letter.uri for letter in result.letters)]
+    deltas_and_letters = [*(delta.uri for delta in result.deltas), *(letter.uri for letter in result.letters)]
     for word, texts in (
-        ("deleted", [*cleaned.deleted, *orphans, *written]),
+        ("deleted", [*cleaned.deleted, *orphans, *deltas_and_letters]),
         ("compacted", map(_compacted, compacted)),
         ("loaded", (f"{obj.uri}{obj.becomes and f': {obj.becomes}'}" for obj in result.loaded)),
         ("corrected", (f"{column}: its least and greatest values" for column in result.corrected)),

@@ -217,7 +217,7 @@ def _print_table(made: "Plan") -> None:
     columns = ["partition", "action", "new", "changed", "vanished", "bytes", "rows", "job", "commit"]
     rows: list[list[str | None]] = []
     for plan in made.partitions:
-        objects = (f"{len(changed):,}" if changed else "" for changed in (plan.new, plan.changed, plan.vanished))
+        objects = (f"{len(group):,}" if group else "" for group in (plan.new, plan.changed, plan.vanished))
         after = f" → {plan.rows_after:,}" if isinstance(plan.rows_after, int) else " → ?" if plan.rows_after else ""
         is_read = plan.job is not None
         rows.append(

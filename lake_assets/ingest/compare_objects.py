@@ -174,8 +174,8 @@ def compare_partition(
             kinds["new_version" if obj.key in new_versions else "same"].append(obj)
         else:
             kinds["changed"].append(obj)
-    landed_keys = {before.key for _, before in pairs if before is not None}
-    vanished = [o for key, o in noted.items() if o.reason is None and key not in landed_keys and not o.has_ended]
+    still_landed = {before.key for _, before in pairs if before is not None}
+    vanished = [o for key, o in noted.items() if o.reason is None and key not in still_landed and not o.has_ended]
     keys = {obj.key for obj in kinds["new"]}
     replaced = [before for obj in kinds["changed"] if (before := comparison.known_as(obj)) is not None]
     return replace(

@@ -59,15 +59,15 @@ def refresh_schedule(stream: OpenStream, asset: dg.AssetKey) -> dg.ScheduleDefin
         of_stream = StreamKeys(stream)
         keys = of_stream.recent(instance, at, config.lookback)
         runs = None if instance is None else QueuedRuns(stream, asset, instance)
-        repeated = [] if runs is None else _older_runs(context, stream, runs, keys)
+        older = [] if runs is None else _older_runs(context, stream, runs, keys)
         for name in keys:
             if not keys[name]:
-                return repeated or dg.SkipReason(_why_none(stream, name, at))
+                return older or dg.SkipReason(_why_none(stream, name, at))
         first, last = (joined_key({name: of_column[end] for name, of_column in keys.items()}) for end in (0, -1))
         if runs is not None and runs.have(*map(of_stream.cell, (first, last))):
-            return repeated or dg.SkipReason("A queued run has all these partitions.")
-        run_key = f"newest:{at.isoformat()}" if repeated else None  # Dagster wants one of each of several
-        return [dg.RunRequest(run_key=run_key, **run_range(first, last)), *repeated]
+            return older or dg.SkipReason("A queued run has all these partitions.")
+        run_key = f"newest:{at.isoformat()}" if older else None  # Dagster wants one of each of several
+        return [dg.RunRequest(run_key=run_key, **run_range(first, last)), *older]
 
     return schedule
 

@@ -113,14 +113,18 @@ class _Comparison:
             by_name = {name.lower(): name for name in before}
             earlier = {name.lower(): by_name[name.lower()] for name in after if name.lower() in by_name}
         of_partition = {column.name.lower() for column in partition.columns}
-        renamed = {name: earlier[name.lower()] for name in after if name.lower() in earlier}
+        names_before = {name: earlier[name.lower()] for name in after if name.lower() in earlier}
         self.common = {  # the name in the second snapshot, and that in the first
-            name: old for name, old in renamed.items() if name.lower() not in of_partition
+            name: old for name, old in names_before.items() if name.lower() not in of_partition
         }
         self.table = [
-            *(f"column {name} was added" for name in after if name not in renamed),
-            *(f"column {name} was dropped" for name in before if name not in renamed.values()),
-            *(f"column {old} was renamed to {name}" for name, old in renamed.items() if name.lower() != old.lower()),
+            *(f"column {name} was added" for name in after if name not in names_before),
+            *(f"column {name} was dropped" for name in before if name not in names_before.values()),
+            *(
+                f"column {old} was renamed to {name}"
+                for name, old in names_before.items()
+                if name.lower() != old.lower()
+            ),
             *(
                 f"column {name} was {before[old]} and became {after[name]}"
                 for name, old in self.common.items()

@@ -118,11 +118,11 @@ def _span(session: LakeSession, number: int) -> tuple[int, int, bool]:
     """Return the oldest and the newest snapshot, and whether this one exists."""
     with suppress(NotDirectError), session.read() as database:
         return *snapshot_span(database), number in snapshots(database, [number])
-    ((oldest, newest, existing),) = session.rows(
+    ((oldest, newest, exists),) = session.rows(
         "SELECT min(snapshot_id), max(snapshot_id), count(*) FILTER (snapshot_id = ?) FROM ducklake_snapshots(?)",
         [number, session.alias],
     )
-    return oldest, newest, bool(existing)
+    return oldest, newest, bool(exists)
 
 
 def past_state(session: LakeSession, stream: OpenStream, partition: Partition, number: int) -> PastState:
