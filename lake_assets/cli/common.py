@@ -83,14 +83,7 @@ def _chosen(kind: Literal["stream", "lake"], known: Collection[str], name: str |
 
 def partition_option(help: str, *, required: bool = False) -> Callable[[CommandFunction], CommandFunction]:  # noqa: A002 - click's word
     """Return the repeatable option `--partition`, passed to the command as `texts`; see `named_partitions`."""
-    return click.option(
-        "--partition",
-        "texts",
-        multiple=True,
-        required=required,
-        metavar="COLUMN=VALUE,…",
-        help=help,
-    )
+    return click.option("--partition", "texts", multiple=True, required=required, metavar="COLUMN=VALUE,…", help=help)
 
 
 def named_partition(stream: "StreamConfig", text: str) -> "Partition":

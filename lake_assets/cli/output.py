@@ -211,11 +211,7 @@ def text_table(columns: Sequence[str], rows: Iterable[Sequence[str | None]], *, 
 
     table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
     for name in columns:
-        table.add_column(
-            Text(visible_name(name)),
-            justify="right" if name in right else "left",
-            max_width=CELL_WIDTH,
-        )
+        table.add_column(Text(visible_name(name)), justify="right" if name in right else "left", max_width=CELL_WIDTH)
     for row in rows:
         table.add_row(*(Text("NULL", style="dim") if cell is None else Text(visible(cell)) for cell in row))
     return table

@@ -15,12 +15,7 @@ import click
 from lake_assets.base.errors import CatalogError, LakeAssetsError
 from lake_assets.base.progress import counting
 from lake_assets.base.texts import count
-from lake_assets.cli.common import (
-    Options,
-    lake_option,
-    named_partition,
-    stream_argument,
-)
+from lake_assets.cli.common import Options, lake_option, named_partition, stream_argument
 from lake_assets.cli.output import (
     Format,
     echo,

@@ -104,13 +104,7 @@ FEW = 5  # folders and partitions that a table names
 @format_option
 @click.pass_obj
 def report_(
-    options: Options,
-    stream: str | None,
-    wanted: "Wanted",
-    *,
-    html: Path | None,
-    partitions: bool,
-    form: Format | None,
+    options: Options, stream: str | None, wanted: "Wanted", *, html: Path | None, partitions: bool, form: Format | None
 ) -> None:
     """Show the state of every partition.
 

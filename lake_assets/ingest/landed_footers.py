@@ -105,11 +105,7 @@ class PlannedColumns:
 
     @classmethod
     def of(
-        cls,
-        lake: LakeSession | None,
-        footers: Footers,
-        new: Sequence[Candidate],
-        table: pa.Schema | None,
+        cls, lake: LakeSession | None, footers: Footers, new: Sequence[Candidate], table: pa.Schema | None
     ) -> "PlannedColumns":
         """Return the columns of the table, and in mode index what it refuses.
 

@@ -87,13 +87,7 @@ class PartitionRun:
         """Whether it failed because its objects or columns changed, or those of the one that holds it back."""
         if self.held_by is not None:
             return self.held_by.may_try_again
-        temporary = (
-            SourceChangedError,
-            SchemaChangedError,
-            SchemaDriftError,
-            PartitionHeldError,
-            PartitionMovedError,
-        )
+        temporary = (SourceChangedError, SchemaChangedError, SchemaDriftError, PartitionHeldError, PartitionMovedError)
         if self.state is not RunState.FAILED or self.stream.config.mode.registers:
             return False
         return self._without_more or (isinstance(self.error, temporary) and self._tries < TRIES)

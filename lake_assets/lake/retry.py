@@ -17,11 +17,7 @@ from lake_assets.lake.session import LakeSession
 _LOG = logging.getLogger(__name__)
 
 
-def under_lock(
-    session: LakeSession,
-    work: Callable[[], Result],
-    what: str,
-) -> Result:
+def under_lock(session: LakeSession, work: Callable[[], Result], what: str) -> Result:
     """Write `what` to the catalog under the lake's lock, and retry after a conflict with a writer without the lock.
 
     `work` writes all or nothing, perhaps twice, if the answer of a commit is lost.

@@ -32,10 +32,7 @@ class LakeStreamAttributes(Model):
     lake: Lake
     stream: StreamConfig
     spark: Spark = Field(default_factory=Spark, description="As in `lake.yaml`; the same in every component.")
-    alerts: Alerts | None = Field(
-        None,
-        description="As in `lake.yaml`. Of several components, one sends failed runs.",
-    )
+    alerts: Alerts | None = Field(None, description="As in `lake.yaml`. Of several components, one sends failed runs.")
     key_prefix: KeyPrefix = Field((), description="The first parts of the keys of its assets; none when absent.")
     orchestration: Orchestration = Field(Orchestration(), description="As in `lake.yaml`.")
 

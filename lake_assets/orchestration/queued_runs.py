@@ -208,11 +208,7 @@ class QueuedRuns:
 
 
 def job_schedule(
-    job: dg.JobDefinition | AssetJob,
-    cron: str,
-    time_zone: str,
-    status: str = "running",
-    description: str | None = None,
+    job: dg.JobDefinition | AssetJob, cron: str, time_zone: str, status: str = "running", description: str | None = None
 ) -> dg.ScheduleDefinition:
     """Return the schedule `<job>_schedule`: a tick requests a run of the job, unless one of its runs is queued."""
     name = schedule_of(job.name)

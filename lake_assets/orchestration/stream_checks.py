@@ -309,11 +309,7 @@ def checked(
 
 
 def _results(
-    evaluator: Evaluator,
-    evaluations: Iterator[dg.AssetCheckEvaluation],
-    name: str,
-    context: StepContext,
-    made: Checked,
+    evaluator: Evaluator, evaluations: Iterator[dg.AssetCheckEvaluation], name: str, context: StepContext, made: Checked
 ) -> Iterator[dg.AssetCheckEvaluation]:
     try:
         yield from evaluations

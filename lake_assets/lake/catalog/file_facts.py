@@ -152,10 +152,7 @@ class Footer:
 
 
 def read_footers(
-    engine: duckdb.DuckDBPyConnection,
-    files: Sequence[DataFile],
-    table: Table,
-    partitioning: Partitioning,
+    engine: duckdb.DuckDBPyConnection, files: Sequence[DataFile], table: Table, partitioning: Partitioning
 ) -> list[FileFacts]:
     """Return the facts of new files of a table, in their order.
 

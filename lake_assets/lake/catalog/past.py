@@ -252,8 +252,7 @@ class PastPartition:
         inserted = "NULL::BIGINT" if "snapshot_id" in names else "max(snapshot_id)"
         at, numbers = ("", []) if snapshot == LIVE else (" AT (VERSION => ?)", [snapshot])
         ((rows, newest),) = table.session.rows(
-            f"SELECT count(*), {inserted} FROM {table.name.sql}{at} WHERE {condition}",
-            [*numbers, *parameters],
+            f"SELECT count(*), {inserted} FROM {table.name.sql}{at} WHERE {condition}", [*numbers, *parameters]
         )
         return int(rows), None if newest is None else int(newest)
 
@@ -287,10 +286,7 @@ def _is_in(entry: CatalogFile | Deletes, snapshot: int) -> bool:
 
 
 def past_table(
-    session: LakeSession,
-    table: PartitionedTable,
-    partitions: Collection[Partition] | None = None,
-    since: int = 0,
+    session: LakeSession, table: PartitionedTable, partitions: Collection[Partition] | None = None, since: int = 0
 ) -> PastTable:
     """Read the files of partitions, up to `SINGLY` of them without those of others; all when None.
 

@@ -71,10 +71,7 @@ def _described(session: LakeSession, types: Mapping[str, str]) -> tuple[tuple[st
 
 
 def _preview(
-    session: LakeSession,
-    files: Sequence[CatalogFile],
-    partition: Partition,
-    columns: Sequence[tuple[str, str]],
+    session: LakeSession, files: Sequence[CatalogFile], partition: Partition, columns: Sequence[tuple[str, str]]
 ) -> tuple[tuple[str | None, ...], ...] | None:
     """Return the first rows of the files as texts, in the order of the columns."""
     if not files:

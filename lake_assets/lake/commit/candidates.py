@@ -117,11 +117,7 @@ def _refuse_unfinished(landed: LandedObject, footer: Footer) -> None:
 
 
 def _facts(
-    session: LakeSession,
-    inspection: Inspection,
-    table: Table,
-    partitioning: Partitioning,
-    fitting: Sequence[_Fitting],
+    session: LakeSession, inspection: Inspection, table: Table, partitioning: Partitioning, fitting: Sequence[_Fitting]
 ) -> dict[str, FileFacts]:
     """Return the facts of all files that the direct strategy supports, by URI; without them a file becomes an error."""
     result: dict[str, FileFacts] = {}

@@ -81,11 +81,7 @@ def drift_checked(session: LakeSession, changes: Sequence[Change]) -> int | None
 
 
 def ask_drift(
-    session: LakeSession,
-    database: CatalogDatabase,
-    description: Description,
-    changes: Sequence[Change],
-    since: int,
+    session: LakeSession, database: CatalogDatabase, description: Description, changes: Sequence[Change], since: int
 ) -> Callable[[Transaction], bool]:
     """Ask whether a commit since that snapshot may have changed the known objects of the partitions of a commit.
 

@@ -22,22 +22,8 @@ from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError
 from lake_assets.lake.catalog.described import FlushedFile, flushed_files, inlined_tables
 from lake_assets.lake.catalog.files import PartitionFile, files_of_partitions
 from lake_assets.lake.catalog.table import Key, Partitioning, key_values, named_since, read_folder, read_partitioning
-from lake_assets.lake.ledger.ledger_relation import (
-    WantedRows,
-    query,
-    read_inlined,
-    relation_of_files,
-    relation_of_lake,
-)
-from lake_assets.lake.ledger.tables import (
-    ADDING,
-    ADDS,
-    COMPACT,
-    LEDGER,
-    LEDGER_COLUMNS,
-    LedgerRow,
-    Status,
-)
+from lake_assets.lake.ledger.ledger_relation import WantedRows, query, read_inlined, relation_of_files, relation_of_lake
+from lake_assets.lake.ledger.tables import ADDING, ADDS, COMPACT, LEDGER, LEDGER_COLUMNS, LedgerRow, Status
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.spark.task.job import is_marked, named_fingerprint
 

@@ -19,13 +19,7 @@ from lake_assets.lake.ledger.ledger_relation import (
     relation,
     wanted_rows,
 )
-from lake_assets.lake.ledger.tables import (
-    COMPACT,
-    LEDGER,
-    LETTERS,
-    MANIFEST,
-    LedgerRow,
-)
+from lake_assets.lake.ledger.tables import COMPACT, LEDGER, LETTERS, MANIFEST, LedgerRow
 from lake_assets.lake.session import LakeSession
 from lake_assets.spark.task.job import LetterFile
 from lake_assets.storage.manifest import LandedObject, Manifest, version_of

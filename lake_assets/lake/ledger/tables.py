@@ -211,11 +211,7 @@ Appends = Mapping[OwnTable, Sequence[Values]]
 
 # DuckLake gives new row ids to sorted rows when it merges files, so the order of row ids is that of the rows' times
 # only in different files.
-LEDGER = OwnTable(
-    setting="ledger",
-    columns=LEDGER_COLUMNS,
-    order=("destination_table", "load_partition", "started_at"),
-)
+LEDGER = OwnTable(setting="ledger", columns=LEDGER_COLUMNS, order=("destination_table", "load_partition", "started_at"))
 MANIFEST = OwnTable(
     setting="manifest",
     columns=_OF_PARTITION

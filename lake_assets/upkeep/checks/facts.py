@@ -122,14 +122,7 @@ class LandedListing:
 class Facts:
     """The facts of one scope, while the lake is open."""
 
-    def __init__(
-        self,
-        stream: OpenStream,
-        scope: Scope,
-        session: LakeSession | None,
-        *,
-        by_partition: bool,
-    ) -> None:
+    def __init__(self, stream: OpenStream, scope: Scope, session: LakeSession | None, *, by_partition: bool) -> None:
         self.by_partition = by_partition  # whether the results of single partitions are wanted too
         self.stream = stream
         self.scope = scope

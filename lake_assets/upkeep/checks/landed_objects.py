@@ -75,8 +75,7 @@ def landing_zone_check(facts: Facts) -> PreparedCheck:
         return [replace(s, quarantined=quarantined.get(s.partition, {})) for s in landed], left_out
 
     return PreparedCheck(
-        lambda: _result_of_states(scope, *states()),
-        lambda: {s.partition: _result_of_partition(s) for s in states()[0]},
+        lambda: _result_of_states(scope, *states()), lambda: {s.partition: _result_of_partition(s) for s in states()[0]}
     )
 
 

@@ -111,11 +111,7 @@ def rebuild(stream: OpenStream, options: IngestOptions, *, adopt: bool = False) 
 
 
 def _adopted(
-    session: LakeSession,
-    stream: OpenStream,
-    lost: LostPartition,
-    files: Sequence[LandedObject],
-    options: IngestOptions,
+    session: LakeSession, stream: OpenStream, lost: LostPartition, files: Sequence[LandedObject], options: IngestOptions
 ) -> LostPartition:
     reader = Store(stream.lake_config.own_storage)
     footers = [read_footer(reader, obj.key, as_it_is=True) for obj in files]

@@ -145,11 +145,7 @@ def state_of(buffer: Buffer, uploaded: int = 0, deleted: int = 0, errors: tuple[
 
 
 def drain_output(
-    buffer: Buffer,
-    output: Output,
-    *,
-    retries: int | None = None,
-    on_arrival: Callable[[int], None] = lambda _: None,
+    buffer: Buffer, output: Output, *, retries: int | None = None, on_arrival: Callable[[int], None] = lambda _: None
 ) -> tuple[int, list[LakeAssetsError]]:
     """Upload the pending batches of one output, until none is left or the output is away.
 

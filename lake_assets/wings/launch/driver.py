@@ -110,12 +110,7 @@ def _report(pipes: PipesContext, report: Outcome | End | Event) -> None:
     pipes.report_custom_message(message_of(report))
 
 
-def _run(
-    request: Request,
-    pipes: PipesContext,
-    report: Callable[[Outcome], None],
-    stop: _Stop,
-) -> None:
+def _run(request: Request, pipes: PipesContext, report: Callable[[Outcome], None], stop: _Stop) -> None:
     config = load_config(request.config)
     request.check_same(config)
     stream = open_streams(config)[request.stream]
