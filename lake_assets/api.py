@@ -83,7 +83,9 @@ def rows_of(
             table = connection.table(stream.table.sql)
         except duckdb.CatalogException as error:
             raise CatalogError(f"the lake has no table {stream.table} yet:", "ingest a partition first.") from error
-        wanted = table.filter(_any_of([c.name for c in stream.config.columns], {p.values for p in partitions}))
+        wanted = table.filter(
+            _any_of([c.name for c in stream.config.partition_columns], {p.values for p in partitions})
+        )
         return wanted if columns is None else wanted.project(", ".join(map(identifier, columns)))
 
 
@@ -222,9 +224,11 @@ class Stream(OpenStream):
         if isinstance(named, str):
             return StreamPartition(self, self._named(named))
         if not isinstance(named, Partition):
-            return StreamPartition(self, Partition.from_values(self.config.columns, values if named is None else named))
-        if named.columns != self.config.columns:
-            names = ", ".join(column.name for column in self.config.columns)
+            return StreamPartition(
+                self, Partition.from_values(self.config.partition_columns, values if named is None else named)
+            )
+        if named.columns != self.config.partition_columns:
+            names = ", ".join(column.name for column in self.config.partition_columns)
             raise PartitionError(
                 f"partition {named} is of another stream: the partition columns of {self.name} are {names}:",
                 f"name a partition of {self.name}.",
@@ -304,7 +308,7 @@ class Stream(OpenStream):
         """Return the one partition that a text of the selection grammar names."""
         named = parse_selector(self.config, text, Calendar(self.config)).named or ()
         if len(named) != 1:
-            form = ",".join(f"{column.name}=…" for column in self.config.columns)
+            form = ",".join(f"{column.name}=…" for column in self.config.partition_columns)
             raise PartitionError(
                 f"{shown(text)} can select several partitions:",
                 f"write one value for each column, {form}; `ingest` and `plan` of the stream take several.",

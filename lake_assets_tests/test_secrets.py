@@ -32,7 +32,7 @@ from lake_assets.lake.ledger.read import read_ledger
 from lake_assets.spark.task.job import Job
 from lake_assets.spark.task.write import write_files
 from lake_assets.storage import patience
-from lake_assets.storage.formats.landed import Landed
+from lake_assets.storage.formats.landed import LandingZone
 from lake_assets.storage.formats.parquet_files import read_schema
 from lake_assets.storage.store import Store
 from lake_assets.streams.load import load_config
@@ -281,7 +281,7 @@ def test_a_signed_url_does_not_come_out_of_arrow(listener: Listener) -> None:
     """Its errors print the URL that was asked for, and Azure's signature is part of that."""
     place = f"AccountName=retail;BlobEndpoint={listener.url}/retail;SharedAccessSignature={SAS}"
     storage = AzureStorage.model_validate({"container": "lake", "connection_string": place})
-    job = Job("run", Landed(storage), storage, sales(1).schema, "zstd", 2**20, ())
+    job = Job("run", LandingZone(storage), storage, sales(1).schema, "zstd", 2**20, ())
 
     for attempt in (
         lambda: Store(storage).open("a.parquet"),

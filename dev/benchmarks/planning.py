@@ -51,7 +51,7 @@ def _works(stream: OpenStream, days: list[dt.date], spark: SparkSession) -> dict
     keys = [f"date={day}/part-0.parquet" for day in days]
     for key in keys:
         stream.source.put_new(key, body.getvalue())
-    first, *others = [Partition.of(stream.config.columns, {"date": str(day)}) for day in days]
+    first, *others = [Partition.of(stream.config.partition_columns, {"date": str(day)}) for day in days]
     assert all(outcome.error is None for outcome in ingest_all(stream, [first], lambda: spark))
     return {"ours": Work(lambda: _plan(stream, others)), "pyarrow": Work(lambda: _footers(stream, keys[1:]))}
 

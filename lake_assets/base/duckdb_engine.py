@@ -202,23 +202,23 @@ def without_cache(engine: duckdb.DuckDBPyConnection) -> None:
     engine.execute("SET enable_external_file_cache = false")
 
 
-def measure(connection: duckdb.DuckDBPyConnection) -> None:
+def enable_progress(connection: duckdb.DuckDBPyConnection) -> None:
     """Let DuckDB estimate how far its statements are; it prints no bar of its own."""
     connection.execute("SET enable_progress_bar = true")
     connection.execute("SET enable_progress_bar_print = false")
 
 
 @contextmanager
-def followed(connection: duckdb.DuckDBPyConnection, title: str) -> Iterator[None]:
+def counting_percent(connection: duckdb.DuckDBPyConnection, title: str) -> Iterator[None]:
     """Count how many percent of the statement that the block executes are done, if counts are shown.
 
-    A connection whose settings are locked needs `measure` before that.
+    A connection whose settings are locked needs `enable_progress` before that.
     """
     if not is_watched():
         yield
         return
     if connection.execute("SELECT current_setting('enable_progress_bar')").fetchone() == (False,):
-        measure(connection)
+        enable_progress(connection)
     ended = Event()
     with counting(title, "%", _WHOLE) as count:
         thread = Thread(target=_follow, args=(connection, count, ended), name="query-progress", daemon=True)

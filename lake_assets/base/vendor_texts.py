@@ -7,38 +7,38 @@ from enum import Enum
 from functools import cache
 from typing import Generic, TypeVar
 
-Meaning = TypeVar("Meaning", bound=Enum)
+_Meaning = TypeVar("_Meaning", bound=Enum)
 
 
 @dataclass(frozen=True, slots=True)
-class VendorText(Generic[Meaning]):
+class VendorText(Generic[_Meaning]):
     """A text that a vendor's program or server says."""
 
     pattern: str
-    means: Meaning  # what it says
+    means: _Meaning  # what it says
     when: str  # the vendor says it
     is_provoked: bool = True  # whether a test provokes it
     advice: str = ""  # how to fix it, where this text says more than its meaning
 
 
-class VendorTexts(Generic[Meaning]):
+class VendorTexts(Generic[_Meaning]):
     """The texts of some vendors."""
 
     def __init__(
-        self, vendors: Mapping[str, Sequence[VendorText[Meaning]]], ignoring_case: Collection[Meaning] = ()
+        self, vendors: Mapping[str, Sequence[VendorText[_Meaning]]], ignoring_case: Collection[_Meaning] = ()
     ) -> None:
         self.vendors = vendors
         self._ignoring_case = ignoring_case  # the meanings in whose texts upper and lower case do not count
         self._pattern = cache(self._compiled)
 
-    def of(self, means: Meaning) -> tuple[VendorText[Meaning], ...]:
+    def of(self, means: _Meaning) -> tuple[VendorText[_Meaning], ...]:
         """Return the texts of all vendors that say this."""
         return tuple(text for vendor in self.vendors.values() for text in vendor if text.means is means)
 
-    def find(self, error: object, means: Meaning) -> re.Match[str] | None:
+    def find(self, error: object, means: _Meaning) -> re.Match[str] | None:
         """Return where the text of an error says this."""
         return self._pattern(means).search(str(error))
 
-    def _compiled(self, means: Meaning) -> re.Pattern[str]:
+    def _compiled(self, means: _Meaning) -> re.Pattern[str]:
         flags = re.IGNORECASE if means in self._ignoring_case else 0
         return re.compile("|".join(f"(?:{text.pattern})" for text in self.of(means)) or r"(?!)", flags)

@@ -109,7 +109,7 @@ def the_only_partition(stream: "StreamConfig", otherwise: str = "") -> "Partitio
     from lake_assets.streams.select import only_partition
 
     if (only := only_partition(stream)) is None:
-        form = ",".join(f"{column.name}=…" for column in stream.columns)
+        form = ",".join(f"{column.name}=…" for column in stream.partition_columns)
         raise usage_error(f"the stream has several partitions: name one or more with --partition {form}{otherwise}.")
     return only
 

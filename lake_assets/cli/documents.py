@@ -79,7 +79,7 @@ class ValidConfig(Documented):
                 stream.layout_uri,
                 stream.lake_name,
                 str(stream.table),
-                {column.name: column.type for column in stream.config.columns},
+                {column.name: column.type for column in stream.config.partition_columns},
             )
             for stream in open_streams(config).values()
         ]

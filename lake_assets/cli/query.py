@@ -58,7 +58,7 @@ def query(options: Options, sql: str, lake: str | None, form: Format | None) -> 
     """
     import duckdb
 
-    from lake_assets.base.duckdb_engine import followed
+    from lake_assets.base.duckdb_engine import counting_percent
     from lake_assets.lake.connecting import RefusedQueryError, check_reads, open_confined
     from lake_assets.lake.failures import outer_error
 
@@ -68,7 +68,7 @@ def query(options: Options, sql: str, lake: str | None, form: Format | None) -> 
     with open_confined(ducklake) as session:
         try:
             check_reads(sql, ducklake.config)
-            follow = partial(followed, session.connection, "query")
+            follow = partial(counting_percent, session.connection, "query")
             with follow():  # DuckDB executes some statements, such as SUMMARIZE, at once
                 relation = session.connection.sql(sql)
             write_relation(relation, output_format(form), follow)

@@ -149,7 +149,7 @@ def _proxy_url(proxy: SecretStr | None) -> SecretStr | None:
     return SecretStr(url.rstrip("/"))
 
 
-class Reached(Model):
+class NetworkSettings(Model):
     """How a server is reached: the certificates that are trusted, and a proxy."""
 
     certificates: FolderPath | None = Field(
@@ -170,7 +170,7 @@ class Reached(Model):
             return data
         environment = environment_of(info)
         data = cls._settings(environment) | data
-        way = way_to(cls._server(data), environment)
+        way = environment_network(cls._server(data), environment)
         return way | data | ({} if data.get("proxy") else {"proxy": way.get("proxy")})  # `""` is that of `${NAME:-}`
 
     @classmethod
@@ -213,7 +213,7 @@ class StorageModel(Model):
         return False
 
 
-class RequestedStorage(Reached, StorageModel):
+class RemoteStorage(NetworkSettings, StorageModel):
     """A storage that is accessed by requests over a network."""
 
     requests: Requests = Field(Requests(), description="Retries, pauses, time-outs, and uploads in parts.")
@@ -221,19 +221,19 @@ class RequestedStorage(Reached, StorageModel):
 
     @model_validator(mode="after")
     def _reached_by_each_client(self) -> Self:
-        for name in Reached.model_fields:
+        for name in NetworkSettings.model_fields:
             if self._client_without and getattr(self, name) is not None:
                 raise ValueError(f"{self._client_without} takes no {name}: leave it out, and let this machine have it")
         return self
 
 
-def way_of(storages: Iterable[object]) -> tuple[str | None, SecretStr | None]:
+def shared_network(storages: Iterable[object]) -> tuple[str | None, SecretStr | None]:
     """Return the one file of certificates and the one proxy of a lake's buckets.
 
     DuckDB has one setting of each for all of them; two different ones are a ValueError.
     """
-    buckets = [storage for storage in storages if isinstance(storage, RequestedStorage)]
-    for name in Reached.model_fields:
+    buckets = [storage for storage in storages if isinstance(storage, RemoteStorage)]
+    for name in NetworkSettings.model_fields:
         if len({getattr(storage, name) or None for storage in buckets}) > 1:
             raise ValueError(
                 f"DuckDB has one setting of {name} for all storages of a lake, its sources in mode index too, and "
@@ -243,7 +243,7 @@ def way_of(storages: Iterable[object]) -> tuple[str | None, SecretStr | None]:
     return (buckets[0].certificates, proxies[0] if proxies else None) if buckets else (None, None)
 
 
-def way_to(url: str, environment: Mapping[str, str]) -> dict[str, str]:
+def environment_network(url: str, environment: Mapping[str, str]) -> dict[str, str]:
     """Return the certificates and the proxy that the standard variables have for a server; an empty text for none."""
     try:
         server, way = urlsplit(url), dict[str, str]()

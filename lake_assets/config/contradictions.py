@@ -153,7 +153,7 @@ def _lookback(key: str) -> When:
 
 
 def _in_rows(stream: StreamFields) -> str | None:
-    return next((column.name for column in stream.columns if column.in_rows), None)
+    return next((column.name for column in stream.partition_columns if column.in_rows), None)
 
 
 def _in_rows_with(key: str) -> When:
@@ -250,7 +250,7 @@ CONTRADICTIONS: tuple[Contradiction[StreamFields], ...] = (
     ),
     Contradiction(
         ("layout", "partitions"),
-        lambda s: next((c.name for c in s.columns if c.in_rows and c.name in s.template.columns), None),
+        lambda s: next((c.name for c in s.partition_columns if c.in_rows and c.name in s.template.columns), None),
         "partitions.{it} is in: rows, and the layout {s.template.text!r} has {{{it}}}",
         "remove one of them",
     ),

@@ -114,7 +114,7 @@ def short_for(key: str) -> Callable[[object], object]:
     return lambda value: {key: value} if isinstance(value, str) else value
 
 
-def below(folder: Path | None, environment: Mapping[str, str] = os.environ) -> Mapping[str, Any]:
+def validation_context(folder: Path | None, environment: Mapping[str, str] = os.environ) -> Mapping[str, Any]:
     """Return the validation context of a config; without a folder, relative paths are refused.
 
     The environment has the variables that complete a bucket.
@@ -127,13 +127,13 @@ def below(folder: Path | None, environment: Mapping[str, str] = os.environ) -> M
 
 
 def folder_of(info: ValidationInfo) -> Path | None:
-    """Return the folder of the validation context `below`; None without one."""
+    """Return the folder of the validation context `validation_context`; None without one."""
     folder: Path | None = info.context[_FOLDER] if info.context else None
     return folder
 
 
 def environment_of(info: ValidationInfo) -> Mapping[str, str]:
-    """Return the variables of the validation context `below`; those of this process without one."""
+    """Return the variables of the validation context `validation_context`; those of this process without one."""
     environment: Mapping[str, str] = info.context[_ENVIRONMENT] if info.context else os.environ
     return environment
 

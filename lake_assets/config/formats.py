@@ -159,7 +159,7 @@ class CsvFormat(TextFormat):
         return self
 
 
-class FoundCsv(CsvFormat):
+class CsvByName(CsvFormat):
     """CSV of which only the name is known: its header shows the delimiter."""
 
 
@@ -189,8 +189,8 @@ class AutoFormat(FormatModel):
     has_types = False
 
 
-OneFormat = ParquetFormat | OrcFormat | AvroFormat | CsvFormat | JsonFormat
-LandedFormat = OneFormat | AutoFormat
+FileFormat = ParquetFormat | OrcFormat | AvroFormat | CsvFormat | JsonFormat
+LandedFormat = FileFormat | AutoFormat
 
 FormatOrName = Annotated[
     Annotated[LandedFormat, Field(discriminator="type")],
@@ -202,17 +202,17 @@ FormatOrName = Annotated[
 
 PARQUET = ParquetFormat()
 
-_BY_SUFFIX: dict[str, OneFormat] = {
+_BY_SUFFIX: dict[str, FileFormat] = {
     **dict.fromkeys((".parquet", ".parq", ".pq"), PARQUET),
     ".orc": OrcFormat(),
     ".avro": AvroFormat(),
-    **dict.fromkeys((".csv", ".txt"), FoundCsv()),
+    **dict.fromkeys((".csv", ".txt"), CsvByName()),
     **dict.fromkeys((".tsv", ".tab"), CsvFormat(delimiter="\t")),
     **dict.fromkeys((".json", ".jsonl", ".ndjson", ".geojson"), JsonFormat()),
 }
 
 
-def format_by_name(name: str) -> OneFormat | None:
+def format_by_name(name: str) -> FileFormat | None:
     """Return the format that the suffix of a file's name shows, before that of a compression; None if it shows none."""
     suffixes = [suffix.lower() for suffix in PurePosixPath(name).suffixes if suffix.lower() not in COMPRESSED]
     return _BY_SUFFIX.get(suffixes[-1]) if suffixes else None

@@ -12,7 +12,7 @@ from typing import Any, Self
 from pydantic import Field, PrivateAttr, ValidationInfo, model_validator
 
 from lake_assets.config.automation import Alerts
-from lake_assets.config.connections import way_of
+from lake_assets.config.connections import shared_network
 from lake_assets.config.contradictions import contradictions_in
 from lake_assets.config.defaults import OF_DEFAULTS, Defaults, schema_with_defaults, with_defaults
 from lake_assets.config.fields import Identifier, KeyPrefix, LocatedError, Model, folder_of
@@ -114,7 +114,7 @@ class LakeConfig(Model):
                 has_dead_letters=any(stream.on_bad_row == "dead_letter" for stream in streams),
             )
             try:
-                way_of(self.lakes[name].storages)
+                shared_network(self.lakes[name].storages)
             except ValueError as error:
                 raise LocatedError(str(error), "lakes", name) from error
         for at, text in self._of_release():
@@ -139,7 +139,7 @@ class LakeConfig(Model):
                     yield name, f"stream {member} is in the group {other} already: a stream has one"
                 if self.lake_name(member) != self.lake_name(first):
                     yield name, f"streams {first} and {member} have different lakes, and a snapshot is of one lake"
-                mine, theirs = (self.streams[stream].columns for stream in (member, first))
+                mine, theirs = (self.streams[stream].partition_columns for stream in (member, first))
                 if [(c.name, c.type) for c in mine] != [(c.name, c.type) for c in theirs]:
                     yield name, f"streams {first} and {member} have different partition columns, so no common keys"
 

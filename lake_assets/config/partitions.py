@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, field_validator, mo
 
 from lake_assets.base.errors import LayoutError, PartitionError
 from lake_assets.config.fields import Date, Identifier, Model, short_for
-from lake_assets.config.layout.derived import Derived, placeholders
+from lake_assets.config.layout.derived import Derived, placeholders_for
 from lake_assets.config.layout.grammar import NOW, Placeholder, Static, quoted
 from lake_assets.config.layout.hive import HIVE_NULL
 from lake_assets.config.layout.partition import Empty, PartitionColumn, PartitionType
@@ -208,7 +208,7 @@ def _hive(in_path: Mapping[str, PartitionField], time_zone: str) -> Template:
     if not derived:
         return Template.hive(in_path)
     folders = [
-        f"{name}={placeholders(field.type, field.source) if field.source is not None else f'{{{name}}}'}"
+        f"{name}={placeholders_for(field.type, field.source) if field.source is not None else f'{{{name}}}'}"
         for name, field in in_path.items()
     ]
     zones = {zone_of(field.type, time_zone) for name in derived if (field := in_path[name]).type in TIME_TYPES}
@@ -225,7 +225,7 @@ def derived_columns(template: Template, partitions: Mapping[str, PartitionField]
     for name, field in partitions.items():
         if field.where == "rows" and field.source is not None:
             zone = zone_of(field.type, time_zone)
-            text = placeholders(field.type, field.source)
+            text = placeholders_for(field.type, field.source)
             yield Derived(name, field.source, Template.parse(text, time_zone=zone).named({field.source: name}))
         elif field.where == "path" and (column := template.source(name)) is not None and column != name:
             derived = Derived(name, column, template)
@@ -250,7 +250,9 @@ def _yaml(name: str) -> str:
 _TIME = dt.datetime(2026, 2, 11, 13, 45, tzinfo=dt.UTC)
 
 
-def clash(template: Template, partitions: Mapping[str, PartitionField], schema: pa.Schema) -> tuple[str, str] | None:
+def name_clash(
+    template: Template, partitions: Mapping[str, PartitionField], schema: pa.Schema
+) -> tuple[str, str] | None:
     """Return why columns of records contradict the partition columns, and how to fix it; None if they do not."""
     fields = {field.name.lower(): field for field in schema}
     for name, partition in partitions.items():
@@ -273,7 +275,7 @@ def clash(template: Template, partitions: Mapping[str, PartitionField], schema: 
     return None
 
 
-def misfit(template: Template, columns: Iterable[PartitionColumn], schema: pa.Schema) -> tuple[str, str] | None:
+def path_misfit(template: Template, columns: Iterable[PartitionColumn], schema: pa.Schema) -> tuple[str, str] | None:
     """Return why columns of records can never make a path of the layout, and how to fix it; None if they may."""
     examples = {field.name: _example(field.type) for field in schema}
     try:
@@ -296,7 +298,9 @@ def misfit(template: Template, columns: Iterable[PartitionColumn], schema: pa.Sc
             problem = f"the layout {template.text!r} makes {made}; for example, {error.problem}"
             hint = "correct the type of the partition column, or name another column in the layout."
             if column.type in TIME_TYPES:
-                hint = f"write {placeholders(column.type, source)} there, or correct the type of the partition column."
+                hint = (
+                    f"write {placeholders_for(column.type, source)} there, or correct the type of the partition column."
+                )
             return problem, hint
     return None
 

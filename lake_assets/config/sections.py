@@ -11,7 +11,7 @@ from lake_assets.base.errors import LayoutError
 from lake_assets.config import editor_schema
 from lake_assets.config.automation import Cron, FirstStatus
 from lake_assets.config.column_types import ColumnType
-from lake_assets.config.connections import PartSize, Reached
+from lake_assets.config.connections import NetworkSettings, PartSize
 from lake_assets.config.fields import FolderPath, Identifier, Model, short_for
 from lake_assets.config.layout.hive import fits
 from lake_assets.config.layout.template import Compat, Template
@@ -110,7 +110,7 @@ class ObjectSensor(SensorBase):
     scan: int = Field(5000, ge=1000, le=1_000_000, description="Objects of older partitions that a tick lists.")
 
 
-class SqsSensor(SensorBase, TemporaryKeys, Reached):
+class SqsSensor(SensorBase, TemporaryKeys, NetworkSettings):
     """A sensor that reads the notifications of an S3 bucket from a queue."""
 
     type: Literal["sqs"] = "sqs"

@@ -17,13 +17,13 @@ from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, TypeAdap
 from lake_assets.base.errors import ConfigError
 from lake_assets.config.connections import (
     AzureAccess,
-    RequestedStorage,
+    RemoteStorage,
     StorageModel,
     check_key,
     check_sas,
     parse_connection_string,
 )
-from lake_assets.config.fields import FolderPath, Model, below, is_true
+from lake_assets.config.fields import FolderPath, Model, is_true, validation_context
 
 _AWS = "https://s3.amazonaws.com"
 _OF_AWS = re.compile(r"\.amazonaws\.com(\.cn)?$")
@@ -116,7 +116,7 @@ class TemporaryKeys(Keys):
         return self.key_id, secret, self.session_token.get_secret_value() if self.session_token else None
 
 
-class KeyedStorage(RequestedStorage, Keys):
+class KeyedStorage(RemoteStorage, Keys):
     """A storage with the keys of S3's protocol."""
 
     prefix: Prefix = ""
@@ -331,7 +331,7 @@ class GcsStorage(KeyedStorage):
         return _uri("gs", self.bucket, self.prefix)
 
 
-class AzureStorage(RequestedStorage):
+class AzureStorage(RemoteStorage):
     """A container of Azure Blob Storage or Data Lake Storage.
 
     Its URIs are `az://container/prefix`, for the Blob endpoint, which serves every account. The config also accepts
@@ -416,7 +416,7 @@ def _plain_url(url: str) -> str:
     return url.rstrip("/")
 
 
-class WebStorage(RequestedStorage):
+class WebStorage(RemoteStorage):
     """A folder of public files on a web server, as a landing zone. A web server cannot be listed."""
 
     is_listable: ClassVar[bool] = False
@@ -508,7 +508,7 @@ def storage_at(place: str, environment: Mapping[str, str], folder: Path = Path()
     The environment has the variables that complete a bucket, and `AWS_SKIP_SIGNATURE`.
     """
     adapter = TypeAdapter[LakeStorage](Storage)
-    storage: LakeStorage = adapter.validate_python(place, context=below(folder, environment))
+    storage: LakeStorage = adapter.validate_python(place, context=validation_context(folder, environment))
     if isinstance(storage, S3Storage) and is_true(environment, "AWS_SKIP_SIGNATURE", default=False):
         return storage.model_copy(update={"anonymous": True})
     return storage

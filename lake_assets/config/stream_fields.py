@@ -196,7 +196,7 @@ class StreamFields(Model):
         return tuple(derived_columns(self.template, self.partitions, self.time_zone))
 
     @cached_property
-    def columns(self) -> tuple[PartitionColumn, ...]:
+    def partition_columns(self) -> tuple[PartitionColumn, ...]:
         """The partition columns in the order of the config and of the path."""
         of_files = self.mode.registers  # DuckLake reads a registered file's values from its path
         return tuple(
@@ -215,7 +215,7 @@ class StreamFields(Model):
     def path_typed(self) -> tuple[PartitionColumn, ...]:
         """All columns whose values are in the path: those of partitions, and `path_columns`."""
         others = (PartitionColumn(name, column.type, exact=True) for name, column in self.path_columns.items())
-        return (*(column for column in self.columns if not column.in_rows), *others)
+        return (*(column for column in self.partition_columns if not column.in_rows), *others)
 
     @property
     def empties_source(self) -> bool:
@@ -225,4 +225,4 @@ class StreamFields(Model):
     @property
     def selects_rows(self) -> bool:
         """Whether an object may have rows of several partitions, which a column of the rows distinguishes."""
-        return any(column.in_rows for column in self.columns)
+        return any(column.in_rows for column in self.partition_columns)

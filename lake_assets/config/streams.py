@@ -18,7 +18,14 @@ from lake_assets.config.formats import FormatOrName, LandedFormat
 from lake_assets.config.layout.derived import check_time_type
 from lake_assets.config.layout.partition import Partition, PartitionColumn
 from lake_assets.config.layout.times import TIME_TYPES
-from lake_assets.config.partitions import DIMENSIONS, PartitionField, clash, misfit, missing_column, stream_template
+from lake_assets.config.partitions import (
+    DIMENSIONS,
+    PartitionField,
+    missing_column,
+    name_clash,
+    path_misfit,
+    stream_template,
+)
 from lake_assets.config.sections import Destination, Layout, LayoutOptions
 from lake_assets.config.stream_fields import StreamFields
 from lake_assets.config.uris import folder_globs, has_query, is_glob, split_glob
@@ -137,7 +144,7 @@ class StreamConfig(StreamFields):
             template = self.template
         except LayoutError as error:
             raise ValueError(str(error)) from error
-        for column in self.columns:
+        for column in self.partition_columns:
             if not column.in_rows:
                 if column.name not in template.columns:
                     raise ValueError(missing_column(template, column.name))
@@ -172,7 +179,7 @@ class StreamConfig(StreamFields):
         decided_by = {name.lower(): key for key in keys for name in getattr(self, key)}
         decided_by |= {self.rescue.lower(): "rescue"} if self.rescue else {}
         sources = {derived.column.lower() for derived in self.derived}
-        sources |= {column.name.lower() for column in self.columns if column.in_rows}
+        sources |= {column.name.lower() for column in self.partition_columns if column.in_rows}
         for problem in column_problems(self.declared, decided_by, sources):
             raise ValueError(problem)
         return self
@@ -189,11 +196,11 @@ class StreamConfig(StreamFields):
 
     def records_misfit(self, schema: pa.Schema) -> tuple[str, str] | None:
         """Return why records with these columns can never be landed, and how to fix it; None if they may."""
-        return clash(self.template, self.partitions, schema) or misfit(self.template, self.path_typed, schema)
+        return name_clash(self.template, self.partitions, schema) or path_misfit(self.template, self.path_typed, schema)
 
     def partition(self, text: str) -> Partition:
         """Return the partition that `region=NW,date=2026-02-11` names."""
-        return Partition.parse(self.columns, text)
+        return Partition.parse(self.partition_columns, text)
 
     def partition_at(self, path: str) -> Partition | None:
         """Return the partition that the ledger writes as `region=NW/date=2026-02-11`.
@@ -201,7 +208,7 @@ class StreamConfig(StreamFields):
         None for a path with other columns, which the stream may have had earlier, or with decomposed letters.
         """
         try:
-            partition = Partition.at(self.columns, path)
+            partition = Partition.at(self.partition_columns, path)
         except PartitionError:
             return None
         return partition if partition.path == path else None

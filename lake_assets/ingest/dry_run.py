@@ -37,8 +37,8 @@ from lake_assets.lake.commit.strategy import foreseen_strategies
 from lake_assets.lake.ledger.read import last_commits, pace
 from lake_assets.lake.ledger.tables import DELTAS, LedgerRow
 from lake_assets.lake.session import LakeSession
-from lake_assets.spark.task.job import LetterFile, shares
-from lake_assets.storage.formats.landed import NOTHING
+from lake_assets.spark.task.job import LetterFile, split_objects
+from lake_assets.storage.formats.landed import NO_COLUMNS
 from lake_assets.storage.manifest import Manifest
 from lake_assets.streams.landing_zone import list_landed_in
 from lake_assets.streams.stream import OpenStream
@@ -60,7 +60,7 @@ def plan_stream(stream: OpenStream, partitions: Iterable[Partition], options: In
         shown = counted(decided, f"plan {stream.name}", "partitions", len(decided))
         plans = [plan_in(stream, plan, in_lake) for plan in shown]
         table = stream.table_columns(lake)
-        known = NOTHING if table is None else table
+        known = NO_COLUMNS if table is None else table
         footers = Footers(stream, [plan.reads for plan in plans if plan.adds_rows], known)
         new = [(obj, plan.partition) for plan in plans if plan.adds_rows for obj in plan.reads.objects]
         columns = PlannedColumns.of(lake, footers, new, table)
@@ -84,7 +84,7 @@ def plan_stream(stream: OpenStream, partitions: Iterable[Partition], options: In
 def _held_back(stream: OpenStream, plans: list[PartitionPlan], *, force: bool) -> list[PartitionPlan]:
     """Return the plans; those that another stream of the release group holds back wait or fail."""
     for companion in stream.companions:
-        columns = companion.config.columns
+        columns = companion.config.partition_columns
         moments = {index: Partition(columns, plan.partition.values) for index, plan in enumerate(plans) if plan.commits}
         taking_part = {index: partition for index, partition in moments.items() if takes_part(companion, partition)}
         options = options_of_companion(companion, IngestOptions(force=force))
@@ -168,7 +168,7 @@ def plan_in(stream: OpenStream, plan: PartitionPlan, in_lake: _InLake) -> Partit
             rules = stream.copy_rules
             encoded = tuple(obj for obj in reads.read if rules is None or not rules.admits(obj))
             files_copied = len(reads.read) - len(encoded)
-            encodes = len(shares(encoded, stream.config.target_file_size, usable_cores())) if encoded else 0
+            encodes = len(split_objects(encoded, stream.config.target_file_size, usable_cores())) if encoded else 0
             files_written = files_copied + encodes
             load = _load_statement(stream, partition)
             is_append = decision.action == "append"

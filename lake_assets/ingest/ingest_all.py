@@ -62,7 +62,7 @@ def ingest_all(
     ]
     members = [StreamSteps(member, of_member, sessions) for member, of_member in of_streams]
     runs = [
-        PartitionRun(member.stream, Partition(member.stream.config.columns, partition.values), member.options)
+        PartitionRun(member.stream, Partition(member.stream.config.partition_columns, partition.values), member.options)
         for partition in partitions
         for member in members
         if member.stream is stream or takes_part(member.stream, partition)

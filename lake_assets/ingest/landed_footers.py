@@ -143,7 +143,7 @@ class PlannedColumns:
         try:
             landed = self._make(reads)
             if (table := self._with_file_columns) is not None:
-                self.rules.evolved(table, landed, config.columns)
+                self.rules.evolved(table, landed, config.partition_columns)
         except LakeAssetsError as error:
             return (_clause(error),)
         return tuple(text for origin, schema in landed if (text := self._misfit(partition, origin, schema)))
@@ -185,7 +185,7 @@ class PlannedColumns:
             if self.table is None or table is None:
                 return self._inferred(reads)
             landed = self.footers.schemas(reads)
-            after = self.rules.evolved(table, landed, config.columns)
+            after = self.rules.evolved(table, landed, config.partition_columns)
         except LakeAssetsError as error:  # of an object that is left out
             return (_clause(error),)
         return tuple(map(str, column_changes(self.table, after)))

@@ -10,7 +10,7 @@ from packaging.version import Version
 from lake_assets.base.duckdb_engine import HttpLimits, literal
 from lake_assets.base.errors import ConfigError
 from lake_assets.config.catalogs import DUCKLAKE_VERSION
-from lake_assets.config.connections import way_of
+from lake_assets.config.connections import shared_network
 from lake_assets.config.lake import Lake
 from lake_assets.lake.backends import catalog_backend
 from lake_assets.lake.backends.database_backend import ALIAS, create_secret
@@ -36,7 +36,7 @@ def http_limits(lake: Lake) -> HttpLimits:
     limited = [storage.requests for storage in lake.storages if storage.requests is not None]
     if not limited:
         return HttpLimits()
-    certificates, proxy = way_of(lake.storages)
+    certificates, proxy = shared_network(lake.storages)
     patient = max(limited, key=lambda requests: requests.retry_seconds)
     return HttpLimits(
         patient.retries,

@@ -13,7 +13,7 @@ from itertools import pairwise
 
 import duckdb
 
-from lake_assets.base.duckdb_engine import identifier, literal, measure
+from lake_assets.base.duckdb_engine import enable_progress, identifier, literal
 from lake_assets.base.errors import ConfigError
 from lake_assets.config.lake import Lake
 from lake_assets.lake.backends import catalog_backend
@@ -112,7 +112,7 @@ def open_confined(lake: DuckLake) -> Iterator[LakeSession]:
     # Locked settings remain locked, so this engine is not used again, and is not that of a user's connections.
     with DuckLake(lake.config).open(read_only=True, shared=False) as session:
         session.rows("RESET threads")  # a query has every core
-        measure(session.connection)
+        enable_progress(session.connection)
         if not lake.config.catalog.is_service:
             _confine(session)
         session.rows(f"USE {identifier(session.alias)}")

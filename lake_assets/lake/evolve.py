@@ -22,7 +22,7 @@ from lake_assets.lake.session import AUTHOR, LakeSession, PartitionedTable, Tabl
 from lake_assets.lake.table_setup import data_schema, untyped_schema
 from lake_assets.schema.column_rules import GROWING, Rules
 from lake_assets.schema.ducklake_types import sql_type
-from lake_assets.schema.leaves import is_list, stored_columns, with_types_of, without_null_parts
+from lake_assets.schema.leaves import data_file_schema, is_list, with_types_of, without_null_parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,7 @@ class Evolution:
         session, table = self.session, self.table
         before = data_schema(session, table)
         known = untyped_schema(session, table.name, before)
-        if made is not None and known.equals(before) and stored_columns(made).equals(before):
+        if made is not None and known.equals(before) and data_file_schema(made).equals(before):
             known = made
         after = with_types_of(known, (schema for _, schema in landed))
         changes = column_changes(known, pa.schema([field.with_type(without_null_parts(field.type)) for field in after]))

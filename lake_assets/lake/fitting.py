@@ -22,13 +22,13 @@ from lake_assets.schema.annotations import has_map
 from lake_assets.schema.derived_columns import DerivedValue, derived_values
 from lake_assets.schema.ducklake_types import PARTITION_ARROW_TYPES, is_read_as
 from lake_assets.schema.leaves import (
+    data_file_schema,
+    exceeded,
     has_limits,
     has_nanoseconds,
     is_text,
     leaf_types,
     shown_type,
-    stored_columns,
-    unheld,
 )
 from lake_assets.schema.partition_columns import other_value
 from lake_assets.schema.schema_fit import Fitter, Target
@@ -134,7 +134,7 @@ class FileChecker:
 
     def _check_columns(self, landed: LandedObject, partition: Partition, schema: pa.Schema) -> str | None:
         fitter = Fitter(schema, self._target, partition, f"the object {landed.shown}")
-        as_stored, untyped = stored_columns(schema), None
+        as_stored, untyped = data_file_schema(schema), None
         for name, wanted in zip(fitter.columns, self._target.columns, strict=True):
             given = schema.field(name).type
             untyped = untyped if widens(as_stored.field(name).type, wanted.type) else name
@@ -235,7 +235,7 @@ def not_held_in(
         try:
             for batch in _column(session, uri, name):
                 values = batch.column(0) if in_nanoseconds is None else batch.column(0).cast(in_nanoseconds)
-                if held := unheld(values):
+                if held := exceeded(values):
                     return SchemaError(f"{column} has {held.misfit}:", _CORRECT)
         except pa.ArrowInvalid:
             return SchemaError(

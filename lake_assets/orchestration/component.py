@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field, SecretStr, model_validator
 
 from lake_assets.api import Stream, open_stream
 from lake_assets.config.automation import Alerts
-from lake_assets.config.fields import Identifier, KeyPrefix, Model, below
+from lake_assets.config.fields import Identifier, KeyPrefix, Model, validation_context
 from lake_assets.config.lake import Lake
 from lake_assets.config.layout.partition import Partition
 from lake_assets.config.models import LakeConfig, Orchestration
@@ -76,7 +76,7 @@ class LakeStream(dg.Component):
         if (alerts := filled.alerts) is not None:
             own_name = {} if "name" in alerts.model_fields_set else {"name": f"{filled.name}_alerts"}
             config["alerts"] = alerts.model_copy(update=own_name)
-        return cls(LakeConfig.model_validate(config, context=below(folder)))
+        return cls(LakeConfig.model_validate(config, context=validation_context(folder)))
 
     @cached_property
     def stream(self) -> Stream:

@@ -18,18 +18,18 @@ from pyarrow import types as t
 from lake_assets.schema.casts import NumberText, cast, is_number, numbers_differ
 from lake_assets.schema.leaves import (
     dictionary_decoded,
-    filterable,
+    exceeded,
     is_list,
     is_text,
     joined_types,
-    unheld,
     without_dictionary,
+    without_views,
 )
 
-NUMBER = "_row"
+ROW_NUMBER = "_row"
 """The column of a batch that has the numbers of its rows in their object, from 0."""
 
-UNFIT = (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError)
+CAST_ERRORS = (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError)
 """The errors of a cast that its values, or their types, do not allow."""
 
 NOTHING = object()
@@ -41,7 +41,7 @@ _SHOWN = 200  # characters of a value
 
 
 class BadRows(NamedTuple):
-    """Rows that are left out, as they were read; `NUMBER` is their last column."""
+    """Rows that are left out, as they were read; `ROW_NUMBER` is their last column."""
 
     rows: pa.RecordBatch
     reasons: list[str]
@@ -108,7 +108,7 @@ def _escaped(value: Any, kind: pa.DataType) -> object:  # noqa: ANN401 - of any 
     return value.decode(errors="backslashreplace") if is_text(kind) else value
 
 
-def misfitting(values: pa.Array, data_type: pa.DataType, convert: Convert = cast) -> list[int]:
+def bad_positions(values: pa.Array, data_type: pa.DataType, convert: Convert = cast) -> list[int]:
     """Return the positions of the values that a type cannot hold, or that DuckDB cannot read.
 
     `convert` raises ArrowInvalid.
@@ -123,17 +123,19 @@ def misfitting(values: pa.Array, data_type: pa.DataType, convert: Convert = cast
     def fits(part: pa.Array) -> bool:
         try:
             converted = convert(part, data_type)
-        except UNFIT:
+        except CAST_ERRORS:
             return False
-        return unheld(converted) is None
+        return exceeded(converted) is None
 
-    return list(misfits_by_halves(values, fits))
+    return list(bad_by_halves(values, fits))
 
 
 def lines_of_values(values: pa.Array, rows: list[int]) -> list[str]:
     """Return values as texts, each of one line and not too long."""
     taken = (
-        filterable(pa.record_batch([dictionary_decoded(values)], ["value"])).column(0).take(pa.array(rows, pa.int64()))
+        without_views(pa.record_batch([dictionary_decoded(values)], ["value"]))
+        .column(0)
+        .take(pa.array(rows, pa.int64()))
     )
     taken = with_escaped_bytes(taken)
     with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):
@@ -153,7 +155,7 @@ def _cut(text: str) -> str:
     return line if len(line) <= _SHOWN else f"{line[:_SHOWN]}…"
 
 
-def misfits_by_halves(values: pa.Array, fits: Callable[[pa.Array], bool]) -> Iterator[int]:
+def bad_by_halves(values: pa.Array, fits: Callable[[pa.Array], bool]) -> Iterator[int]:
     """Yield the positions of values that do not fit, found by halves, so that a few cost little.
 
     `fits` says whether all of some values do.
@@ -201,7 +203,7 @@ def converted_values(
     def parts(start: int, stop: int) -> Iterator[pa.Array]:
         try:
             yield convert(start, stop)
-        except UNFIT:
+        except CAST_ERRORS:
             if stop - start == 1:
                 unfit.append(start)
                 yield pa.nulls(1, kind)

@@ -226,7 +226,7 @@ class Rules:
                     + ("." if self.rows == "registered" else ", or declare a default in `columns`."),
                 )
         if verdicts[Verdict.CHANGE] or (verdicts[Verdict.REFUSE] and self.grows):
-            raise not_yet(origin, given)
+            raise drift_error(origin, given)
         if verdicts[Verdict.REFUSE]:
             refuse_places(given, known.names, origin)
             raise self.refusal(verdicts[Verdict.REFUSE], origin)
@@ -382,7 +382,7 @@ REGISTERED = Rules(rows="registered")
 """The rules of files that become files of the table as they are."""
 
 
-def not_yet(origin: str, schema: pa.Schema) -> SchemaDriftError:
+def drift_error(origin: str, schema: pa.Schema) -> SchemaDriftError:
     """Return the error for columns of an object or a result that change the table first."""
     return SchemaDriftError(
         f"the columns of {origin} are not yet those of the table:", "run it again.", [(origin, schema)]

@@ -14,7 +14,7 @@ from lake_assets.config.layout.derived import Derived
 from lake_assets.config.layout.hive import HIVE_NULL
 from lake_assets.config.layout.partition import Partition, PartitionColumn, PartitionValue
 from lake_assets.config.layout.times import TIME_TYPES
-from lake_assets.schema.bad_rows import misfits_by_halves, positions
+from lake_assets.schema.bad_rows import bad_by_halves, positions
 from lake_assets.schema.spans import ValueSpan
 
 _DAY = dt.timedelta(days=1)
@@ -93,7 +93,7 @@ class DerivedValue:
             except SchemaError:
                 return False
 
-        return list(misfits_by_halves(batch.column(self.name), fits))
+        return list(bad_by_halves(batch.column(self.name), fits))
 
     def is_proved(self, span: ValueSpan, kind: pa.DataType) -> bool:
         """Return whether the bounds of the rows' column, as texts, prove that all rows have the value."""

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import types as t
 
-from lake_assets.schema.leaves import width
+from lake_assets.schema.leaves import leaf_count
 
 LEAST_ROWS = 10_000  # of a share; the dictionaries of fewer rows cost more than they save
 _VALUE_BYTES = 3  # of each value in the object, decompressed; plain texts have four for their length alone
@@ -34,7 +34,7 @@ def dictionary_columns(parquet: pq.ParquetFile, groups: Iterable[int], names: Co
                 and sum(chunk.total_uncompressed_size for chunk in chunks) <= limit
             ):
                 columns.append(field.name)
-        leaf += width(field.type)
+        leaf += leaf_count(field.type)
     return columns
 
 
@@ -58,13 +58,13 @@ def combined_table(batches: Sequence[pa.RecordBatch]) -> pa.Table:
     return table.cast(pa.schema([_plain(field) if field.name in large else field for field in schema]))
 
 
-def with_dictionaries(schema: pa.Schema, table: pa.Table) -> pa.Schema:
+def schema_with_dictionaries(schema: pa.Schema, table: pa.Table) -> pa.Schema:
     """Return the schema, with dictionaries where the table has them."""
     pairs = zip(schema, table.schema, strict=True)
     return pa.schema([field.with_type(own.type) if t.is_dictionary(own.type) else field for field, own in pairs])
 
 
-def with_dictionaries_of(table: pa.Table, schema: pa.Schema) -> pa.Table:
+def table_with_dictionaries(table: pa.Table, schema: pa.Schema) -> pa.Table:
     """Return the table, with dictionaries where the schema has them, and only there."""
     for number, field in enumerate(schema):
         column = table.column(number)

@@ -16,7 +16,7 @@ FIRST_NANOSECOND = -9_223_286_400_000_000_000
 """The first nanosecond since 1970 of DuckDB's TIMESTAMP_NS; 64 bits begin half a day earlier."""
 
 
-class Held(NamedTuple):
+class TypeLimits(NamedTuple):
     """The values that a time type of DuckDB holds."""
 
     first: int  # as it is stored
@@ -32,24 +32,24 @@ _NANOSECONDS = "a time before 1677-09-22, the first that DuckDB's TIMESTAMP_NS c
 _DAYS = "a time before 5877642-06-25 (BC), the first that DuckDB's DATE can hold"
 _OF_DAY = "a time of day before 00:00 or of 24 hours and more, which DuckDB's TIME cannot hold"
 _HELD = {
-    pa.timestamp("ns"): Held(FIRST_NANOSECOND, _NANOSECONDS, hint=", or land the column in microseconds"),
-    pa.timestamp("us"): Held(-9_223_372_022_400_000_000, _MICROSECONDS, -(2**63) + 1),
-    pa.timestamp("ms"): Held(-9_223_372_022_400_000, _MILLISECONDS, -(2**63) + 1, last=9_223_372_036_854_775),
-    pa.date32(): Held(-(2**31) + 2, _DAYS, -(2**31) + 1),
+    pa.timestamp("ns"): TypeLimits(FIRST_NANOSECOND, _NANOSECONDS, hint=", or land the column in microseconds"),
+    pa.timestamp("us"): TypeLimits(-9_223_372_022_400_000_000, _MICROSECONDS, -(2**63) + 1),
+    pa.timestamp("ms"): TypeLimits(-9_223_372_022_400_000, _MILLISECONDS, -(2**63) + 1, last=9_223_372_036_854_775),
+    pa.date32(): TypeLimits(-(2**31) + 2, _DAYS, -(2**31) + 1),
     **{
-        kind: Held(0, _OF_DAY, last=86_400 * 1000**power - 1)
+        kind: TypeLimits(0, _OF_DAY, last=86_400 * 1000**power - 1)
         for power, kind in enumerate((pa.time32("s"), pa.time32("ms"), pa.time64("us"), pa.time64("ns")))
     },
 }
 
 
-def _held(data_type: pa.DataType) -> Held | None:
+def _held(data_type: pa.DataType) -> TypeLimits | None:
     return _HELD.get(pa.timestamp(data_type.unit) if t.is_timestamp(data_type) else data_type)
 
 
 _NO_ASCII = 128  # the first byte
-_KEYS = Held(0, "a map with a key twice, which DuckDB's MAP cannot hold")
-_TEXT = Held(
+_KEYS = TypeLimits(0, "a map with a key twice, which DuckDB's MAP cannot hold")
+_TEXT = TypeLimits(
     0, "a text that is not UTF-8, which DuckDB's VARCHAR cannot hold", hint=", or let its writer declare bytes"
 )
 
@@ -65,14 +65,14 @@ def is_text(data_type: pa.DataType) -> bool:
     return any(is_kind(without_dictionary(data_type)) for is_kind in kinds)
 
 
-def unheld(values: pa.Array | pa.ChunkedArray) -> Held | None:
+def exceeded(values: pa.Array | pa.ChunkedArray) -> TypeLimits | None:
     """Return what DuckDB holds, if one of the values, or a part of one, is something else; else None."""
     if not isinstance(values, pa.ChunkedArray | pa.ExtensionArray) and not t.is_nested(values.type):
-        return not_held(values)  # a batch of few rows would feel the search for parts
-    return next(filter(None, map(not_held, leaves(values))), None) or (_KEYS if _has_key_twice(values) else None)
+        return exceeded_in(values)  # a batch of few rows would feel the search for parts
+    return next(filter(None, map(exceeded_in, leaves(values))), None) or (_KEYS if _has_key_twice(values) else None)
 
 
-def not_held(leaf: pa.Array) -> Held | None:
+def exceeded_in(leaf: pa.Array) -> TypeLimits | None:
     """Return what DuckDB holds, if one of the values of a leaf is something else; else None."""
     if is_text(leaf.type):
         return None if _is_utf8(leaf.dictionary if t.is_dictionary(leaf.type) else leaf) else _TEXT
@@ -214,7 +214,7 @@ def joined_columns(own: pa.Schema, other: pa.Schema, leaf: Leaf, keeps: Keeps = 
     return pa.schema(list(joined_types(pa.struct(list(own)), pa.struct(list(other)), leaf, keeps)))
 
 
-def width(data_type: pa.DataType) -> int:
+def leaf_count(data_type: pa.DataType) -> int:
     """Return the number of Parquet columns of an Arrow column."""
     return sum(1 for _ in leaf_types(data_type))
 
@@ -250,7 +250,7 @@ Rows = TypeVar("Rows", pa.RecordBatch, pa.Table)
 _PLAIN = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
 
 
-def filterable(rows: Rows) -> Rows:
+def without_views(rows: Rows) -> Rows:
     """Return the rows without views of texts and bytes, which Arrow cannot filter or cast to numbers and dates."""
     fields = [field.with_type(_without_views(field.type)) for field in rows.schema]
     schema = pa.schema(fields, rows.schema.metadata)
@@ -271,7 +271,7 @@ def _without_views(data_type: pa.DataType) -> pa.DataType:
     return _PLAIN.get(data_type, data_type)
 
 
-def without_values(schema: pa.Schema) -> list[str]:
+def untyped_columns(schema: pa.Schema) -> list[str]:
     """Return the columns without values in a file, or with parts without values, so that their type is not known."""
     return [field.name for field in schema if _has_null(field.type)]
 
@@ -282,7 +282,7 @@ def with_types_of(schema: pa.Schema, others: Iterable[pa.Schema]) -> pa.Schema:
     The first type is taken. The `Fitter` checks whether it fits the values of the other files.
     """
     others = iter(others)
-    while without_values(schema) and (other := next(others, None)) is not None:
+    while untyped_columns(schema) and (other := next(others, None)) is not None:
         schema = joined_columns(schema, other, lambda own, given: given if t.is_null(own) else own)
     return schema
 
@@ -311,9 +311,9 @@ def with_null_parts(own: pa.Schema, landed: pa.Schema) -> pa.Schema:
     return joined_columns(own, landed, lambda own, landed: landed if t.is_null(landed) else own)
 
 
-def stored_columns(schema: pa.Schema) -> pa.Schema:
+def data_file_schema(schema: pa.Schema) -> pa.Schema:
     """Return the schema of a data file: a column, or a part of it, without a type yet is INTEGER there."""
-    if not without_values(schema):
+    if not untyped_columns(schema):
         return schema
     return joined_columns(schema, schema, lambda own, _: pa.int32() if t.is_null(own) else own)
 

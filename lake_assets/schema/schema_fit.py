@@ -20,12 +20,12 @@ from lake_assets.config.layout.partition import Partition
 from lake_assets.config.sections import LETTER_COLUMNS
 from lake_assets.schema.bad_rows import (
     NOTHING,
-    NUMBER,
+    ROW_NUMBER,
     BadRows,
+    bad_positions,
     is_alike,
     is_changed,
     lines_of_values,
-    misfitting,
     positions,
     python_values,
     split_by_type,
@@ -36,13 +36,13 @@ from lake_assets.schema.column_rules import STRICT, Rules, Verdict
 from lake_assets.schema.derived_columns import derived_values
 from lake_assets.schema.dialects import read_texts
 from lake_assets.schema.leaves import (
+    data_file_schema,
     dictionary_decoded,
-    filterable,
+    exceeded,
     has_limits,
     has_nanoseconds,
-    stored_columns,
-    unheld,
     without_columns,
+    without_views,
 )
 from lake_assets.schema.partition_columns import cast_whole, is_other, other_value, selecting_values
 
@@ -69,7 +69,7 @@ class Fitter:
             own = (name for name in target.columns.names if name.lower() == rules.rescue.lower())
             rules = replace(rules, rescue=next(own, None))
         self._rules, self._partition, self._origin = rules, partition, origin
-        self._target = stored_columns(target.columns)
+        self._target = data_file_schema(target.columns)
         by_name = _by_name(source, origin)
         self._read_partition(source, by_name)
         types = {field.name.lower(): field.type for field in self._target}
@@ -205,7 +205,7 @@ class Fitter:
         is_rescuable = name in self._rescuable and name not in self._forms
         convert = partial(self._unchanged if is_rescuable else self._converted, name)
         is_other = is_rescuable and not is_alike(values.type, kind)
-        unfit = positions(values.is_valid()) if is_other else misfitting(values, kind, convert)
+        unfit = positions(values.is_valid()) if is_other else bad_positions(values, kind, convert)
         landed = self._rules.landed(name)
         for row, value in zip(unfit, python_values(values.take(pa.array(unfit, pa.int64()))), strict=True):
             kept[row][landed] = value
@@ -237,7 +237,7 @@ class Fitter:
             if not self._rules.splits:
                 raise
             numbers = pa.array(range(first, first + batch.num_rows), pa.int64())
-            selected = self._select(batch.append_column(NUMBER, numbers))
+            selected = self._select(batch.append_column(ROW_NUMBER, numbers))
             reasons: dict[int, list[str]] = {}
             for row, reason in self._reasons(selected):
                 reasons.setdefault(row, []).append(reason)
@@ -245,7 +245,7 @@ class Fitter:
                 raise
         is_good = pa.array([row not in reasons for row in range(selected.num_rows)], pa.bool_())
         bad = sorted(reasons)
-        selected = filterable(selected)
+        selected = without_views(selected)
         rows = BadRows(selected.take(pa.array(bad, pa.int64())), ["; ".join(reasons[row]) for row in bad])
         return self.fit(selected.filter(is_good).select(batch.schema.names)), rows
 
@@ -263,7 +263,7 @@ class Fitter:
             ):
                 values = batch.column(column)
                 convert = partial(self._converted, column) if column in self._forms else cast
-                rows = misfitting(values, field.type, convert)
+                rows = bad_positions(values, field.type, convert)
                 for row, text in zip(rows, lines_of_values(values, rows), strict=True):
                     yield row, f"column {column!r} has the value {text}, which {field.type} cannot hold"
             if column is not None and (why := self._rules.why_required(field.name)) is not None:
@@ -287,7 +287,7 @@ class Fitter:
         for name, field in zip(self._names, self._target, strict=True):
             if name not in self._bounded:
                 continue
-            if (held := unheld(batch.column(field.name))) is not None:
+            if (held := exceeded(batch.column(field.name))) is not None:
                 raise SchemaError(
                     f"column {name!r} of {self._origin} has {held.misfit}:", f"correct the value{held.hint}."
                 )
@@ -295,7 +295,7 @@ class Fitter:
 
     def _select(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         if self.selecting_values or self.selecting_derived:
-            batch = filterable(batch)
+            batch = without_views(batch)
         for made in self.selecting_derived:
             batch = batch.filter(made.has(batch))
         for name, value in self.selecting_values.items():

@@ -19,7 +19,7 @@ from lake_assets.config.models import LakeConfig
 from lake_assets.config.spark import REMOTE
 from lake_assets.spark.java import INSTALL_JAVA, find_java
 from lake_assets.spark.spark_errors import first_sentence
-from lake_assets.spark.spark_texts import SparkSays, find
+from lake_assets.spark.spark_texts import SparkSays, spark_text
 
 _JARS = Path(pyspark.__file__).parent / "jars"
 _OPTIONS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")  # it parses some lines
@@ -90,7 +90,7 @@ def _refusal(parser: Any, sql: str) -> str | None:  # noqa: ANN401 - a Java obje
         if error.java_exception.getClass().getName() != _REFUSES:
             return None
         text = str(error.java_exception.getMessage())
-        place = find(text, SparkSays.POSITION_FROM_ZERO)
+        place = spark_text(text, SparkSays.POSITION_FROM_ZERO)
         line, column = (int(place[1]), int(place[2])) if place else (1, 0)
         problem = first_sentence(Exception(text))
         written = sql.splitlines()[line - 1] if sql.splitlines() else ""

@@ -26,7 +26,7 @@ from lake_assets.config.sections import Transform
 from lake_assets.config.spark import REMOTE, without_parameters
 from lake_assets.spark.python_side import has_ended
 from lake_assets.spark.remote import end_lost_sessions
-from lake_assets.spark.spark_texts import SparkSays, find
+from lake_assets.spark.spark_texts import SparkSays, spark_text
 from lake_assets.spark.workers import worker_refusal
 
 VIEW = "source"
@@ -68,7 +68,7 @@ def silence_loggers() -> None:
 
 
 def _is_kept(record: logging.LogRecord) -> bool:
-    return find(record.msg, SparkSays.CALL_LOST) is None
+    return spark_text(record.msg, SparkSays.CALL_LOST) is None
 
 
 @contextmanager
@@ -91,7 +91,7 @@ def job_error(error: PySparkException | Py4JJavaError, transform: Transform | No
     text = str(error)
     if ended := _ended(error):
         return ended
-    if raised := find(text, SparkSays.WORKER_RAISED):
+    if raised := spark_text(text, SparkSays.WORKER_RAISED):
         return _python_error(raised[1], transform)
     if lost := _lost(text):
         return lost
@@ -102,7 +102,7 @@ def job_error(error: PySparkException | Py4JJavaError, transform: Transform | No
 
 def refused_session(url: str, error: PySparkException) -> SparkUnavailableError:
     """Return the error for a server that answers and does not start a session."""
-    if find(error, SparkSays.TOKEN_REFUSED):
+    if spark_text(error, SparkSays.TOKEN_REFUSED):
         return SparkUnavailableError(
             f"the Spark Connect server at {without_parameters(url)} refuses the token, or its lack:",
             "correct the token at the end of the URL, as in sc://host:port/;token=${SPARK_TOKEN}.",
@@ -159,7 +159,7 @@ def _python_error(traceback: str, transform: Transform | None) -> LakeAssetsErro
         return kind(text)
     if error := worker_refusal(text):
         return error
-    if find(name, SparkSays.WORKER_MEMORY):
+    if spark_text(name, SparkSays.WORKER_MEMORY):
         return TaskLostError(f"a Python worker of Spark had too little memory ({name}):", _FEWER)
     users = [frame for frame in frames if not _OTHERS_CODE.search(frame["file"])]
     where = f" at {users[-1]['file']}, line {users[-1]['line']}" if users else ""
@@ -171,14 +171,14 @@ def _python_error(traceback: str, transform: Transform | None) -> LakeAssetsErro
 
 def _lost(text: str) -> LakeAssetsError | None:
     """Return the error for a process that ended or had too little memory; None if the text names none."""
-    if find(text, SparkSays.WORKER_LOST):
+    if spark_text(text, SparkSays.WORKER_LOST):
         return TaskLostError(
             "a Python worker of Spark was killed, or ended, while it ran a task, at each try:",
             f"most likely the machine had too little memory: {_FEWER} Code of a transform must not end its process.",
         )
-    if find(text, SparkSays.JVM_MEMORY):
+    if spark_text(text, SparkSays.JVM_MEMORY):
         return TaskLostError("Spark's JVM had too little memory:", _MORE)
-    if find(text, SparkSays.EXECUTOR_LOST):
+    if spark_text(text, SparkSays.EXECUTOR_LOST):
         return TaskLostError(
             "an executor of Spark was lost while it ran a task, at each try:",
             "often it lacked memory: raise spark.executor.memory and spark.executor.memoryOverhead. Then run it again.",
@@ -192,10 +192,14 @@ def _is_gone(error: BaseException) -> bool:
         return True
     seen: BaseException | None = error
     while seen is not None:
-        if isinstance(seen, PySparkException) and find(seen, SparkSays.SERVER_LOST):
+        if isinstance(seen, PySparkException) and spark_text(seen, SparkSays.SERVER_LOST):
             return True
         # An error that the JVM raised has a trace.
-        if isinstance(seen, Py4JError) and not isinstance(seen, Py4JJavaError) and not find(seen, SparkSays.JVM_RAISED):
+        if (
+            isinstance(seen, Py4JError)
+            and not isinstance(seen, Py4JJavaError)
+            and not spark_text(seen, SparkSays.JVM_RAISED)
+        ):
             return True
         seen = seen.__cause__ or seen.__context__
     return False
@@ -203,7 +207,7 @@ def _is_gone(error: BaseException) -> bool:
 
 def _ended(error: BaseException) -> LakeAssetsError | None:
     """Return the error for a session, JVM or server that an error says has ended; None if it says nothing of them."""
-    if not (isinstance(error, PySparkException) and find(error, SparkSays.SESSION_LOST)):
+    if not (isinstance(error, PySparkException) and spark_text(error, SparkSays.SESSION_LOST)):
         return _gone(error) if _is_gone(error) else None
     end_lost_sessions()
     return SessionLostError(
@@ -213,7 +217,7 @@ def _ended(error: BaseException) -> LakeAssetsError | None:
 
 
 def _gone(error: BaseException | None = None) -> SparkUnavailableError:
-    if error is not None and find(error, SparkSays.SERVER_LOST):
+    if error is not None and spark_text(error, SparkSays.SERVER_LOST):
         return SparkUnreachableError(
             "the Spark Connect server ended, or was lost, while it was at work:",
             "often it lacked memory: start it again, with more of spark.driver.memory. Then run it again.",
@@ -233,11 +237,11 @@ def _transform_failed(transform: Transform, problem: str, where: str) -> Transfo
 
 def _position_in(text: str) -> str:
     """Return the position of the error in the SQL, or the line of a function."""
-    if position := find(text, SparkSays.POSITION):
+    if position := spark_text(text, SparkSays.POSITION):
         return f" at line {position[1]}, column {position[2]}"
-    if position := find(text, SparkSays.POSITION_FROM_ZERO):
+    if position := spark_text(text, SparkSays.POSITION_FROM_ZERO):
         return f" at line {position[1]}, column {int(position[2]) + 1}"
-    if call := find(text, SparkSays.CALLED_FROM):
+    if call := spark_text(text, SparkSays.CALLED_FROM):
         file, _, line = call[2].strip().rpartition(":")
         return f" at {file}, line {line}, in {call[1]}"
     return ""

@@ -81,5 +81,5 @@ TEXTS = (
 )
 
 
-find = VendorTexts({"Spark": TEXTS}).find
+spark_text = VendorTexts({"Spark": TEXTS}).find
 """Finds a text of a meaning in the text of an error."""

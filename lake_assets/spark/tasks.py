@@ -27,7 +27,7 @@ from lake_assets.spark.remote import awaiting_executors, interrupted_on_server, 
 from lake_assets.spark.spark_errors import spark_errors
 from lake_assets.spark.task.as_is import copy_or_encode
 from lake_assets.spark.task.cleanup import discard_all, discard_failed, discard_interrupted
-from lake_assets.spark.task.job import Job, JobResult, PartitionJob, shares, spark_tasks, task_threads
+from lake_assets.spark.task.job import Job, JobResult, PartitionJob, spark_tasks, split_objects, task_threads
 from lake_assets.spark.task.task import (
     Bin,
     Task,
@@ -233,7 +233,7 @@ def _bins(index: int, partition: PartitionJob, job: Job, cores: int) -> Iterator
     for number in range(min(cores, len(whole))):
         yield Bin(index, partition.partition, partition.destination, tuple(whole[number::cores]), copies=True)
     if encoded := tuple(obj for obj in partition.objects if not admits(obj)):
-        for share in shares(encoded, job.target_file_size, cores):
+        for share in split_objects(encoded, job.target_file_size, cores):
             yield Bin(index, partition.partition, partition.destination, tuple(share))
 
 

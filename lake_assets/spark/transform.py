@@ -28,7 +28,7 @@ from lake_assets.spark.spark_errors import (
     refused_sql,
     spark_errors,
 )
-from lake_assets.spark.task.job import Job, JobResult, shares
+from lake_assets.spark.task.job import Job, JobResult, split_objects
 from lake_assets.spark.task.shares import ShareReader
 from lake_assets.spark.task.task import TaskReport, reported, write
 from lake_assets.spark.tasks import run_on_rows, spark_cores
@@ -71,7 +71,7 @@ def source_frame(spark: SparkSession, job: Job, file_schema: pa.Schema) -> DataF
     A type that Spark does not have is a SchemaError.
     """
     partition = job.partitions[0]
-    bins = [tuple(share) for share in shares(partition.objects, job.target_file_size, spark_cores(spark))]
+    bins = [tuple(share) for share in split_objects(partition.objects, job.target_file_size, spark_cores(spark))]
     target = types_for_spark(file_schema)
     pairs = zip(partition.partition.columns, partition.partition.values, strict=True)
     constants = {column.name: typed_value(column, value) for column, value in pairs}

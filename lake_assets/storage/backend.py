@@ -17,7 +17,7 @@ from pyarrow import fs
 
 from lake_assets.base.errors import StorageError
 from lake_assets.base.retrying import Result, Transient
-from lake_assets.config.connections import RequestedStorage
+from lake_assets.config.connections import RemoteStorage
 from lake_assets.config.storages import AnyStorage
 from lake_assets.storage import patience
 from lake_assets.storage.manifest import LandedObject, etag_of
@@ -137,7 +137,7 @@ class Backend(ABC, Generic[Config]):
         return False
 
 
-def obstore_options(storage: RequestedStorage) -> dict[str, Any]:
+def obstore_options(storage: RemoteStorage) -> dict[str, Any]:
     """Return how obstore reaches a storage: its way, limits and retries."""
     options: dict[str, Any] = {
         "allow_http": True,

@@ -5,7 +5,7 @@ import hashlib
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from lake_assets.config.connections import Reached
+from lake_assets.config.connections import NetworkSettings
 from lake_assets.config.storages import R2Storage, S3Storage
 from lake_assets.storage import patience
 
@@ -16,7 +16,7 @@ _CONNECTIONS = 16  # as many as there are threads that delete
 _REGION_SECONDS = 5  # for the answer that names a region
 
 
-def boto_options(way: Reached, config: "Config") -> dict[str, Any]:
+def boto_options(way: NetworkSettings, config: "Config") -> dict[str, Any]:
     """Return what a session of boto3 takes for a client that is reached on this way."""
     from botocore.config import Config  # noqa: PLC0415 - boto3 takes its time
 

@@ -24,7 +24,7 @@ from lake_assets.config.layout.hive import is_hidden
 from lake_assets.config.storages import AnyStorage, LocalStorage
 from lake_assets.storage.backend import Backend, Hides
 from lake_assets.storage.manifest import LandedObject
-from lake_assets.storage.storage_errors import changed_object, storage_errors
+from lake_assets.storage.storage_errors import changed_object, write_errors
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta
@@ -82,7 +82,7 @@ class Folder(Backend[LocalStorage]):
     def copied_from(self, source: AnyStorage, original: LandedObject, key: str, *, may_link: bool) -> bool:
         if not source.is_local:
             return False
-        with storage_errors(self.storage, f"{self.storage.root}/{key}", "write"):
+        with write_errors(self.storage, f"{self.storage.root}/{key}"):
             _copy_file(Path(source.root, original.key), original, Path(self.storage.root, key), may_link=may_link)
         return True
 

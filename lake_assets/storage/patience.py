@@ -8,14 +8,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from lake_assets.base.retrying import Limit, Result, Transient, doublings, pause_from, retry
-from lake_assets.config.connections import RequestedStorage, Requests
+from lake_assets.config.connections import RemoteStorage, Requests
 from lake_assets.config.storages import AnyStorage
 
 if TYPE_CHECKING:
     from botocore.config import Config
     from obstore.store import RetryConfig
 
-Remote = TypeVar("Remote", bound=RequestedStorage)
+Remote = TypeVar("Remote", bound=RemoteStorage)
 
 _LEAST_TIME = 30.0  # seconds in which obstore retries a request
 _FIRST_PAUSE = 0.05  # seconds, of Arrow's client of S3; each pause is twice as long as the last one

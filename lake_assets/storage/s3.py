@@ -41,7 +41,7 @@ from lake_assets.storage.storage_errors import changed_object, location, no_answ
 if TYPE_CHECKING:
     from obstore import ObjectMeta
 
-WHOLE = 5 * 2**30  # bytes that S3 copies by one request
+COPIED_WHOLE = 5 * 2**30  # bytes that S3 copies by one request
 PART = 512 * 2**20  # bytes of each part of a larger object
 _PARTS = 8  # at a time
 _ANSWER = 600.0  # seconds that the copy of a large object may take
@@ -114,7 +114,7 @@ class S3Bucket(Bucket[S3Storage | R2Storage]):
         """Make boto3's client with the keys of the storage; see `s3_client`."""
         from boto3.session import Session  # noqa: PLC0415 - boto3 takes its time
 
-        session = assumed(self.storage) if self.storage.role else Session(*self.storage.keys)
+        session = role_session(self.storage) if self.storage.role else Session(*self.storage.keys)
         return s3_client(self.storage, session, seconds)
 
     def as_duckdb_secret(self) -> dict[str, str]:
@@ -122,7 +122,7 @@ class S3Bucket(Bucket[S3Storage | R2Storage]):
         # secret that the user has stored for other buckets.
         storage = self.storage
         options = {"TYPE": "s3", **sql_literals(SCOPE=f"s3://{storage.bucket}")}
-        keys = assumed(storage).get_credentials().get_frozen_credentials() if storage.role else storage.keys
+        keys = role_session(storage).get_credentials().get_frozen_credentials() if storage.role else storage.keys
         options |= {} if storage.anonymous else duckdb_keys(*keys[:3])
         options |= sql_literals(REGION=storage.region)
         if storage.server_url is not None:
@@ -264,7 +264,7 @@ class S3Bucket(Bucket[S3Storage | R2Storage]):
         }
         try:
             s3 = _client(self.storage, _ANSWER)
-            if original.size > WHOLE:
+            if original.size > COPIED_WHOLE:
                 self._copy_parts(s3, request, original.size, key)
             else:
                 # R2 has no tags, and refuses a request that names them.
@@ -342,7 +342,7 @@ def _aws_chain(storage: S3Storage | R2Storage) -> object:
     from obstore.auth.boto3 import Boto3CredentialProvider  # noqa: PLC0415 - boto3 takes its time
 
     try:
-        provider = Boto3CredentialProvider(assumed(storage) if storage.has_role else None, ttl=_FRESH)
+        provider = Boto3CredentialProvider(role_session(storage) if storage.has_role else None, ttl=_FRESH)
     except ValueError as error:
         raise no_credentials(storage.root) from error
     provider.config = {}  # the region is the storage's, not the profile's
@@ -350,7 +350,7 @@ def _aws_chain(storage: S3Storage | R2Storage) -> object:
 
 
 @lru_cache(maxsize=8)
-def assumed(storage: S3Storage | R2Storage) -> Any:  # noqa: ANN401 - boto3 has no types
+def role_session(storage: S3Storage | R2Storage) -> Any:  # noqa: ANN401 - boto3 has no types
     """Return boto3's session with the keys of a storage's role, which it renews; raises StorageError without them.
 
     Keys that it gives are valid for 20 minutes at least, if the server gives them for that long.

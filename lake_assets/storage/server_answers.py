@@ -179,7 +179,7 @@ _KINDS = (
 """What the classes of errors say that have neither a number nor an answer."""
 
 
-def find(error: object, means: Meaning) -> re.Match[str] | None:
+def client_text(error: object, means: Meaning) -> re.Match[str] | None:
     """Return where the text of a client says this."""
     return _TEXTS.find(error, means)
 
@@ -202,7 +202,7 @@ def meaning_of(error: BaseException) -> Meaning | None:
             return means
     # A number says that the storage has answered.
     meanings = [means for means in Meaning if number is None or means is not Meaning.TRANSIENT]
-    return next((means for means in meanings if find(error, means)), None)
+    return next((means for means in meanings if client_text(error, means)), None)
 
 
 def request_may_pass(error: BaseException) -> bool:

@@ -26,7 +26,7 @@ from lake_assets.base.texts import visible_name
 from lake_assets.config.secrets import mask_error
 from lake_assets.config.storages import AnyStorage
 from lake_assets.storage.boto import region_of
-from lake_assets.storage.server_answers import Meaning, answer_of, file_and_number, find, meaning_of
+from lake_assets.storage.server_answers import Meaning, answer_of, client_text, file_and_number, meaning_of
 
 Operation = Literal["list", "read", "write", "delete"]
 
@@ -114,16 +114,13 @@ _ODD_NAME = re.compile(r'Path "([^"]*)"', re.DOTALL)
 
 
 @contextmanager
-def storage_errors(storage: AnyStorage, uri: str, operation: Operation) -> Iterator[None]:
-    """Raise the errors of a block that reads or writes one object as errors of ours without secrets.
-
-    Raises what `storage_error` returns.
-    """
+def write_errors(storage: AnyStorage, uri: str) -> Iterator[None]:
+    """Raise the errors of a block that writes one object as what `storage_error` returns, without secrets."""
     try:
         yield
     except OSError as error:
         mask_error(error, storage)
-        raise storage_error(error, StorageRequest(storage, operation, uri)) from error
+        raise storage_error(error, StorageRequest(storage, "write", uri)) from error
 
 
 def odd_name(error: Exception, root: str, uri: str | None) -> LakeAssetsError | None:
@@ -289,7 +286,7 @@ def reason(error: Exception) -> str:
     """Return the server's own code and words, or the first line of a client's error without the request."""
     if (answer := answer_of(error)) is not None and (answer.code or answer.words):
         return ": ".join(filter(None, (answer.code, answer.words))).rstrip(".:; ")
-    if untrusted := find(error, Meaning.UNTRUSTED):
+    if untrusted := client_text(error, Meaning.UNTRUSTED):
         return re.sub(r"\(\s*", ": ", untrusted[0])
     text, before = " ".join(str(error).split("\n", 1)[0].split()), ""
     while text != before:
@@ -329,7 +326,7 @@ def folder_refusal(error: Exception, uri: str | None) -> StorageError | None:
 
     The path is that of `uri` if the error has none.
     """
-    if loop := find(error, Meaning.LINK_LOOP):
+    if loop := client_text(error, Meaning.LINK_LOOP):
         return _loop(loop[1])
     path, number = file_and_number(error)
     if isinstance(error, OSError) and error.errno is not None:

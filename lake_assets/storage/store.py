@@ -40,7 +40,7 @@ from lake_assets.storage.storage_errors import (
     no_answer,
     odd_name,
     storage_error,
-    storage_errors,
+    write_errors,
 )
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ class Store:
         with self._errors("list", folder=prefix):
             return tuple(sorted(self.backend.folders(prefix.rstrip("/"))))
 
-    def answers(self) -> bool:
+    def is_reachable(self) -> bool:
         """Return whether the store answers, also by a refusal; True for folders, without a request."""
         with suppress(StorageError):
             try:
@@ -209,7 +209,7 @@ class Store:
         size, copy = self._request("read", looked, key)
         return pa.PythonFile(copy or RangeFile(size, fetched), "r")
 
-    def misled(self, key: str) -> StorageError | None:
+    def redirection_error(self, key: str) -> StorageError | None:
         """Return the error for an object whose size Arrow's client takes from a redirection; None if it is right."""
         if not isinstance(self._arrow, fs.S3FileSystem) or (landed := self.find(key)) is None:
             return None
@@ -453,7 +453,7 @@ class Store:
         with (
             masking(source.storage, self.storage),
             ThreadPoolExecutor(_AHEAD) as pool,
-            storage_errors(self.storage, self.uri(key), "write"),
+            write_errors(self.storage, self.uri(key)),
             self.create(key) as sink,
         ):
             for chunk in source.chunks(original, pool):

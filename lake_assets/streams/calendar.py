@@ -47,19 +47,19 @@ class Calendar:
         self._now = now or dt.datetime.now(dt.UTC)
         self.spans: Mapping[str, TimeSpan] = {
             column.name: self._span(column, stream.partitions[column.name])
-            for column in stream.columns
+            for column in stream.partition_columns
             if column.type in TIME_TYPES
         }
         self._values = {
             column.name: configured_values(column, values)
-            for column in stream.columns
+            for column in stream.partition_columns
             if (values := stream.partitions[column.name].values) is not None
         }
         self._known = {name: frozenset(values) for name, values in self._values.items()}
 
     def expected(self, known: Sequence[Partition]) -> Iterator[Partition]:
         """Return every expected partition by now; a column without configured values has those of `known`."""
-        columns = self._stream.columns
+        columns = self._stream.partition_columns
         values = [self.values(column, [p.values[index] for p in known]) for index, column in enumerate(columns)]
         return (Partition(columns, combination) for combination in product(*values))
 

@@ -57,7 +57,7 @@ class Cells:
     def __init__(self, stream: StreamConfig) -> None:
         self._stream = stream
         self._shown: dict[str, PartitionColumn] = {}  # the column of a cell by the name of the stream's
-        columns = stream.columns
+        columns = stream.partition_columns
         time = next((column for column in columns if column.type in TIME_TYPES), None)
         others = [column for column in columns if column is not time]
         joint = JointColumn.of(others) if len(columns) > DIMENSIONS or not columns else None
@@ -99,11 +99,11 @@ class Cells:
                 choices |= {part.name: [of_part] for part, of_part in parts}
             else:
                 choices[shown.name] = self._times(shown, value)
-        columns = self._stream.columns
+        columns = self._stream.partition_columns
         return [Partition(columns, values) for values in product(*(choices[column.name] for column in columns))]
 
     def _times(self, shown: PartitionColumn, value: PartitionValue) -> list[PartitionValue]:
-        column = next(column for column in self._stream.columns if column.name == shown.name)
+        column = next(column for column in self._stream.partition_columns if column.name == shown.name)
         if value is None or shown.type == column.type:
             return [value]
         kind, of_keys, span = TIME_TYPES[column.type], TIME_TYPES[shown.type], self._spans[shown.name]

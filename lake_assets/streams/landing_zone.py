@@ -97,7 +97,7 @@ def _partitions_at(
     stream: OpenStream, path_part: Partition, calendar: Calendar, landed: Manifest
 ) -> Iterator[Partition]:
     """Return the partitions that share a path part, given its objects."""
-    columns = stream.config.columns
+    columns = stream.config.partition_columns
     known = {column: [value] for column, value in zip(path_part.columns, path_part.values, strict=True)}
     known |= {column: list(values) for column, values in stream.row_values.of(landed).items()}
     values = [known[column] if column in known else calendar.values(column) for column in columns]

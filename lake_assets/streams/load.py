@@ -20,7 +20,7 @@ from lake_assets.config.document import (
     line_and_column,
     read_document,
 )
-from lake_assets.config.fields import LocatedError, below
+from lake_assets.config.fields import LocatedError, validation_context
 from lake_assets.config.models import LakeConfig, Origin
 from lake_assets.config.sentences import advice, sentence
 from lake_assets.config.storages import AnyStorage, storage_at
@@ -164,7 +164,7 @@ def parse_config(text: str, path: Path | str, environment: Mapping[str, str]) ->
     # The file itself may be a link into another folder, as of a ConfigMap of Kubernetes.
     origin = Origin(uri=path) if isinstance(path, str) else Origin(path.parent.resolve() / path.name)
     try:
-        context = below(None if origin.file is None else origin.file.parent, environment)
+        context = validation_context(None if origin.file is None else origin.file.parent, environment)
         config = LakeConfig.model_validate(document.data, context=context)
     except ValidationError as error:
         raise _error(_problems(error, document), path) from error

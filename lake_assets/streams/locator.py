@@ -21,8 +21,8 @@ from lake_assets.config.layout.hive import (
     is_hidden,
     is_odd,
     is_reserved,
+    side_suffix,
     spellings,
-    trailing,
     unescape,
 )
 from lake_assets.config.layout.partition import Partition, PartitionColumn, PartitionValue
@@ -95,8 +95,8 @@ class PartitionLocator:
         )
         # The pattern of these formats ends in `*`, for the suffixes of compressions.
         self._names_format = stream.format.may_be_compressed and stream.files == stream.format.files
-        self._stream_columns = stream.columns
-        self._columns = tuple(column for column in stream.columns if not column.in_rows)
+        self._stream_columns = stream.partition_columns
+        self._columns = tuple(column for column in stream.partition_columns if not column.in_rows)
         self._lenient = self._template.with_empty(values=(), nulls=self._template.columns)
         self._in_folder = lru_cache(_REMEMBERED)(self._partition_or_error)
 
@@ -120,7 +120,7 @@ class PartitionLocator:
             return _ODD
         if not fits(names, self._files):
             return _HIDDEN if any(map(is_reserved, names[:-1])) else self._not_data
-        if suffix := trailing(names[-1], self._files):
+        if suffix := side_suffix(names[-1], self._files):
             return NotDataError(
                 f"the name ends in {suffix}, as those of unfinished uploads, backups, checksums and markers do:",
                 f"rename the object when it is complete, or set `files: '*{suffix}'` to read such objects.",

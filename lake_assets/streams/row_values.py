@@ -31,8 +31,8 @@ from lake_assets.schema.leaves import dictionary_decoded
 from lake_assets.schema.partition_columns import typed_value
 from lake_assets.schema.spans import Box, ValueSpan, merged_boxes
 from lake_assets.spark.task.job import Job
-from lake_assets.spark.task.shares import WHOLE, ShareReader
-from lake_assets.storage.formats.landed import Landed
+from lake_assets.spark.task.shares import SMALL_OBJECT, ShareReader
+from lake_assets.storage.formats.landed import LandingZone
 from lake_assets.storage.formats.landed_rows import Share
 from lake_assets.storage.formats.parquet_files import FOOTERS, read_spans, readable_object
 from lake_assets.storage.manifest import LandedObject, Manifest
@@ -60,7 +60,9 @@ class Holdings:
         self._lock = Lock()
         derived = {source.name: source for source in config.derived}
         self._columns = [
-            (index, column, derived.get(column.name)) for index, column in enumerate(config.columns) if column.in_rows
+            (index, column, derived.get(column.name))
+            for index, column in enumerate(config.partition_columns)
+            if column.in_rows
         ]
         self._names = [(source.column if source else column.name).lower() for _, column, source in self._columns]
         self._unknown: tuple[Box, ...] = ((ValueSpan(),) * len(self._columns),)
@@ -171,13 +173,13 @@ class RowValues:
     The column is read once for each version of an object.
     """
 
-    def __init__(self, config: StreamConfig, landed: Landed, holdings: Holdings) -> None:
+    def __init__(self, config: StreamConfig, landed: LandingZone, holdings: Holdings) -> None:
         self._columns: Mapping[PartitionColumn, str] = {
             column: (config.partitions[column.name].source or column.name).lower()
-            for column in config.columns
+            for column in config.partition_columns
             if column.in_rows and column.type not in TIME_TYPES and config.partitions[column.name].values is None
         }
-        self._landed = Landed(landed.storage, landed.form, rules=SOME_COLUMNS)
+        self._landed = LandingZone(landed.storage, landed.form, rules=SOME_COLUMNS)
         self._holdings = holdings
         self._of_object = lru_cache(_REMEMBERED)(self._read)
 
@@ -247,6 +249,6 @@ class RowValues:
             types |= {field.name.lower(): field.type for field in of_object if field.name.lower() in types}
         schema = pa.schema(list(types.items()))
         # Of a larger object only these columns are fetched.
-        size = max(obj.size, WHOLE + 1) if self._landed.form.counts_rows else obj.size
+        size = max(obj.size, SMALL_OBJECT + 1) if self._landed.form.counts_rows else obj.size
         job = Job("", self._landed, self._landed.storage, schema, "none", 1, ())
         yield from ShareReader(job, schema).read([Share(replace(obj, size=size))], Partition((), ()))

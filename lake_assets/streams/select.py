@@ -229,10 +229,10 @@ def narrowed(stream: OpenStream, partitions: Sequence[Partition], wanted: Wanted
 def only_partition(config: StreamConfig) -> Partition | None:
     """Return the partition of a stream whose config has exactly one by now."""
     calendar = Calendar(config)
-    values = [calendar.values(column) for column in config.columns]
+    values = [calendar.values(column) for column in config.partition_columns]
     if any(len(of_column) != 1 for of_column in values):
         return None
-    return Partition(config.columns, tuple(value for (value,) in values))
+    return Partition(config.partition_columns, tuple(value for (value,) in values))
 
 
 def matcher(selectors: Sequence[Selector]) -> Callable[[Partition], bool]:

@@ -139,18 +139,18 @@ class Selector:
 
 def parse_selector(stream: StreamConfig, text: str, calendar: Calendar) -> Selector:
     """Read a selection such as `region=NW|NE,date=last:7`, where `last:7` ends with the calendar's last value."""
-    if text == WHOLE and not stream.columns:
+    if text == WHOLE and not stream.partition_columns:
         return Selector((), ())
     texts: dict[str, str] = {}
     for part in text.split(","):
         name, equals, condition = part.partition("=")
         name = name.strip()
-        if not stream.columns:
+        if not stream.partition_columns:
             raise PartitionError(f"{shown(text)}: the stream has no partition columns:", f"write {WHOLE}.")
         if not equals or name in texts:
             raise PartitionError(f"{shown(text)} is not a selection of partitions:", _EXAMPLE)
         texts[name] = condition
-    columns = {column.name: column for column in stream.columns}
+    columns = {column.name: column for column in stream.partition_columns}
     if (selection := re.sub(rf"/(?=(?:{'|'.join(map(re.escape, columns))})=)", ",", text)) != text:
         raise PartitionError(f"{shown(text)} is a path:", f"write {selection} (a slash inside a value as %2F).")
     if unknown := [name for name in texts if name not in columns]:
@@ -159,7 +159,7 @@ def parse_selector(stream: StreamConfig, text: str, calendar: Calendar) -> Selec
             f"its columns are {', '.join(columns)}; write {','.join(f'{name}=…' for name in columns)}.",
         )
     conditions = {name: _condition(columns[name], condition, calendar) for name, condition in texts.items()}
-    return Selector(stream.columns, tuple(conditions.get(name, EVERY) for name in columns))
+    return Selector(stream.partition_columns, tuple(conditions.get(name, EVERY) for name in columns))
 
 
 def _condition(column: PartitionColumn, text: str, calendar: Calendar) -> tuple[Alternative, ...]:

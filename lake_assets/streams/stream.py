@@ -28,7 +28,7 @@ from lake_assets.lake.table_setup import declared_schema, is_never_filled, untyp
 from lake_assets.schema.column_rules import Rules
 from lake_assets.schema.partition_columns import AddedColumns
 from lake_assets.spark.task.job import CopyRules, LetterFile, LetterRules
-from lake_assets.storage.formats.landed import Landed
+from lake_assets.storage.formats.landed import LandingZone
 from lake_assets.storage.manifest import LandedObject, Manifest
 from lake_assets.storage.store import Store
 from lake_assets.streams.left_out import refuse_tables
@@ -97,7 +97,7 @@ class OpenStream:
     @property
     def partitioned_table(self) -> PartitionedTable:
         """The destination table, with its partition columns."""
-        return PartitionedTable(self.table, self.config.columns)
+        return PartitionedTable(self.table, self.config.partition_columns)
 
     def ledger_scope(self, partitions: Iterable[Partition] | None = None) -> LedgerScope:
         """Return what ledger and manifests have of some partitions, or of all."""
@@ -123,13 +123,13 @@ class OpenStream:
         return None if deltas is None else Export(deltas, self.config.target_file_size, self.names)
 
     @cached_property
-    def landed(self) -> Landed:
+    def landed(self) -> LandingZone:
         """The landing zone, and how its objects are read."""
         config = self.config
         of_path = tuple(PartitionColumn(name, column.type, exact=True) for name, column in config.path_columns.items())
         has_added = of_path or config.file_columns or config.rescue
         added = AddedColumns(self.layout, of_path, config.file_columns, config.rescue) if has_added else None
-        return Landed(config.source, config.format, added, Rules.of(config))
+        return LandingZone(config.source, config.format, added, Rules.of(config))
 
     @property
     def copy_rules(self) -> CopyRules | None:

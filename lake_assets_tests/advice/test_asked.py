@@ -26,7 +26,7 @@ from lake_assets import connect
 from lake_assets.base.duckdb_engine import open_engine
 from lake_assets.base.errors import LakeAssetsError, SourceChangedError
 from lake_assets.cli import main
-from lake_assets.config.fields import below
+from lake_assets.config.fields import validation_context
 from lake_assets.config.models import LakeConfig
 from lake_assets.ingest.ingest_all import ingest
 from lake_assets.ingest.outcome import IngestOptions
@@ -380,7 +380,7 @@ def a_config_lies_in_a_folder_whose_name_is_a_text(tmp_path: Path) -> Steps:
     (odd / "lake.yaml").rename(tmp_path / "lake.yaml")
     assert load_config(tmp_path / "lake.yaml", {})
     odd.rename(tmp_path / "lake")
-    assert below(tmp_path / "lake")
+    assert validation_context(tmp_path / "lake")
     return None
 
 

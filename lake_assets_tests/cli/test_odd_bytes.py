@@ -81,7 +81,7 @@ def test_a_folder_of_a_config_is_refused(file: Path) -> None:
 
 def test_no_partition_has_such_a_value(local_world: World) -> None:
     with pytest.raises(PartitionError, match=r"region='\\xff' is not UTF-8"):
-        local_world.stream.ingest([Partition(local_world.stream.config.columns, ("\udcff", None))])
+        local_world.stream.ingest([Partition(local_world.stream.config.partition_columns, ("\udcff", None))])
 
 
 def test_an_object_with_such_a_name_is_left_out(local_world: World) -> None:

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from pyarrow import feather
 from rich.progress import Progress
 
-from lake_assets.base.duckdb_engine import followed
+from lake_assets.base.duckdb_engine import counting_percent
 from lake_assets.base.progress import Count, watching
 from lake_assets.cli import main
 from lake_assets.wings.land.read_records import RecordSource, form_of, read_records
@@ -188,7 +188,7 @@ def test_a_statement_of_duckdb_is_counted_as_far_as_it_is() -> None:
     with duckdb.connect(config={"threads": 1}) as connection, watching(recorded.watch):
         connection.execute("CREATE TABLE numbers AS SELECT range AS number FROM range(2_000_000)")
         for _ in range(50):  # until one took long enough
-            with followed(connection, "test"):
+            with counting_percent(connection, "test"):
                 connection.execute("SELECT max(md5(number::VARCHAR)) FROM numbers").fetchall()
             unit, done, total = recorded.counts["test"]
             if done:

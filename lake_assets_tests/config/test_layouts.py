@@ -119,7 +119,7 @@ def test_names_of_files_are_the_end_of_the_layout(files: str, keys: dict[str, An
     found = stream(files=files, **keys)
 
     assert found.template.text == text
-    assert {column.name for column in found.columns if not column.in_rows} <= set(found.template.columns)
+    assert {column.name for column in found.partition_columns if not column.in_rows} <= set(found.template.columns)
 
 
 @pytest.mark.parametrize(
@@ -178,7 +178,7 @@ def test_a_path_column_may_have_another_name_too() -> None:
 
 def test_the_layout_is_of_the_columns_in_the_path_or_the_folder_alone() -> None:
     assert stream().selects_rows is False
-    assert [column.in_rows for column in stream(partitions=ROWS).columns] == [False, True]
+    assert [column.in_rows for column in stream(partitions=ROWS).partition_columns] == [False, True]
     assert stream(partitions=ROWS, layout="in/{region}/{batch}").template.columns == ("region", "batch")
     assert stream(partitions=BOTH, layout="in").template.prefix({}) == "in/"
     schedule = stream(partitions=ROWS, schedule={"cron": "@daily", "lookback": 3}).schedule

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from lake_assets.base.errors import ConfigError
 from lake_assets.config.connections import parse_connection_string
-from lake_assets.config.fields import Model, below
+from lake_assets.config.fields import Model, validation_context
 from lake_assets.config.storages import (
     AnyStorage,
     AzureStorage,
@@ -115,12 +115,12 @@ def test_a_bucket_is_completed_from_the_environment(
     environment: dict[str, str], given: dict[str, str], endpoint: str | None, region: str
 ) -> None:
     for value in ({"type": "s3", "bucket": "lake", **given}, *([] if given else ["s3://lake"])):
-        found = Holder.model_validate({"storage": value}, context=below(None, environment)).storage
+        found = Holder.model_validate({"storage": value}, context=validation_context(None, environment)).storage
         assert found == S3Storage(bucket="lake", endpoint=endpoint, region=region)
 
 
 def test_a_malformed_endpoint_of_the_environment_is_named() -> None:
-    context = below(None, {"AWS_ENDPOINT_URL": "localhost:8333"})
+    context = validation_context(None, {"AWS_ENDPOINT_URL": "localhost:8333"})
     with pytest.raises(ConfigError, match=r"^AWS_ENDPOINT_URL: 'localhost:8333' is not of the form http"):
         Holder.model_validate({"storage": "s3://lake"}, context=context)
     Holder.model_validate({"storage": "r2://abc/lake"}, context=context)

@@ -75,6 +75,6 @@ if __name__ == "__main__":
             letter: Any = letters._Letter
             letter.close = second(letter.close, letter.close)
         case "parts":
-            s3.WHOLE = s3.PART = PART
+            s3.COPIED_WHOLE = s3.PART = PART
             bucket._copy_parts = second(copy_parts, unfinished)
     daemon.manager()

@@ -26,7 +26,7 @@ from lake_assets.lake.session import LakeSession
 from lake_assets.lake.table_setup import create_table, prepare_table
 from lake_assets.spark.task.job import DataFile, Job, StagingKey
 from lake_assets.spark.task.write import stage_files
-from lake_assets.storage.formats.landed import Landed
+from lake_assets.storage.formats.landed import LandingZone
 from lake_assets.storage.manifest import LandedObject, Manifest
 from lake_assets.storage.store import Store
 from lake_assets_tests.world import World
@@ -185,5 +185,5 @@ def put(world: World, text: str, rows: pa.Table) -> str:
 def stage(world: World, rows: pa.Table) -> Staged:
     """The rows as a task stages them."""
     staging, source = Staging(world.stream.lake_config.staging_storage), world.config.streams["sales"].source
-    job = Job("run", Landed(source), staging.storage, SCHEMA, "zstd", 2**28, (), key=StagingKey(staging.key))
+    job = Job("run", LandingZone(source), staging.storage, SCHEMA, "zstd", 2**28, (), key=StagingKey(staging.key))
     return Staged.of(list(stage_files(rows.to_batches(), job, staging.folder)), staging.key, SCHEMA.names, 2**28)

@@ -77,7 +77,7 @@ READ = {"whole": {}, "in ranges": {}, "copied": {"copy": "always"}, "text": {"fo
 def appended(local_world: World, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> World:
     how = getattr(request, "param", "whole")
     if how == "in ranges":
-        monkeypatch.setattr("lake_assets.spark.task.shares.WHOLE", 0)
+        monkeypatch.setattr("lake_assets.spark.task.shares.SMALL_OBJECT", 0)
     local_world.options = {"mode": "append"} | READ[how]
     local_world.land(NW, b"id,total\n0,1\n1,2\n" if how == "text" else sales(1, 2), "a.parquet")
     local_world.ingest(NW)

@@ -21,7 +21,7 @@ from lake_assets.lake.backends import commit_lock
 from lake_assets.lake.commit.change import Staged
 from lake_assets.spark.task import job as job_module
 from lake_assets.spark.task.job import Job, StagingKey
-from lake_assets.storage.formats.landed import Landed
+from lake_assets.storage.formats.landed import LandingZone
 from lake_assets_tests.ingest.encrypted import NULL, ODD, assert_secret, rows_of, staged, stored, telling
 from lake_assets_tests.tiers import more
 from lake_assets_tests.until import until
@@ -179,7 +179,7 @@ def test_a_worker_that_knows_no_key_cannot_load_the_job(
 ) -> None:
     """A worker with an older version would write unencrypted files."""
     storage = local_encrypted.config.lakes["test"].own_storage
-    job = Job("run", Landed(storage), storage, pa.schema([]), "zstd", 1, (), key=StagingKey(b"x" * 16))
+    job = Job("run", LandingZone(storage), storage, pa.schema([]), "zstd", 1, (), key=StagingKey(b"x" * 16))
     pickled = pickle.dumps(job)
     assert pickle.loads(pickled) == job
 

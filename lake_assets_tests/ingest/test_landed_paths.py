@@ -138,7 +138,7 @@ def test_two_spellings_of_a_partition_are_one_partition(local_world: World, mode
         rows = pa.table({"id": [number], "k": ["é 10:30 (1)"]})
         WRITERS[writer](local_world.source["path"], rows)
     assert len(list(Path(local_world.source["path"]).iterdir())) == 3
-    partition = Partition.from_values(local_world.stream.config.columns, {"k": "é 10:30 (1)"})
+    partition = Partition.from_values(local_world.stream.config.partition_columns, {"k": "é 10:30 (1)"})
 
     landed, left_out = list_landed(local_world.stream)
     assert (list(landed), left_out.objects) == ([partition], ())
@@ -173,8 +173,8 @@ def test_composed_and_decomposed_folders_are_one_partition(
     of_text(local_world).options |= {"mode": mode} | ({"partitions": written} if written else {})
     land_in_both_forms(local_world)
     config = local_world.stream.config
-    partition = Partition.from_values(config.columns, {"k": DECOMPOSED})
-    assert partition == Partition.from_values(config.columns, {"k": COMPOSED})
+    partition = Partition.from_values(config.partition_columns, {"k": DECOMPOSED})
+    assert partition == Partition.from_values(config.partition_columns, {"k": COMPOSED})
 
     landed, left_out = list_landed(local_world.stream)
     assert (list(landed), left_out.objects, partition.path) == ([partition], (), f"k={COMPOSED}")
@@ -402,7 +402,7 @@ def test_land_writes_an_empty_value_if_it_is_one(tmp_path: Path, empty: str | No
 def test_dagster_has_a_key_for_an_empty_value(local_world: World) -> None:
     local_world.options = {"partitions": {"state": {"empty": "value", "values": ["CA", "", "__EMPTY__"]}}}
     stream = local_world.stream
-    columns = stream.config.columns
+    columns = stream.config.partition_columns
 
     keys = partitions_def(stream).get_partition_keys()
 

@@ -11,7 +11,7 @@ import pytest
 
 from lake_assets.base.errors import LakeAssetsError, StorageError
 from lake_assets.ingest.replace import write_step
-from lake_assets.storage.formats.landed import Landed
+from lake_assets.storage.formats.landed import LandingZone
 from lake_assets.upkeep.checks.check_run import checks_of
 from lake_assets.upkeep.checks.facts import Scope
 from lake_assets.upkeep.report.state import read_stream_state
@@ -192,7 +192,7 @@ def test_a_landing_zone_that_cannot_be_reached_leaves_nothing_out(
     def away(*_: object) -> None:
         raise StorageError("the landing zone is away:", "wait.")
 
-    monkeypatch.setattr(Landed, "unreadable", away)
+    monkeypatch.setattr(LandingZone, "unreadable", away)
 
     with pytest.raises(StorageError, match="is away"):
         local.ingest(NW)

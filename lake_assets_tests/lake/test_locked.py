@@ -84,7 +84,7 @@ def locked(world: World, monkeypatch: pytest.MonkeyPatch, *, tries: int = TRIES)
 COLUMNS = pa.schema([("id", pa.int64()), ("total", pa.float64()), ("more", pa.int64())])
 WRITES: dict[str, Callable[[World, LakeSession], object]] = {
     "a table": lambda world, lake: create_table(
-        lake, PartitionedTable(TableName("main", "new"), world.stream.config.columns), COLUMNS
+        lake, PartitionedTable(TableName("main", "new"), world.stream.config.partition_columns), COLUMNS
     ),
     "options of a table": lambda world, lake: prepare_table(lake, world.stream.table),
     "columns": lambda world, lake: Evolution(lake, world.stream.partitioned_table, "run").take([("x", COLUMNS)]),

@@ -58,7 +58,7 @@ def test_dimensions_are_distinguished_by_name_in_any_order(order: tuple[str, str
     definition = partitions_def(opened)
 
     keys = definition.get_partition_keys()
-    partition = cell_of_key(opened.config.columns, keys[0])
+    partition = cell_of_key(opened.config.partition_columns, keys[0])
 
     assert isinstance(definition, dg.MultiPartitionsDefinition)
     assert len(keys) == 6
@@ -84,7 +84,7 @@ def test_values_that_the_config_does_not_list_are_dynamic(
 
     keys = definition.get_partition_keys(dynamic_partitions_store=instance)
 
-    assert [cell_of_key(opened.config.columns, key).values[0] for key in keys] == ["N/A x"] * 3
+    assert [cell_of_key(opened.config.partition_columns, key).values[0] for key in keys] == ["N/A x"] * 3
 
 
 def test_an_end_that_means_never_is_today() -> None:
@@ -120,14 +120,14 @@ def test_a_key_that_is_not_the_partitions_own_is_refused(
 
 def test_the_key_of_a_week_is_its_monday() -> None:
     opened = stream({"week": {"type": "week", "start": "2026-12-23", "end": "2027-01-04"}, "region": {}})
-    week, region = opened.config.columns
+    week, region = opened.config.partition_columns
     keys = partitions_def(stream({"week": {"type": "week", "start": "2026-12-23", "end": "2027-01-04"}}))
 
     later = dt.datetime(2027, 2, 1, tzinfo=dt.UTC)
     assert list(keys.get_partition_keys(current_time=later)) == ["2026-W52-1", "2026-W53-1", "2027-W01-1"]
     for value in ("2026-W53", None):
         partition = Partition((week, region), (value, "a-1"))
-        assert cell_of_key(opened.config.columns, partition_key(partition)) == partition
+        assert cell_of_key(opened.config.partition_columns, partition_key(partition)) == partition
 
 
 @given(

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from lake_assets.schema.casts import cast
-from lake_assets.schema.leaves import columns_with_values, with_types_of, without_values
+from lake_assets.schema.leaves import columns_with_values, untyped_columns, with_types_of
 
 SMALL = pa.struct([("n", pa.int8()), ("text", pa.string())])
 LARGE = pa.struct([("new", pa.date32()), ("Text", pa.string()), ("N", pa.int64())])
@@ -87,9 +87,9 @@ def test_a_column_without_values_has_the_type_of_the_first_file_that_has_one_at_
     }
     others = [pa.schema({"NOTE": NOTHING}), pa.schema(found), pa.schema({"note": pa.int8()})]
 
-    assert without_values(schema) == ["note", "more", "s", "l", "m"]
+    assert untyped_columns(schema) == ["note", "more", "s", "l", "m"]
     result = with_types_of(schema, others)
-    assert without_values(result) == ["more"]
+    assert untyped_columns(result) == ["more"]
     assert result == pa.schema(
         [
             ("note", pa.string()),

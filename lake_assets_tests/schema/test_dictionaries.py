@@ -15,7 +15,7 @@ from lake_assets.schema import dictionaries
 from lake_assets.spark.task.job import DataFile, Job
 from lake_assets.spark.task.shares import ShareReader
 from lake_assets.spark.task.write import write_files
-from lake_assets.storage.formats.landed import Landed
+from lake_assets.storage.formats.landed import LandingZone
 from lake_assets.storage.formats.landed_rows import Share
 from lake_assets.storage.store import Store
 
@@ -37,7 +37,13 @@ def land(folder: Path, name: str, texts: Sequence[str | None], **options: Any) -
 
 def job_on(folder: Path, target: int = 2**30) -> Job:
     return Job(
-        "run", Landed(LocalStorage(path=str(folder))), LocalStorage(path=f"{folder}/lake"), SCHEMA, "zstd", target, ()
+        "run",
+        LandingZone(LocalStorage(path=str(folder))),
+        LocalStorage(path=f"{folder}/lake"),
+        SCHEMA,
+        "zstd",
+        target,
+        (),
     )
 
 

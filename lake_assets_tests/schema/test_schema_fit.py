@@ -7,7 +7,7 @@ import pytest
 from lake_assets.base.errors import SchemaError
 from lake_assets.config.layout.partition import Partition, PartitionColumn, PartitionType
 from lake_assets.schema.column_rules import REGISTERED, Rules
-from lake_assets.schema.leaves import filterable
+from lake_assets.schema.leaves import without_views
 from lake_assets.schema.schema_fit import Fitter, Target
 from lake_assets.schema.type_fit import widens
 
@@ -241,7 +241,7 @@ VIEW, BYTES = pa.string_view(), pa.binary_view()
 def test_rows_are_chosen_beside_views_in_any_depth(data_type: pa.DataType, value: object) -> None:
     batch = pa.record_batch({"v": pa.array([value, None, value], data_type), "key": ["x", "y", "y"]})
     partition = Partition.of([PartitionColumn("key", "string", in_rows=True)], {"key": "y"})
-    target = pa.schema([("v", filterable(batch).schema.field("v").type)])
+    target = pa.schema([("v", without_views(batch).schema.field("v").type)])
     fitter = Fitter(batch.schema, Target(target, Rules(selects=True)), partition, "the object x")
 
     assert fitter.fit(batch).column("v").to_pylist() == [None, value]

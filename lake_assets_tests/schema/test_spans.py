@@ -17,7 +17,7 @@ from lake_assets.schema.column_rules import Rules
 from lake_assets.schema.spans import Box, ValueSpan, merged_boxes
 from lake_assets.spark.task.job import Job
 from lake_assets.spark.task.shares import ShareReader
-from lake_assets.storage.formats.landed import Landed
+from lake_assets.storage.formats.landed import LandingZone
 from lake_assets.storage.formats.landed_rows import Share
 from lake_assets.storage.manifest import LandedObject
 from lake_assets_tests.ingest.landed_as import in_signed_order
@@ -85,7 +85,7 @@ def rows_of(folder: Path, kind: PartitionType, text: str, column: str = "key") -
     partition = Partition.of([PartitionColumn(column, kind, in_rows=True)], {column: text})
     share = Share(LandedObject("", "a.parquet", "", 2**30, LANDED_AT))  # so large that it is not fetched whole
     schema = pa.schema([("n", pa.int64())])
-    job = Job("run", Landed(storage, rules=Rules(selects=True)), storage, schema, "none", 1, ())
+    job = Job("run", LandingZone(storage, rules=Rules(selects=True)), storage, schema, "none", 1, ())
     return [n for batch in ShareReader(job, schema).read([share], partition) for n in batch.column("n").to_pylist()]
 
 

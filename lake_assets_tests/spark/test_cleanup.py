@@ -18,7 +18,7 @@ from lake_assets.ingest.outcome import Outcome
 from lake_assets.spark.task.job import DataFile, Job, PartitionJob, StagingKey
 from lake_assets.spark.task.write import stage_files, write_files
 from lake_assets.spark.tasks import discard_job
-from lake_assets.storage.formats.landed import Landed
+from lake_assets.storage.formats.landed import LandingZone
 from lake_assets.storage.store import Store
 from lake_assets_tests.world import NW, SW, World, sales
 from lake_assets_tests.world_fixtures import bucket_on
@@ -45,7 +45,7 @@ def batches(count: int, rows: int = 1000, *, fails: bool = False) -> Iterator[pa
 
 def job_on(storage: AnyStorage, target: int = MIB, key: bytes | None = None) -> Job:
     return Job(
-        "run", Landed(storage), storage, SCHEMA, "none", target, (), key=None if key is None else StagingKey(key)
+        "run", LandingZone(storage), storage, SCHEMA, "none", target, (), key=None if key is None else StagingKey(key)
     )
 
 

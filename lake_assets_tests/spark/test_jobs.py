@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lake_assets.spark.task.job import MIN_SHARE, shares
+from lake_assets.spark.task.job import MIN_SHARE, split_objects
 from lake_assets.storage.formats.landed_rows import Share
 from lake_assets.storage.manifest import LandedObject
 
@@ -28,13 +28,13 @@ def objects(*sizes: int) -> tuple[LandedObject, ...]:
     ids=["many small", "ten for two cores", "one large", "unequal", "none"],
 )
 def test_tasks_follow_bytes_and_cores(sizes: list[int], tasks: int) -> None:
-    assert len(shares(objects(*sizes), 256 * MIB, 2)) == tasks
+    assert len(split_objects(objects(*sizes), 256 * MIB, 2)) == tasks
 
 
 @given(st.lists(st.integers(1, 2000 * MIB), min_size=1, max_size=50), st.integers(1, 16))
 def test_every_part_of_every_object_is_read_once_and_tasks_are_even(sizes: list[int], cores: int) -> None:
     target = 256 * MIB
-    tasks = shares(objects(*sizes), target, cores)
+    tasks = split_objects(objects(*sizes), target, cores)
 
     whole: dict[str, list[Share]] = {}
     for share in (share for task in tasks for share in task):

@@ -122,7 +122,7 @@ MEANS = {text.pattern: text.means for text in TEXTS}
 def find(pattern: str, text: str) -> bool:
     """Whether the pattern and the table find the text; a log is searched line by line."""
     lines = text.splitlines() if MEANS[pattern] is SparkSays.CALL_LOST else [text]
-    return any(re.search(pattern, line) and spark_texts.find(line, MEANS[pattern]) for line in lines)
+    return any(re.search(pattern, line) and spark_texts.spark_text(line, MEANS[pattern]) for line in lines)
 
 
 @pytest.mark.parametrize("pattern", [*list(IN_SESSION)[:2], *more(list(IN_SESSION)[2:])])

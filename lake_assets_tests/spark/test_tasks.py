@@ -14,7 +14,7 @@ from lake_assets.config.storages import LocalStorage
 from lake_assets.spark.task.job import DataFile, Job, LetterFile, PartitionJob
 from lake_assets.spark.task.task import Bin, Refusal, TaskReport
 from lake_assets.spark.tasks import run_tasks, spark_cores
-from lake_assets.storage.formats.landed import Landed
+from lake_assets.storage.formats.landed import LandingZone
 from lake_assets_tests.world import NW, World
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def test_files_and_errors_come_back_as_the_tasks_reported_them(
     partition = local_world.partition(NW)
     storage = LocalStorage(path=str(tmp_path))
     parts = tuple(PartitionJob(partition, (), "main/t/") for _ in REPORTS)
-    job = Job("run", Landed(storage), storage, A, "none", 1, parts)
+    job = Job("run", LandingZone(storage), storage, A, "none", 1, parts)
     bins = [Bin(index, partition, "main/t/", ()) for index in range(len(REPORTS))]
     session = spark if way == "rdd" else Frames(spark)
 

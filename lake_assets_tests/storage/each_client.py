@@ -12,10 +12,10 @@ from lake_assets.config.lake import Lake
 from lake_assets.config.storages import AnyStorage, LakeStorage, S3Storage
 from lake_assets.lake.attach import extensions, http_limits, secret_statements
 from lake_assets.lake.failures import translated
-from lake_assets.storage.formats.parquet_files import opened
+from lake_assets.storage.formats.parquet_files import opened_object
 from lake_assets.storage.manifest import LandedObject
 from lake_assets.storage.s3 import S3Bucket
-from lake_assets.storage.storage_errors import storage_errors
+from lake_assets.storage.storage_errors import write_errors
 from lake_assets.storage.store import Store
 
 Verb = Literal["LIST", "HEAD", "GET", "PUT", "MULTIPART", "DELETE"]
@@ -58,11 +58,11 @@ class Clients:
 
     def written(self, size: int) -> None:
         uri = f"{self._storage.root}/new"
-        with storage_errors(self._storage, uri, "write"), self._arrow.create("new") as file:
+        with write_errors(self._storage, uri), self._arrow.create("new") as file:
             file.write(b"x" * size)
 
     def read(self) -> None:
-        with opened(self._arrow, "a") as file:
+        with opened_object(self._arrow, "a") as file:
             file.read()
 
     def paged(self) -> None:

@@ -72,7 +72,7 @@ def places(
             return LocalStorage(path=str(tmp_path)), S3Storage.model_validate(bucket_on(s3))
     buckets = S3Storage.model_validate(bucket_on(s3)), S3Storage.model_validate(bucket_on(s3))
     if request.param == "in parts":
-        monkeypatch.setattr(by_boto, "WHOLE", 6 * 2**20)
+        monkeypatch.setattr(by_boto, "COPIED_WHOLE", 6 * 2**20)
         monkeypatch.setattr(by_boto, "PART", 5 * 2**20)
     if request.param == "no right to read":
         key_id, secret = s3.narrow["lister"]

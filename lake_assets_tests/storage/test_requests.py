@@ -115,7 +115,7 @@ def test_arrows_client_retries_for_as_long_as_the_config_says(
 def test_parts_of_a_copy_are_retried(
     s3_proxy: S3Proxy, storage_of: Callable[..., S3Storage], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lake_assets.storage.s3.WHOLE", 2)
+    monkeypatch.setattr("lake_assets.storage.s3.COPIED_WHOLE", 2)
     rules = [
         s3_proxy.inject(Rule("status", lambda r: r.method == "POST" and "uploads" in r.query, times=2)),
         s3_proxy.inject(Rule("status", lambda r: "partNumber" in r.query, times=2)),

@@ -33,8 +33,8 @@ from lake_assets.config.storages import AnyStorage, AzureStorage, LakeStorage, L
 from lake_assets.orchestration.sensors.sqs_queue import Queue
 from lake_assets.storage.backends import backend_of
 from lake_assets.storage.s3 import S3Bucket
-from lake_assets.storage.server_answers import DELETION, NUMBERS, VENDORS, Meaning, find, meaning_of
-from lake_assets.storage.storage_errors import folder_refusal, storage_errors
+from lake_assets.storage.server_answers import DELETION, NUMBERS, VENDORS, Meaning, client_text, meaning_of
+from lake_assets.storage.storage_errors import folder_refusal, write_errors
 from lake_assets.storage.store import Store
 from lake_assets_tests.tiers import more
 from lake_assets_tests.world_fixtures import bucket_on
@@ -251,7 +251,7 @@ def test_the_vendor_raises_the_text(request: pytest.FixtureRequest, vendor: str,
 
     alternatives = [text.pattern] if "(" in text.pattern else text.pattern.split("|")
     assert [name for name in alternatives if not re.search(name, message, re.IGNORECASE)] == [], message
-    assert find(message, text.means)
+    assert client_text(message, text.means)
 
 
 def test_every_text_is_provoked() -> None:
@@ -324,7 +324,7 @@ def of(config: dict[str, Any]) -> AnyStorage:
 
 
 def raised_for(storage: AnyStorage, error: OSError) -> StorageError:
-    with pytest.raises(StorageError) as raised, storage_errors(storage, f"{storage.root}/x", "write"):
+    with pytest.raises(StorageError) as raised, write_errors(storage, f"{storage.root}/x"):
         raise error
     return raised.value
 

@@ -81,7 +81,7 @@ def _folders(random: Random, stream: StreamConfig) -> list[str]:
     value, day = random.choice(VALUES), random.choice(DAYS)
     if stream.template.compat and value is None:
         value = "a"
-    partition = Partition(stream.columns, (value, day)[: len(stream.columns)])
+    partition = Partition(stream.partition_columns, (value, day)[: len(stream.partition_columns)])
     return [
         prefix if "{now" not in stream.template.text else f"{prefix.rstrip('/')}/2026-02-11"
         for prefix in folder_prefixes(stream.template, partition)

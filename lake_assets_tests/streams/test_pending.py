@@ -18,7 +18,7 @@ def test_a_look_at_ten_thousand_failed_partitions_ends_in_time_and_the_next_begi
     local_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stream, clock, now = local_world.stream, Clock(), dt.datetime(2026, 2, 12, tzinfo=dt.UTC)
-    columns, date = stream.config.columns, "2026-02-11"
+    columns, date = stream.config.partition_columns, "2026-02-11"
     due = [Partition.of(columns, {"region": f"R{number}", "date": date}) for number in range(10_000)]
     looked: set[Partition] = set()
 

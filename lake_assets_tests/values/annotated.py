@@ -40,11 +40,11 @@ def written(rows: pa.Table, fields: dict[str, footers.Struct], without: str | No
     footer = body[-TAIL - size : -TAIL]
     kept = [
         {key: part for key, part in (node | fields.get(node[footers.NAME][1].decode(), {})).items() if part[0]}
-        for node in footers.nodes(footer)
+        for node in footers.schema_nodes(footer)
         if node[footers.NAME][1].decode() != without
     ]
     footer = footers.with_nodes(footer, kept)
-    return body[: -TAIL - size] + footers.of_bytes(footer)[4:]
+    return body[: -TAIL - size] + footers.footer_file(footer)[4:]
 
 
 def with_keys(rows: pa.Table, keys: Mapping[str, str], **writer: Any) -> bytes:

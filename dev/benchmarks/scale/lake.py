@@ -24,7 +24,7 @@ from lake_assets.lake.ledger.tables import MANIFEST, LedgerRow, create_ledger, m
 from lake_assets.lake.session import LakeSession
 from lake_assets.lake.table_setup import create_table, prepare_table
 from lake_assets.spark.task.job import DataFile, new_name
-from lake_assets.storage.formats.footers import of_writer
+from lake_assets.storage.formats.footers import written_footer
 from lake_assets.storage.manifest import LandedObject, Manifest
 from lake_assets.storage.store import Store
 from lake_assets.streams.stream import OpenStream
@@ -87,7 +87,7 @@ class Files:
         sink = pa.BufferOutputStream()
         with pq.ParquetWriter(sink, ROWS.schema, compression="zstd") as writer:
             writer.write_table(ROWS)
-        self._footer = of_writer(writer.writer.metadata)
+        self._footer = written_footer(writer.writer.metadata)
         self._body: bytes = sink.getvalue().to_pybytes()
 
     def replacement(self, partition: Partition, run_id: str) -> Change:

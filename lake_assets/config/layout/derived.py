@@ -36,7 +36,7 @@ class Derived:
         return self.template.read_rows(self.name, values)
 
 
-def placeholders(kind: PartitionType, column: str) -> str:
+def placeholders_for(kind: PartitionType, column: str) -> str:
     """Return the placeholders that make a partition column of this type from a column of the rows.
 
     Such as `{ts,,YY}-{ts,,MM}-{ts,,DD}` for a date, or `{store}`.
@@ -62,7 +62,7 @@ def check_time_type(template: Template, column: PartitionColumn, field: str) -> 
     if text is None:
         for part in template.placeholders if template.file_parts and column.type in TIME_TYPES else ():
             if part.name == column.name and part.separator and part.separator in TIME_TYPES[column.type].text(_SAMPLE):
-                parts = placeholders(column.type, part.column)
+                parts = placeholders_for(column.type, part.column)
                 raise ValueError(
                     f"{field} is {column.type}, and in the layout {template.text!r} its value would end at the first "
                     f"{part.separator!r}: write {parts} in files"

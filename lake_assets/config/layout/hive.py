@@ -112,7 +112,7 @@ _TRAILING = re.compile(
 )
 
 
-def trailing(name: str, files: str) -> str:
+def side_suffix(name: str, files: str) -> str:
     """Return the suffix by which a file is unfinished, a backup or a checksum; empty if it has none, or `files` has."""
     match = _TRAILING.fullmatch(name)
     return "" if match is None or files.lower().endswith(match[1].lower()) else match[1]

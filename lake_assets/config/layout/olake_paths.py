@@ -15,8 +15,7 @@ from functools import cached_property
 from lake_assets.config.layout.codec import HiveCodec, PlaceholderTexts, go_text, value_time
 from lake_assets.config.layout.grammar import NOW, Part, Placeholder, Static, folder_parts, with_now_name, with_slashes
 from lake_assets.config.layout.hive import HIVE_NULL, escape, unescape
-from lake_assets.config.layout.times import DIGITS, Granularity, join_parts, read_timestamp
-from lake_assets.config.layout.times import part as part_of
+from lake_assets.config.layout.times import DIGITS, Granularity, join_parts, part_of, read_timestamp
 
 _PLACEHOLDER = re.compile(r"\{([^}]+)\}")
 _GRANULARITIES: dict[str, Granularity] = {"YYYY": "YY", "YY": "YY", "MM": "MM", "WW": "WW", "DD": "DD", "HH": "HH"}

@@ -104,7 +104,7 @@ def in_zone(time: dt.datetime, zone: dt.tzinfo) -> dt.datetime:
     return time if time.tzinfo is None else time.astimezone(zone).replace(tzinfo=None)
 
 
-def part(time: dt.datetime, granularity: Granularity, *, iso_year: bool) -> str:
+def part_of(time: dt.datetime, granularity: Granularity, *, iso_year: bool) -> str:
     """Return the digits of one part of a time.
 
     With `iso_year` the year is the ISO week's, which differs from the calendar's around New Year.
@@ -143,7 +143,7 @@ def split_parts(
     time = read_timestamp(text, zone)
     if time is None:
         return None
-    return {name: part(time, name, iso_year=iso_year) for name in names}
+    return {name: part_of(time, name, iso_year=iso_year) for name in names}
 
 
 def _exists(parts: Mapping[Granularity, str], *, iso_year: bool) -> bool:

@@ -23,7 +23,7 @@ from lake_assets.lake.fitting import FileChecker, PartitionKeys
 from lake_assets.lake.ledger.tables import MANIFEST, LedgerRow, Values, manifest_values
 from lake_assets.lake.session import LakeSession, PartitionedTable
 from lake_assets.lake.table_setup import create_table, created_schema, data_schema, prepare_table, rules_of_table
-from lake_assets.schema.leaves import stored_columns, with_types_of, without_values
+from lake_assets.schema.leaves import data_file_schema, untyped_columns, with_types_of
 from lake_assets.schema.schema_fit import Target
 from lake_assets.storage.formats.parquet_files import read_footer, read_schema
 from lake_assets.storage.manifest import LandedObject, Manifest
@@ -88,7 +88,7 @@ class Registrar:
                 candidates, columns = self._from_first(candidates, created_schema)
             else:
                 filled_in = with_types_of(known, self._schemas(candidates))
-                columns = None if filled_in.equals(known) else stored_columns(filled_in)
+                columns = None if filled_in.equals(known) else data_file_schema(filled_in)
         except SchemaError as error:
             return dict.fromkeys(uris, error)
         errors = self.errors | (self.inspect(session, candidates, columns).errors if candidates else {})
@@ -108,7 +108,7 @@ class Registrar:
         None: it has them.
         """
         stream = self.stream
-        keys = PartitionKeys(stream.config.columns, stream.layout)
+        keys = PartitionKeys(stream.config.partition_columns, stream.layout)
         rules = rules_of_table(session, stream.table, stream.landed.rules)
         target = Target(data_schema(session, stream.partitioned_table) if columns is None else columns, rules)
         checker = FileChecker(session, keys, target, self._schema_of)
@@ -148,7 +148,7 @@ class Registrar:
 
     def _give_types(self, session: LakeSession, candidates: Sequence[Candidate], known: pa.Schema) -> None:
         """Give columns of the table that have never had a value the types that they have in the first objects."""
-        after = with_types_of(known, self._schemas(candidates)) if without_values(known) else known
+        after = with_types_of(known, self._schemas(candidates)) if untyped_columns(known) else known
         if not after.equals(known):
             run_id = next(iter(self.rows.values())).run_id
             evolution = Evolution(session, self.stream.partitioned_table, run_id)

@@ -155,7 +155,7 @@ def _repair(lake: LakeSession, stream: OpenStream, state: IndexedState) -> Repai
         *(_indescribable(file) for file in inspection.files if file not in files),
         *(obj.error for obj in state.changed if not obj.is_live),
     )
-    vanished = {obj.uri: Partition.at(stream.config.columns, obj.load_partition) for obj in state.vanished}
+    vanished = {obj.uri: Partition.at(stream.config.partition_columns, obj.load_partition) for obj in state.vanished}
     partitions = {*vanished.values(), *(file.partition for file in files)}
     if not partitions:
         return Repaired(errors=errors)

@@ -29,7 +29,7 @@ from lake_assets.lake.ledger.tables import LETTERS, MANIFEST, create_ledger, let
 from lake_assets.lake.session import LakeSession
 from lake_assets.spark.remote import kept_session
 from lake_assets.spark.spark_session import Sessions
-from lake_assets.spark.task.shares import WHOLE
+from lake_assets.spark.task.shares import SMALL_OBJECT
 from lake_assets.storage.store import Store
 from lake_assets.streams.stream import OpenStream
 
@@ -99,7 +99,7 @@ class StreamSteps:
                 first.set_manifest(held[first.partition])
             if isinstance(first.error, StorageUnreachableError):
                 with probing:
-                    if self.broken is None and not Store(self.stream.config.source).answers():
+                    if self.broken is None and not Store(self.stream.config.source).is_reachable():
                         self.broken = first.error
                 first.fail(self.broken or first.error)
             for run in others:
@@ -177,7 +177,7 @@ class StreamSteps:
 
     def _checksums(self, run: PartitionRun) -> dict[str, str]:
         """Return what the store keeps of the content of large objects, of which no task has read all bytes; by key."""
-        objects = [obj for obj in run.reads.read if obj.size > WHOLE and obj.key not in run.written.digests]
+        objects = [obj for obj in run.reads.read if obj.size > SMALL_OBJECT and obj.key not in run.written.digests]
         return {o.key: text for o in objects if (text := self.stream.source.checksum(o.key, o.etag))}
 
     def change(self, lake: LakeSession, run: PartitionRun) -> Change | None:

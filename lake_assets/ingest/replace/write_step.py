@@ -48,7 +48,7 @@ from lake_assets.spark.transform import (
     transformed,
     types_for_spark,
 )
-from lake_assets.storage.formats.landed import NOTHING
+from lake_assets.storage.formats.landed import NO_COLUMNS
 from lake_assets.storage.store import Store
 from lake_assets.streams.stream import OpenStream
 
@@ -137,7 +137,9 @@ class Writer:
             raise error
         # If the storage answers, only some object cannot be reached.
         storages = (self.stream.config.source, self._destination)
-        if isinstance(error, StorageUnreachableError) and not all(Store(storage).answers() for storage in storages):
+        if isinstance(error, StorageUnreachableError) and not all(
+            Store(storage).is_reachable() for storage in storages
+        ):
             raise error
 
     def evolve(self, lake: LakeSession, drifted: Sequence[PartitionRun]) -> None:
@@ -164,7 +166,7 @@ class Writer:
 
         The result is empty if no object caused the partition's error.
         """
-        known = self.schema if self.schema is not None and self.stream.config.transform is None else NOTHING
+        known = self.schema if self.schema is not None and self.stream.config.transform is None else NO_COLUMNS
         bad = self._landed.unreadable([obj.key for obj in run.reads.read], known)
         if bad:
             return bad

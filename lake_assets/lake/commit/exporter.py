@@ -47,7 +47,7 @@ from lake_assets.lake.ledger.tables import DELTAS
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.spark.task.cleanup import discard, discard_unfinished
 from lake_assets.spark.task.write import row_groups
-from lake_assets.storage.storage_errors import storage_errors
+from lake_assets.storage.storage_errors import write_errors
 from lake_assets.storage.store import Store
 
 _LOG = logging.getLogger(__name__)
@@ -216,7 +216,7 @@ class Exporter:
         deltas = self._export.deltas
         store = Store(deltas.to)
         counts = {"insert": 0, "delete": 0}
-        with storage_errors(deltas.to, store.uri(key), "write"), store.create(key) as sink:
+        with write_errors(deltas.to, store.uri(key)), store.create(key) as sink:
             with pq.ParquetWriter(
                 sink, schema, compression=deltas.compression, version="2.6", store_schema=False
             ) as writer:
@@ -283,7 +283,7 @@ def _put(export: Export, body: bytes) -> None:
     storage = export.deltas.to
     store = Store(storage)
     name = f".{LATEST}.{os.getpid()}" if storage.is_local else LATEST
-    with storage_errors(storage, store.uri(LATEST), "write"):
+    with write_errors(storage, store.uri(LATEST)):
         with masking(storage), store.create(name) as sink:
             sink.write(body)
         if storage.is_local:

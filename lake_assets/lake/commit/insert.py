@@ -25,7 +25,7 @@ from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.spark.task.job import Job, StagingKey
 from lake_assets.spark.task.write import stage_files
-from lake_assets.storage.formats.landed import Landed
+from lake_assets.storage.formats.landed import LandingZone
 from lake_assets.storage.formats.landed_rows import BATCH_ROWS
 
 
@@ -125,7 +125,7 @@ def _staged(session: LakeSession, change: Change, folder: Path) -> Change:
     local, key = LocalStorage(path=str(folder)), secrets.token_bytes(16)
     with translated(session.config):
         batches = session.connection.execute(query, parameters).to_arrow_reader(BATCH_ROWS)
-        job = Job(row.run_id, Landed(local), local, batches.schema, "zstd", target, (), key=StagingKey(key))
+        job = Job(row.run_id, LandingZone(local), local, batches.schema, "zstd", target, (), key=StagingKey(key))
         files = list(stage_files(batches, job, ""))
     row = dataclasses.replace(row, row_count=sum(file.rows for file in files))
     if not row.row_count:

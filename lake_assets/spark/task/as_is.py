@@ -23,13 +23,13 @@ from lake_assets.schema.annotations import has_map
 from lake_assets.schema.column_rules import REGISTERED
 from lake_assets.schema.leaves import (
     dictionary_decoded,
+    exceeded_in,
     has_infinity,
     has_limits,
     is_text,
+    leaf_count,
     leaf_types,
     leaves,
-    not_held,
-    width,
     without_dictionary,
 )
 from lake_assets.schema.partition_columns import is_other
@@ -38,7 +38,7 @@ from lake_assets.schema.spans import has_ordered_bounds, has_whole_texts, has_wr
 from lake_assets.schema.type_fit import widens
 from lake_assets.spark.task.cleanup import discard, discard_unfinished
 from lake_assets.spark.task.job import DataFile, Job
-from lake_assets.spark.task.shares import FETCHED, digest_of_file
+from lake_assets.spark.task.shares import FETCH_AHEAD, digest_of_file
 from lake_assets.spark.task.task import Bin, Refusal, TaskReport, encode, reported
 from lake_assets.spark.task.write import parquet_schema
 from lake_assets.storage.formats import footers
@@ -78,7 +78,7 @@ class CopyCandidate:
         self._partition = partition
         self._origin = origin
         self._metadata: pq.FileMetaData = rows.parquet.metadata
-        self._names = [name for field in rows.schema for name in [field.name] * width(field.type)]
+        self._names = [name for field in rows.schema for name in [field.name] * leaf_count(field.type)]
         for name, problem, _ in rows.misread():
             raise UnfitError(f"column {name!r} {problem}")
         if footer != self._metadata.serialized_size:  # Arrow aborts the process if a column of it is encrypted
@@ -259,7 +259,7 @@ def _proves(statistics: pq.Statistics | None, path: str, given: pa.DataType, wan
         return True
     stored = pa.int32() if wanted.bit_width == 32 else pa.int64()
     bounds = pa.array([statistics.min_raw, statistics.max_raw], stored).view(wanted)
-    return not_held(bounds) is None and not has_infinity(bounds)
+    return exceeded_in(bounds) is None and not has_infinity(bounds)
 
 
 def _columns(schema: pq.ParquetSchema) -> Sequence[pq.ColumnSchema]:
@@ -294,7 +294,7 @@ def _check_kind(given: pq.ColumnSchema, wanted: pq.ColumnSchema) -> None:
 
 
 _COPIES = 16  # at a time in a task: mostly network latency, or the disk's
-_WHOLE = FETCHED // _COPIES  # bytes of an object that is fetched by one request
+_WHOLE = FETCH_AHEAD // _COPIES  # bytes of an object that is fetched by one request
 
 
 def copy_or_encode(job: Job, bins: Iterable[Bin], threads: int = 1) -> Iterator[TaskReport]:
@@ -380,10 +380,10 @@ def _copy(job: Job, item: Bin, landed: LandedObject) -> DataFile | Refusal | Non
 
 def _footer(file: pa.NativeFile, size: int, length: int) -> bytes | None:
     """Return the footer of an object, for the commit of its copy; None if it is large."""
-    if length > footers.MOST:
+    if length > footers.MOST_BYTES:
         return None
     file.seek(size - TAIL - length)
-    return footers.of_bytes(file.read(length))
+    return footers.footer_file(file.read(length))
 
 
 def _opened(store: Store, original: LandedObject) -> pa.NativeFile:

@@ -17,7 +17,7 @@ from lake_assets.config.layout.partition import Partition
 from lake_assets.config.modes import Compression
 from lake_assets.config.storages import AnyStorage
 from lake_assets.schema.schema_fit import Target
-from lake_assets.storage.formats.landed import Landed
+from lake_assets.storage.formats.landed import LandingZone
 from lake_assets.storage.formats.landed_rows import Part, Share
 from lake_assets.storage.manifest import LandedObject
 
@@ -113,7 +113,7 @@ class Job:
     """The work of one Spark job: some partitions of one stream."""
 
     run_id: str
-    landed: Landed
+    landed: LandingZone
     storage: AnyStorage
     schema: pa.Schema  # the data files'
     compression: Compression
@@ -189,7 +189,7 @@ class JobResult:
     refused: dict[str, str] = field(default_factory=dict)  # why objects are bad, or are not copied, by key
 
 
-def shares(objects: tuple[LandedObject, ...], target: int, cores: int) -> list[list[Share]]:
+def split_objects(objects: tuple[LandedObject, ...], target: int, cores: int) -> list[list[Share]]:
     """Distribute a partition's objects over tasks with about equal bytes, at least one for each core if it has enough.
 
     No task gets more than the target, in bytes of a data file. An object that is larger than a task's share is split.
@@ -213,7 +213,7 @@ def shares(objects: tuple[LandedObject, ...], target: int, cores: int) -> list[l
 
 
 def spark_tasks(bins: int, size: int, cores: int) -> int:
-    """Return the number of Spark tasks for lists of `shares` with these bytes; small lists share a task of 50 ms."""
+    """Return the number of Spark tasks for lists of shares with these bytes; small lists share a task of 50 ms."""
     return max(min(bins, max(4 * cores, size // MIN_SHARE)), 1)
 
 

@@ -13,11 +13,11 @@ import pyarrow.parquet as pq
 from lake_assets.config.layout.partition import Partition
 from lake_assets.config.secrets import masking
 from lake_assets.config.sections import LETTER_COLUMNS
-from lake_assets.schema.bad_rows import NUMBER, BadRows, with_escaped_bytes
-from lake_assets.schema.leaves import dictionary_decoded, filterable
+from lake_assets.schema.bad_rows import ROW_NUMBER, BadRows, with_escaped_bytes
+from lake_assets.schema.leaves import dictionary_decoded, without_views
 from lake_assets.spark.task.cleanup import discard, discard_unfinished
 from lake_assets.spark.task.job import Job, LetterFile, LetterRules
-from lake_assets.storage.storage_errors import storage_errors
+from lake_assets.storage.storage_errors import write_errors
 from lake_assets.storage.store import Store
 
 REASON, OBJECT, _, RUN = LETTER_COLUMNS  # and NUMBER
@@ -136,21 +136,23 @@ class _Letter:
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
-        with masking(self._store.storage), storage_errors(self._store.storage, self._store.uri(self._key), "write"):
+        with masking(self._store.storage), write_errors(self._store.storage, self._store.uri(self._key)):
             yield
 
 
 def _with_meta(bad: BadRows, landed: str, run_id: str) -> pa.RecordBatch:
     """Return the rows with the dead letters' own columns last, and without dictionaries."""
-    rows = filterable(bad.rows)
-    numbers = rows.column(NUMBER)
+    rows = without_views(bad.rows)
+    numbers = rows.column(ROW_NUMBER)
     columns = {
-        name: with_escaped_bytes(dictionary_decoded(rows.column(name))) for name in rows.schema.names if name != NUMBER
+        name: with_escaped_bytes(dictionary_decoded(rows.column(name)))
+        for name in rows.schema.names
+        if name != ROW_NUMBER
     }
     columns |= {
         REASON: pa.array(bad.reasons, pa.string()),
         OBJECT: pa.repeat(pa.scalar(landed), rows.num_rows),
-        NUMBER: numbers,
+        ROW_NUMBER: numbers,
         RUN: pa.repeat(pa.scalar(run_id), rows.num_rows),
     }
     return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))

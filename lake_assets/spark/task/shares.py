@@ -22,8 +22,8 @@ from lake_assets.storage.formats.parquet_files import ParquetReader, readable_ob
 from lake_assets.storage.manifest import digest_of
 from lake_assets.storage.store import Store
 
-WHOLE = 8 * 2**20  # bytes; objects up to this size are fetched by one request
-FETCHED = 4 * WHOLE  # bytes of such objects are fetched before they are read
+SMALL_OBJECT = 8 * 2**20  # bytes; objects up to this size are fetched by one request
+FETCH_AHEAD = 4 * SMALL_OBJECT  # bytes of such objects are fetched before they are read
 _REQUESTS = 32  # for them at once: most of the time is network latency
 
 
@@ -74,7 +74,7 @@ class ShareReader:
                                 self.rows[share.landed.key] += batch.num_rows
                                 yield batch
                             self.rows[share.landed.key] += 0  # an object without rows is counted too
-                    if share.landed.size > WHOLE:
+                    if share.landed.size > SMALL_OBJECT:
                         self.digests |= digest_of_file(self._job, share)
         if drift is not None:
             raise drift
@@ -88,15 +88,15 @@ class ShareReader:
     ) -> Generator[tuple[Share, "Callable[[], _Loaded]"]]:
         """Yield each share with a function that opens it; small objects are fetched and decoded ahead of it."""
         ahead: deque[Future[_Loaded]] = deque()
-        small = deque(share for share in shares if share.landed.size <= WHOLE)
+        small = deque(share for share in shares if share.landed.size <= SMALL_OBJECT)
         fetched = 0
         with _pool(_REQUESTS) as pool:
             for share in shares:
-                while small and len(ahead) < _REQUESTS and fetched + small[0].landed.size <= FETCHED:
+                while small and len(ahead) < _REQUESTS and fetched + small[0].landed.size <= FETCH_AHEAD:
                     item = small.popleft()
                     fetched += item.landed.size
                     ahead.append(pool.submit(self._load_whole, item, partition))
-                if share.landed.size <= WHOLE:
+                if share.landed.size <= SMALL_OBJECT:
                     yield share, ahead.popleft().result
                     fetched -= share.landed.size
                     continue

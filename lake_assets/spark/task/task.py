@@ -22,7 +22,7 @@ from lake_assets.config.layout.partition import Partition
 from lake_assets.spark.task.cleanup import discard_written
 from lake_assets.spark.task.job import DataFile, Job, LetterFile
 from lake_assets.spark.task.letters import DROPPED, BadRowSink, sink_of
-from lake_assets.spark.task.shares import WHOLE, ShareReader
+from lake_assets.spark.task.shares import SMALL_OBJECT, ShareReader
 from lake_assets.spark.task.write import stage_files, write_files
 from lake_assets.storage.formats.landed_rows import Share
 
@@ -115,7 +115,7 @@ def _overlapping(job: Job, work: Callable[[Bin], Iterator[TaskReport]], bins: It
     with ThreadPoolExecutor(_AHEAD) as pool:
         try:
             for item in bins:
-                is_small = sum(share.landed.size for share in item.shares) <= WHOLE
+                is_small = sum(share.landed.size for share in item.shares) <= SMALL_OBJECT
                 if is_small:
                     ahead.append(pool.submit(lambda small: list(work(small)), item))
                 while len(ahead) > _AHEAD or (ahead and not is_small):

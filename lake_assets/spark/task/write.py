@@ -15,19 +15,19 @@ from lake_assets.base.duckdb_engine import open_engine
 from lake_assets.base.errors import StorageError
 from lake_assets.config.secrets import masking
 from lake_assets.schema.column_rules import SortKey
-from lake_assets.schema.dictionaries import combined_table, with_dictionaries, with_dictionaries_of
-from lake_assets.schema.leaves import leaf_types, leaves, no_rows, width, without_dictionary
+from lake_assets.schema.dictionaries import combined_table, schema_with_dictionaries, table_with_dictionaries
+from lake_assets.schema.leaves import leaf_count, leaf_types, leaves, no_rows, without_dictionary
 from lake_assets.spark.task.cleanup import discard_unfinished
 from lake_assets.spark.task.job import DataFile, Job
-from lake_assets.storage.formats.footers import of_writer
-from lake_assets.storage.storage_errors import reason, storage_errors
+from lake_assets.storage.formats.footers import written_footer
+from lake_assets.storage.storage_errors import reason, write_errors
 from lake_assets.storage.store import Store
 
 # A row group ends at either limit. The second one bounds the memory of a task if rows are wide.
 GROUP_ROWS = 1_000_000
 GROUP_BYTES = 128 * 2**20  # of Arrow memory
 RUN_BYTES = 256 * 2**20  # of Arrow memory that is sorted at once; it bounds the memory of a task
-BATCH_ROWS = 100_000  # of sorted rows
+SORTED_ROWS = 100_000  # of sorted rows
 
 
 def write_files(batches: Iterable[pa.RecordBatch], job: Job, folder: str) -> Iterator[DataFile]:
@@ -88,7 +88,7 @@ def _sorted(gathered: list[pa.RecordBatch], order: Sequence[SortKey]) -> Iterato
         by = pa.Table.from_arrays(values, [str(number) for number in range(len(values))])
         positions = pc.sort_indices(by, [(name, way) for name, way in zip(by.schema.names, keys, strict=True)])
         rows = rows.take(positions)
-    yield from rows.to_batches(BATCH_ROWS)
+    yield from rows.to_batches(SORTED_ROWS)
 
 
 class _Groups:
@@ -116,13 +116,13 @@ class _Groups:
 def _write_file(groups: _Groups, store: Store, job: Job, key: str) -> DataFile:
     """Write one file of the next row groups, up to the target size."""
     nan = groups.nan
-    with storage_errors(job.storage, store.uri(key), "write"), ExitStack() as stack:
+    with write_errors(job.storage, store.uri(key)), ExitStack() as stack:
         sink = stack.enter_context(store.create(key))
         first = groups.take()
         writer = stack.enter_context(
             pq.ParquetWriter(
                 sink,
-                with_dictionaries(job.schema, first),
+                schema_with_dictionaries(job.schema, first),
                 compression=job.compression,
                 version="2.6",
                 store_schema=False,
@@ -136,13 +136,13 @@ def _write_file(groups: _Groups, store: Store, job: Job, key: str) -> DataFile:
             rows += _write_group(writer, groups.take())
         writer.close()
         # Not by a `metadata_collector`: if `close` fails, the stack closes again, and the collector hides the cause.
-        footer = of_writer(writer.writer.metadata)
+        footer = written_footer(writer.writer.metadata)
         size = sink.tell()
     return DataFile(store.uri(key), rows, size, footer=footer)
 
 
 def _write_group(writer: pq.ParquetWriter, group: pa.Table) -> int:
-    writer.write_table(with_dictionaries_of(group, writer.schema), row_group_size=GROUP_ROWS)
+    writer.write_table(table_with_dictionaries(group, writer.schema), row_group_size=GROUP_ROWS)
     return int(group.num_rows)
 
 
@@ -156,7 +156,7 @@ def _with_nan(group: pa.Table | None) -> frozenset[int]:
     positions: set[int] = set()
     first = 0
     for column in group.columns:
-        count = width(column.type)
+        count = leaf_count(column.type)
         for number, leaf in enumerate(leaves(column)):  # chunk by chunk
             if pa.types.is_floating(leaf.type) and pc.any(pc.is_nan(leaf)).as_py():
                 positions.add(first + number % count)
@@ -251,7 +251,7 @@ def _stage(batches: Iterable[pa.RecordBatch], job: Job, folder: str, written: li
             written.append(store.uri(key))
             with (
                 path.open("rb") as source,
-                storage_errors(job.storage, store.uri(key), "write"),
+                write_errors(job.storage, store.uri(key)),
                 store.create(key) as sink,
             ):
                 shutil.copyfileobj(source, sink, COPIED)

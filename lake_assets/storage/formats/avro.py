@@ -23,11 +23,11 @@ from lake_assets.schema.calendars import OldCalendar
 from lake_assets.schema.casts import cast
 from lake_assets.schema.schema_fit import Fitter
 from lake_assets.storage.formats import avro_types
-from lake_assets.storage.formats.avro_types import AvroTexts, Schema, column_name, encoded_number, number_at
+from lake_assets.storage.formats.avro_types import AvroTexts, AvroType, column_name, encoded_number, number_at
 from lake_assets.storage.formats.landed_rows import BATCH_ROWS, ExpectedObject, LandedBatch, Part, renumbered
 
 _MAGIC = b"Obj\x01"
-_METADATA = Schema({"type": "map", "values": "bytes"}, "")
+_METADATA = AvroType({"type": "map", "values": "bytes"}, "")
 _MARKER = 16  # bytes
 _HEAD = 20  # bytes of the two numbers at the begin of a block, at most
 _HEADER = 64 * 2**10  # bytes that are read first
@@ -68,7 +68,7 @@ class _AvroFile:
         self._decompress = _CODECS[codec]
         try:
             schema = json.loads(self.metadata["avro.schema"])
-            self.schema, self._stored, self._texts = avro_types.columns(schema, origin, known)
+            self.schema, self._stored, self._texts = avro_types.avro_columns(schema, origin, known)
         except (LookupError, ValueError, TypeError, AttributeError, RecursionError) as error:
             raise pa.ArrowInvalid(f"its schema is none of Avro's ({type(error).__name__}: {error})") from error
 

@@ -23,7 +23,7 @@ from lake_assets.schema.annotations import AVRO, KEPT, MOST_DIGITS, REFUSED, opa
 from lake_assets.schema.bad_rows import as_json
 
 
-class Schema(NamedTuple):
+class AvroType(NamedTuple):
     """A type as a file has it, and the namespace of the names in it."""
 
     kind: Any  # of JSON
@@ -33,8 +33,8 @@ class Schema(NamedTuple):
 class AvroTexts(NamedTuple):
     """Which columns of a file become texts."""
 
-    columns: Sequence[tuple[Schema, bool]] = ()  # the types of all, and whether each becomes a text
-    definition: Callable[[str, str], Schema] = Schema  # finds a named type
+    columns: Sequence[tuple[AvroType, bool]] = ()  # the types of all, and whether each becomes a text
+    definition: Callable[[str, str], AvroType] = AvroType  # finds a named type
 
     def encoded(self, number: int, data: bytes) -> bytes:
         """Return records with texts, or NULL, in these columns, given these. Raises ArrowInvalid for damaged ones."""
@@ -57,12 +57,12 @@ class AvroTexts(NamedTuple):
                     text = as_json(value).encode()
                     yield encoded_number(1) + encoded_number(len(text)) + text
 
-    def value_at(self, schema: Schema, data: memoryview, at: int) -> tuple[Any, int]:
+    def value_at(self, schema: AvroType, data: memoryview, at: int) -> tuple[Any, int]:
         """Return a value at a position, and the position behind it."""
         kind, space = schema
         if isinstance(kind, list):
             number, at = number_at(data, at)
-            return self.value_at(Schema(kind[number], space), data, at)
+            return self.value_at(AvroType(kind[number], space), data, at)
         form = kind if isinstance(kind, str) else kind["type"]
         if isinstance(form, str) and form in _READERS:
             return _READERS[form](data, at)
@@ -75,16 +75,16 @@ class AvroTexts(NamedTuple):
             case "record":
                 space, fields = _full_name(kind, space).rpartition(".")[0], {}
                 for field in kind["fields"]:
-                    fields[field["name"]], at = self.value_at(Schema(field["type"], space), data, at)
+                    fields[field["name"]], at = self.value_at(AvroType(field["type"], space), data, at)
                 return fields, at
             case "array" | "map":
-                return self._items(Schema(kind["items" if form == "array" else "values"], space), form, data, at)
+                return self._items(AvroType(kind["items" if form == "array" else "values"], space), form, data, at)
             case str(name):
                 return self.value_at(self.definition(name, space), data, at)
             case _:
-                return self.value_at(Schema(form, space), data, at)
+                return self.value_at(AvroType(form, space), data, at)
 
-    def _items(self, schema: Schema, form: str, data: memoryview, at: int) -> tuple[Any, int]:
+    def _items(self, schema: AvroType, form: str, data: memoryview, at: int) -> tuple[Any, int]:
         items: list[Any] = []
         count, at = number_at(data, at)
         while count:
@@ -171,7 +171,7 @@ _SIMPLE = {
 _MOST_TYPES = 10_000  # of a column, whose named types may use each other many times
 
 
-def columns(schema: Any, origin: str, known: pa.Schema) -> tuple[pa.Schema, dict[str, Any], AvroTexts | None]:  # noqa: ANN401 - of JSON
+def avro_columns(schema: Any, origin: str, known: pa.Schema) -> tuple[pa.Schema, dict[str, Any], AvroTexts | None]:  # noqa: ANN401 - of JSON
     """Return the columns of a record, its schema without logical types, with numbers for names, and those to encode.
 
     `known` has columns of which an unknown field may be one by its aliases, at any depth. A schema that is none of
@@ -218,12 +218,12 @@ class _Types:
     def __init__(self, record: dict[str, Any]) -> None:
         self._row = _full_name(record, "")
         self._space = self._row.rpartition(".")[0]
-        self._named = {self._row: Schema(record, "")}  # definitions, by full names
+        self._named = {self._row: AvroType(record, "")}  # definitions, by full names
         self._within: tuple[str, ...] = ()  # full names of the records around a type
         self._count = self._most = 0
         self._unheld = ""  # a type that no column of a lake holds
         self._is_text = False
-        self.columns: list[tuple[Schema, bool]] = []
+        self.columns: list[tuple[AvroType, bool]] = []
         """The types of the columns, and whether each becomes its JSON."""
 
     def of_column(self, field: dict[str, Any], known: pa.DataType | None) -> tuple[pa.DataType, Any]:
@@ -231,12 +231,12 @@ class _Types:
         self._within, self._most = (self._row,), self._count + _MOST_TYPES
         self._unheld, self._is_text = "", False
         kind, stored = self._of(field["type"], self._space, known)
-        self.columns.append((Schema(field["type"], self._space), self._is_text))
+        self.columns.append((AvroType(field["type"], self._space), self._is_text))
         if self._is_text:
             return pa.string(), ["null", "string"]
         return opaque_type(pa.null(), self._unheld) if self._unheld else kind, stored
 
-    def definition(self, name: str, space: str) -> Schema:
+    def definition(self, name: str, space: str) -> AvroType:
         """Return what a name means in a namespace."""
         return self._named.get(f"{space}.{name}") or self._named[name]
 
@@ -273,7 +273,7 @@ class _Types:
             inner, stored = self._of(kind, space, known)
             return self._logical(schema, kind, inner), stored
         name = _full_name(schema, space)
-        self._named[name] = Schema(schema, space)
+        self._named[name] = AvroType(schema, space)
         space = name.rpartition(".")[0]
         named = {"type": kind, "name": f"t{self._count}"}
         if kind == "enum":

@@ -17,7 +17,7 @@ import pyarrow.csv as pc
 from pyarrow import compute
 
 from lake_assets.base.errors import SchemaError, SourceError
-from lake_assets.config.formats import CsvFormat, FoundCsv
+from lake_assets.config.formats import CsvByName, CsvFormat
 from lake_assets.schema.bad_rows import converted_values, with_kept
 from lake_assets.schema.casts import exact_cast, has_large, is_checked, is_number, may_wrap
 from lake_assets.schema.column_rules import Rules
@@ -54,7 +54,7 @@ def _with_separator(begin: bytes, dialect: CsvFormat) -> CsvFormat:
     changed: dict[str, object] = {}
     if (line := _SEPARATOR.match(begin)) is not None:
         changed = {"delimiter": line[1].decode(), "skip_lines": max(dialect.skip_lines, 1)}
-    elif isinstance(dialect, FoundCsv):
+    elif isinstance(dialect, CsvByName):
         header, _, _ = _QUOTED.sub(b"", begin.lstrip(b"\r\n")).partition(b"\n")
         changed = {"delimiter": max(_DELIMITERS, key=lambda character: header.count(character.encode()))}
     return dialect.model_copy(update=changed) if changed else dialect

@@ -106,7 +106,7 @@ def _pieces(file: pa.NativeFile, new: Callable[[], _Member], padding: int) -> It
             raise pa.ArrowInvalid(f"{zeros} zeros are behind a member, which are no multiple of {padding}")
 
 
-MARKS = {
+BOMS = {
     codecs.BOM_UTF8: "utf-8",
     codecs.BOM_UTF32_LE: "utf-32",
     codecs.BOM_UTF32_BE: "utf-32",
@@ -121,7 +121,7 @@ _MOST_SKIPPED = 16 * 2**20  # bytes of lines before a header
 
 def mark_of(begin: bytes) -> bytes:
     """Return the byte order mark at the begin of a text; empty if there is none."""
-    return next((mark for mark in MARKS if begin.startswith(mark)), b"")
+    return next((mark for mark in BOMS if begin.startswith(mark)), b"")
 
 
 class TextFile:
@@ -134,7 +134,7 @@ class TextFile:
         self._first = self._text  # Arrow's stream, if not used any more, closes the file below it
         self._head: bytes = self._first.read(PEEKED)
         mark = mark_of(self._head)
-        encoding = MARKS.get(mark, form.encoding)
+        encoding = BOMS.get(mark, form.encoding)
         # The position of its first byte in the file, if it is stored
         self.begin = len(mark) if encoding == "utf-8" else 0
         self._head = self._head[self.begin :]

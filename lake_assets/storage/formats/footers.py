@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-MOST = 2**20  # bytes of a footer that a task returns; the commit reads a larger one
+MOST_BYTES = 2**20  # bytes of a footer that a task returns; the commit reads a larger one
 LIMITS = {"thrift_string_size_limit": 2**31 - 1, "thrift_container_size_limit": 2**31 - 1}
 """Of Arrow's reader, whose own are 100 MB of one text and 1,000,000 parts."""
 ENTRIES = "key_value of optional keys"
@@ -30,20 +30,20 @@ _INTEGER, _BY_CONVERTED = 10, {1, 2, 3, 4, 5, 6}  # logical types: STRING, MAP, 
 _REQUIRED = I32, 0
 
 
-def of_writer(metadata: pq.FileMetaData) -> bytes | None:
+def written_footer(metadata: pq.FileMetaData) -> bytes | None:
     """Return the footer that a writer has written; None if it is large."""
     sink = pa.BufferOutputStream()
     metadata.write_metadata_file(sink)
     footer: bytes = sink.getvalue().to_pybytes()
-    return footer if len(footer) <= MOST else None
+    return footer if len(footer) <= MOST_BYTES else None
 
 
-def of_bytes(footer: bytes) -> bytes:
+def footer_file(footer: bytes) -> bytes:
     """Return the footer of these bytes, which are between a file's row groups and the footer's length."""
     return b"".join((_MAGIC, footer, len(footer).to_bytes(4, "little"), _MAGIC))
 
 
-def nodes(footer: bytes) -> list[Struct]:
+def schema_nodes(footer: bytes) -> list[Struct]:
     """Return the nodes of a footer's schema in their order, each before those within it; the first is the root."""
     schema: list[Struct] = _parsed(footer, 0, _SCHEMA)[0][_SCHEMA][1][1]
     return schema
@@ -57,7 +57,7 @@ def with_nodes(footer: bytes, schema: Sequence[Struct]) -> bytes:
 
 def only_logical(footer: bytes) -> list[str]:
     """Return the columns with a logical type and no converted one, which DuckDB reads as what they are stored as."""
-    _, *rest = nodes(footer)
+    _, *rest = schema_nodes(footer)
     return [column[0][NAME][1].decode() for column in _columns(rest) if any(map(_is_only_logical, column))]
 
 
@@ -72,13 +72,13 @@ def is_leaf(node: Struct) -> bool:
     return _CHILDREN not in node
 
 
-def readable(footer: bytes) -> tuple[bytes, dict[str, str]]:
-    """Return a footer, as `of_bytes`, whose columns Arrow can read, and why it could not read some, by their names.
+def readable_footer(footer: bytes) -> tuple[bytes, dict[str, str]]:
+    """Return a footer, as `footer_file`, whose columns Arrow can read, and why it could not read some, by their names.
 
     Such a column loses its annotations. A map whose keys are optional becomes a struct with `ENTRIES`. Raises
     LookupError, ValueError or TypeError if it is no footer.
     """
-    root, *rest = schema = nodes(footer)
+    root, *rest = schema = schema_nodes(footer)
     types = {}
     for column in _columns(rest):
         for number, node in enumerate(column[:-2]):
@@ -88,13 +88,13 @@ def readable(footer: bytes) -> tuple[bytes, dict[str, str]]:
                 column[number + 1][NAME] = _TEXT, ENTRIES.encode()
         alone = with_nodes(_BEGIN, [root | {_CHILDREN: (I32, 1)}, *column])
         try:
-            pq.ParquetFile(pa.BufferReader(of_bytes(alone)))
+            pq.ParquetFile(pa.BufferReader(footer_file(alone)))
         except (pa.ArrowException, OSError) as error:
             reason = " ".join(str(error).split()).rstrip(".")
             types[column[0][NAME][1].decode()] = f"unreadable by Arrow ({reason})"
             for node in column:
                 _strip(node)
-    return of_bytes(with_nodes(footer, schema)), types
+    return footer_file(with_nodes(footer, schema)), types
 
 
 def _strip(node: Struct) -> None:

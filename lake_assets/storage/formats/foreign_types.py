@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from pyarrow import types as t
 
 from lake_assets.schema.annotations import PARQUET, annotated_type, opaque_type
-from lake_assets.schema.leaves import is_list, width
+from lake_assets.schema.leaves import is_list, leaf_count
 from lake_assets.storage.formats import footers
 
 _TIME, _VARIANT = 7, 16  # Parquet's logical types by their numbers
@@ -40,7 +40,7 @@ def with_foreign_types(
         if field.name in unreadable:
             own = opaque_type(field.type, unreadable[field.name])
         fields.append(field.with_type(own))
-        first += width(field.type)
+        first += leaf_count(field.type)
     return pa.schema(fields)
 
 
@@ -49,13 +49,15 @@ def without_wide_integers(footer: bytes) -> tuple[bytes, dict[str, str]]:
 
     Raises LookupError if it has no 128-bit integer.
     """
-    plain = footers.of_bytes(footer.replace(_ARROW, _NO_ARROW))
+    plain = footers.footer_file(footer.replace(_ARROW, _NO_ARROW))
     parquet = pq.ParquetFile(pa.BufferReader(plain), **footers.LIMITS)
     columns = [parquet.schema.column(index) for index in range(len(parquet.schema))]
     is_wide = [(c.physical_type, c.length, c.logical_type.type) == _WIDE for c in columns]
-    ends = accumulate(width(field.type) for field in parquet.schema_arrow)
+    ends = accumulate(leaf_count(field.type) for field in parquet.schema_arrow)
     names = [
-        f.name for f, end in zip(parquet.schema_arrow, ends, strict=True) if any(is_wide[end - width(f.type) : end])
+        f.name
+        for f, end in zip(parquet.schema_arrow, ends, strict=True)
+        if any(is_wide[end - leaf_count(f.type) : end])
     ]
     if not names:
         raise LookupError
@@ -81,7 +83,7 @@ class _Foreign:
             return pa.struct(list(self._fields(data_type, first)))
         if t.is_map(data_type):
             key = self.type_of(data_type.key_type, first)
-            item = self.type_of(data_type.item_type, first + width(data_type.key_type))
+            item = self.type_of(data_type.item_type, first + leaf_count(data_type.key_type))
             is_same = key.equals(data_type.key_type) and item.equals(data_type.item_type)
             return data_type if is_same else pa.map_(key, item)
         if is_list(data_type):
@@ -92,7 +94,7 @@ class _Foreign:
     def _fields(self, data_type: pa.StructType, first: int) -> Iterator[pa.Field]:
         for field in data_type:
             yield field.with_type(self.type_of(field.type, first))
-            first += width(field.type)
+            first += leaf_count(field.type)
 
     def _name(self, position: int) -> str:
         column = self._parquet.schema.column(position)
@@ -131,6 +133,6 @@ class _Foreign:
     @cached_property
     def _logical(self) -> list[tuple[int, footers.Struct]]:
         """The positions of the first leaves of nodes, and what Parquet's schema says of their logical types."""
-        _, *nodes = footers.nodes(self._footer())
+        _, *nodes = footers.schema_nodes(self._footer())
         places = zip(accumulate(map(footers.is_leaf, nodes), initial=0), nodes, strict=False)
         return [(place, node[footers.LOGICAL][1]) for place, node in places if footers.LOGICAL in node]

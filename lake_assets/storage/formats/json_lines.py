@@ -17,8 +17,8 @@ import pyarrow.json as pj
 
 from lake_assets.schema.annotations import has_map
 from lake_assets.schema.bad_rows import (
+    CAST_ERRORS,
     NOTHING,
-    UNFIT,
     as_json,
     converted_values,
     exact_float,
@@ -248,7 +248,7 @@ class JsonText(TextSource):
                 if value is None or _may_be(value, field.type):
                     _of_values(field, [value], 0, 1)
                     continue
-            except UNFIT:
+            except CAST_ERRORS:
                 pass
             return f"field {field.name!r} has the value {json.dumps(value)[:_SHOWN]}, which {field.type} cannot hold"
         return reason

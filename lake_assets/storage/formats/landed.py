@@ -13,9 +13,9 @@ from lake_assets.base.texts import visible_name
 from lake_assets.config.formats import (
     PARQUET,
     AutoFormat,
+    FileFormat,
     JsonFormat,
     LandedFormat,
-    OneFormat,
     ParquetFormat,
     TextFormat,
     format_by_name,
@@ -30,18 +30,18 @@ from lake_assets.storage.formats.csv_text import LandedCsv
 from lake_assets.storage.formats.json_lines import LandedJson
 from lake_assets.storage.formats.landed_rows import ExpectedObject, LandedRows
 from lake_assets.storage.formats.orc import LandedOrc
-from lake_assets.storage.formats.parquet_files import FOOTERS, ParquetReader, opened, read_footer
+from lake_assets.storage.formats.parquet_files import FOOTERS, ParquetReader, opened_object, read_footer
 from lake_assets.storage.store import Store
 
 _READERS: Mapping[str, Callable[[pa.NativeFile, str, ExpectedObject], LandedRows]] = MappingProxyType(
     {"orc": LandedOrc, "avro": LandedAvro, "csv": LandedCsv, "json": LandedJson}
 )
-NOTHING = pa.schema([])
+NO_COLUMNS = pa.schema([])
 SAMPLE = 16  # objects that have types
 
 
 @dataclass(frozen=True, slots=True)
-class Landed:
+class LandingZone:
     """The landing zone of a stream."""
 
     storage: AnyStorage
@@ -49,7 +49,7 @@ class Landed:
     added: AddedColumns | None = None
     rules: Rules = STRICT
 
-    def form_of(self, key: str) -> OneFormat:
+    def form_of(self, key: str) -> FileFormat:
         """Return the format of one object."""
         if not isinstance(self.form, AutoFormat):
             return self.form
@@ -81,7 +81,9 @@ class Landed:
         assert rows is not None  # noqa: S101 - see `counts_rows`
         return rows
 
-    def footer(self, key: str, known: pa.Schema = NOTHING, *, as_it_is: bool = False) -> tuple[int | None, pa.Schema]:
+    def footer(
+        self, key: str, known: pa.Schema = NO_COLUMNS, *, as_it_is: bool = False
+    ) -> tuple[int | None, pa.Schema]:
         """Return the number of rows of an object if it tells it, and its columns without those that are added.
 
         `known` has columns whose types are known, for a format that has none. With `as_it_is` the object becomes a lake
@@ -93,7 +95,7 @@ class Landed:
         if isinstance(form, ParquetFormat):
             rows, schema = read_footer(store, key, as_it_is=as_it_is)
         else:
-            with opened(store, key, form.title) as file:
+            with opened_object(store, key, form.title) as file:
                 landed = self.open(file, key, known)
             rows, schema = landed.count, landed.schema
         schema = self.rules.columns_of(schema, origin)
@@ -103,7 +105,7 @@ class Landed:
             return rows, schema if len(known) else self.rules.read_as(schema)
         return rows, self.rules.with_wider_types(schema)
 
-    def _counted(self, key: str, known: pa.Schema = NOTHING) -> tuple[int | None, pa.Schema]:
+    def _counted(self, key: str, known: pa.Schema = NO_COLUMNS) -> tuple[int | None, pa.Schema]:
         rows, schema = self.footer(key, known)
         uri = Store(self.storage).uri(key)
         return rows, with_added_columns(schema, self.added.values(key, uri, schema)) if self.added else schema
@@ -159,7 +161,7 @@ class Landed:
         for start in range(1, len(keys), FOOTERS):
             yield from (schema for _, schema in self.schemas(keys[start : start + FOOTERS]))
 
-    def unreadable(self, keys: Sequence[str], known: pa.Schema = NOTHING) -> dict[str, str]:
+    def unreadable(self, keys: Sequence[str], known: pa.Schema = NO_COLUMNS) -> dict[str, str]:
         """Return why the columns of objects cannot be read, by key; they are read in parallel."""
 
         def reason(key: str) -> str | None:
@@ -186,7 +188,7 @@ def _generalized(schemas: Sequence[tuple[str, pa.Schema]]) -> pa.Schema:
     Whole numbers and others are doubles, dates and timestamps are timestamps, and what differs else are strings. Each
     schema has its origin.
     """
-    columns = NOTHING
+    columns = NO_COLUMNS
     for _, schema in schemas:
         columns = joined_columns(columns, schema, _general, lambda *_: True)
     return columns

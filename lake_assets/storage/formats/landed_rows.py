@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lake_assets.base.errors import SchemaDriftError
-from lake_assets.schema.bad_rows import NUMBER, BadRows
+from lake_assets.schema.bad_rows import ROW_NUMBER, BadRows
 from lake_assets.schema.column_rules import Rules
 from lake_assets.schema.schema_fit import Fitter
 from lake_assets.storage.manifest import LandedObject
@@ -55,9 +55,9 @@ class LandedBatch:
 
 def renumbered(before: Callable[[], int], bad: BadRows) -> BadRows:
     """Return rows of a part with their numbers in the object, of which so many rows are before the part."""
-    column = bad.rows.schema.get_field_index(NUMBER)
+    column = bad.rows.schema.get_field_index(ROW_NUMBER)
     numbers = pc.add(bad.rows.column(column), before())
-    return BadRows(bad.rows.set_column(column, NUMBER, numbers), bad.reasons)
+    return BadRows(bad.rows.set_column(column, ROW_NUMBER, numbers), bad.reasons)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,9 @@ import pyarrow as pa
 
 from lake_assets.base.errors import LandingError, SchemaError, SourceError
 from lake_assets.config.formats import TextFormat
-from lake_assets.schema.bad_rows import NUMBER, BadRows
-from lake_assets.schema.column_rules import not_yet
-from lake_assets.schema.leaves import with_types_of, without_values
+from lake_assets.schema.bad_rows import ROW_NUMBER, BadRows
+from lake_assets.schema.column_rules import drift_error
+from lake_assets.schema.leaves import untyped_columns, with_types_of
 from lake_assets.schema.schema_fit import Fitter
 from lake_assets.storage.formats.blocks import BLOCK, LONGEST, TextBlock, fill_from, whole_records
 from lake_assets.storage.formats.decoding import TextFile
@@ -98,10 +98,10 @@ class LandedText(ABC):
         except SourceError:  # it is no record
             return
         if {f.name.lower(): f.type for f in schema} != {f.name.lower(): f.type for f in self.schema}:
-            raise not_yet(self._origin, schema)
+            raise drift_error(self._origin, schema)
 
     def _may_be_new(self, rejected: Rejected) -> bool:  # noqa: ARG002 - for the forms that override it
-        return bool(without_values(self.schema)) and not self._rules.is_input
+        return bool(untyped_columns(self.schema)) and not self._rules.is_input
 
     def _with_new_columns(self, records: Block | Lines) -> pa.Schema:
         """Return the known columns, with types for those without one that the records have."""
@@ -213,11 +213,11 @@ class LandedText(ABC):
 def _letters(records: Records, lines: Callable[[], int], first: int, bad: BadRows) -> BadRows:
     """Return rows that do not fit as they were landed; `first` is the number of the first record."""
     assert isinstance(records, Block | Lines)  # noqa: S101 - those of a text
-    landed = [records.at(row - first).lines[0] for row in bad.rows.column(NUMBER).to_pylist()]
+    landed = [records.at(row - first).lines[0] for row in bad.rows.column(ROW_NUMBER).to_pylist()]
     return _bad([(lines() + line, record.decode("utf-8", "backslashreplace")) for line, record in landed], bad.reasons)
 
 
 def _bad(records: Iterable[tuple[int, str]], reasons: list[str]) -> BadRows:
     numbers, texts = zip(*records, strict=True)
     columns = [pa.array(texts, pa.string()), pa.array(numbers, pa.int64()), pa.nulls(len(texts), pa.int64())]
-    return BadRows(pa.RecordBatch.from_arrays(columns, [RAW, LINE, NUMBER]), reasons)
+    return BadRows(pa.RecordBatch.from_arrays(columns, [RAW, LINE, ROW_NUMBER]), reasons)

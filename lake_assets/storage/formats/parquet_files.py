@@ -29,10 +29,10 @@ from lake_assets.schema.bad_rows import BadRows
 from lake_assets.schema.calendars import WRITE_NEW, OldCalendar
 from lake_assets.schema.casts import cast
 from lake_assets.schema.dictionaries import dictionary_columns
-from lake_assets.schema.leaves import FIRST_NANOSECOND, leaf_types, leaves, width
+from lake_assets.schema.leaves import FIRST_NANOSECOND, leaf_count, leaf_types, leaves
 from lake_assets.schema.schema_fit import Fitter
 from lake_assets.schema.spans import Box, ValueSpan, span_of
-from lake_assets.storage.formats.footers import ENTRIES, LIMITS, only_logical, readable
+from lake_assets.storage.formats.footers import ENTRIES, LIMITS, only_logical, readable_footer
 from lake_assets.storage.formats.foreign_types import with_foreign_types, without_wide_integers
 from lake_assets.storage.formats.landed_rows import BATCH_ROWS, DECODED, LandedBatch, Part
 from lake_assets.storage.server_answers import Meaning, meaning_of
@@ -109,7 +109,7 @@ class ParquetRows:
         """Let the file be opened by a footer that Arrow can read."""
         try:
             is_of_arrow = isinstance(error, pa.ArrowNotImplementedError)
-            footer, self._unreadable = (without_wide_integers if is_of_arrow else readable)(self.footer())
+            footer, self._unreadable = (without_wide_integers if is_of_arrow else readable_footer)(self.footer())
         except (LookupError, ValueError, TypeError, AttributeError, RecursionError):
             raise error from None
         self._metadata = pq.ParquetFile(pa.BufferReader(footer), **LIMITS).metadata
@@ -146,7 +146,7 @@ class ParquetRows:
                 is_late = limit is None or all(_begins(group.column(place).statistics, limit) for group in groups)
                 if not is_late or (is_signed and limit is not None):
                     yield field.name
-            first += width(field.type)
+            first += leaf_count(field.type)
 
     def batches(
         self, group: int, columns: Sequence[str], *, nanos: Collection[str] = (), dictionaries: Sequence[str] = ()
@@ -195,7 +195,7 @@ class ParquetRows:
         for field in self.schema:
             forms = _forms(re.escape(field.name), field.type) if t.is_nested(field.type) else []
             paths = [parquet.column(first + number).path for number in range(len(forms))]
-            first += width(field.type)
+            first += leaf_count(field.type)
             for path in (path for path, form in zip(paths, forms, strict=True) if not re.fullmatch(form, path)):
                 yield field.name, f"has a list in Parquet's old form ({path}), which DuckLake reads as NULL", _NEW_LISTS
 
@@ -272,7 +272,7 @@ def _int96_columns(parquet: pq.ParquetSchema, schema: pa.Schema) -> frozenset[st
     """Return the columns with an INT96 leaf, by counting leaves: a dot in a path may be part of a name."""
     columns, first = set(), 0
     for field in schema:
-        last = first + width(field.type)
+        last = first + leaf_count(field.type)
         if any(parquet.column(index).physical_type == "INT96" for index in range(first, last)):
             columns.add(field.name)
         first = last
@@ -322,7 +322,7 @@ def read_footer(store: Store, key: str, *, as_it_is: bool = False) -> tuple[int,
 
     With `as_it_is`, the object becomes a lake file, so DuckLake must be able to read it.
     """
-    with opened(store, key) as file:
+    with opened_object(store, key) as file:
         rows = ParquetRows(file, f"the object {visible_name(store.uri(key))}")
         if as_it_is:
             rows.refuse_misread()
@@ -330,7 +330,7 @@ def read_footer(store: Store, key: str, *, as_it_is: bool = False) -> tuple[int,
 
 
 @contextmanager
-def opened(store: Store, key: str, title: str = PARQUET.title) -> Iterator[pa.NativeFile]:
+def opened_object(store: Store, key: str, title: str = PARQUET.title) -> Iterator[pa.NativeFile]:
     """Open an object of the format with this title; errors in the block name it, as those of `readable_object`."""
     with masking(store.storage), readable_object(store.storage, store.uri(key), title), store.open(key) as file:
         yield file
@@ -349,7 +349,7 @@ def readable_object(storage: AnyStorage, uri: str, title: str = PARQUET.title) -
             mask_error(error, storage)
             refusal = Store(storage).refusal(key)
             raise (refusal or storage_error(error, StorageRequest(storage, "read", uri))) from error
-        ours = None if storage.is_local else Store(storage).misled(key)
+        ours = None if storage.is_local else Store(storage).redirection_error(key)
         raise (ours or _damaged(uri, title, error)) from error
 
 
@@ -390,7 +390,7 @@ _SPARK = b"org.apache.spark.sql.parquet.row.metadata"
 
 def column_descriptions(store: Store, key: str) -> dict[str, str]:
     """Return the descriptions of an object's columns, by their names in small letters; only the footer is read."""
-    with opened(store, key) as file:
+    with opened_object(store, key) as file:
         parquet = ParquetRows(file, key).parquet
         described = _of_spark((parquet.metadata.metadata or {}).get(_SPARK))
         return described | _of_arrow(parquet.schema_arrow)

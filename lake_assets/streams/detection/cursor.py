@@ -143,6 +143,6 @@ def _scan_position(texts: list[Any]) -> ScanPosition:
 def identity(stream: StreamConfig) -> str:
     """Return a text that changes if the paths have another meaning: source, layout, file pattern, partition columns."""
     template = stream.template
-    types = ",".join(f"{column.name}:{column.type}" for column in stream.columns)
+    types = ",".join(f"{column.name}:{column.type}" for column in stream.partition_columns)
     options = f"{template.time_zone},{template.nested},{template.compat}"
     return "\n".join((stream.source.root, template.text, options, stream.files, types))

@@ -199,13 +199,13 @@ def indexed_objects(facts: Facts) -> PreparedCheck:
         if tried is None:
             return compare_indexed(stream, facts.landed.all(runs)[0], known, live)
         state = compare_indexed(stream, facts.landed.of(tried), known, live)
-        if facts.landed.list_again(state.inconsistent(stream.config.columns)):
+        if facts.landed.list_again(state.inconsistent(stream.config.partition_columns)):
             state = compare_indexed(stream, facts.landed.of(tried), known, live)
         return state
 
     def by_partition() -> Mapping[Partition, CheckResult]:
         state = indexed()
-        partitions = state.inconsistent(stream.config.columns) if tried is None else tried
+        partitions = state.inconsistent(stream.config.partition_columns) if tried is None else tried
         return {partition: _result_of_indexed(stream, state.of(partition)) for partition in partitions}
 
     return PreparedCheck(lambda: _result_of_indexed(stream, indexed()), by_partition)

@@ -179,7 +179,7 @@ class _InLake:
 
 def no_null_partition(facts: Facts) -> PreparedCheck:
     """Every row has a value in every partition column."""
-    columns = facts.stream.config.columns
+    columns = facts.stream.config.partition_columns
     tried = facts.scope.tried
     without: list[Partition] = []
     if tried is not None:
@@ -232,10 +232,10 @@ def freshness(facts: Facts) -> PreparedCheck:
 def _late(facts: Facts, limit: float) -> Iterator[tuple[Key, str]]:
     """Yield the key and the text of each late group, the latest first."""
     config, tried, calendar = facts.stream.config, facts.scope.tried, Calendar(facts.stream.config)
-    others = tuple(column for column in config.columns if column.type not in TIME_TYPES)
-    time = next(column for column in config.columns if column.type in TIME_TYPES)
+    others = tuple(column for column in config.partition_columns if column.type not in TIME_TYPES)
+    time = next(column for column in config.partition_columns if column.type in TIME_TYPES)
     kind, end, zone = TIME_TYPES[time.type], calendar.spans[time.name].end, zone_of(time.type, config.time_zone)
-    beside = [index for index, column in enumerate(config.columns) if column in others]
+    beside = [index for index, column in enumerate(config.partition_columns) if column in others]
     wanted = None if tried is None else {tuple(key_of(partition)[index] for index in beside) for partition in tried}
     latest: dict[Partition, str | None] = {}
     if wanted is None and all(map(calendar.has_values, others)):
@@ -253,4 +253,4 @@ def _late(facts: Facts, limit: float) -> Iterator[tuple[Key, str]]:
             ages.append((hours, group, f"{group.path if others else time.name}: {reason}"))
     for _, group, named in sorted(ages, key=lambda late: -late[0]):
         values = dict(zip((column.name for column in others), key_of(group), strict=True))
-        yield tuple(values.get(column.name) for column in config.columns), named
+        yield tuple(values.get(column.name) for column in config.partition_columns), named

@@ -115,7 +115,7 @@ def _view_of_one(lake: LakeSession, stream: OpenStream, partition: Partition) ->
 
 
 def _view_of_many(lake: LakeSession, stream: OpenStream, partitions: Sequence[Partition]) -> None:
-    columns = [identifier(column.name) for column in stream.config.columns]
+    columns = [identifier(column.name) for column in stream.config.partition_columns]
     lake.rows(
         f"CREATE OR REPLACE TEMP TABLE refreshed_partitions AS SELECT {', '.join(columns)} "  # noqa: S608
         f"FROM {stream.table.sql} LIMIT 0"

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Annotated, Any, Literal
 
 from lake_assets.base.documented import AsText, Documented
-from lake_assets.base.duckdb_engine import followed, identifier
+from lake_assets.base.duckdb_engine import counting_percent, identifier
 from lake_assets.base.errors import CatalogError, PartitionError
 from lake_assets.config.layout.partition import Partition
 from lake_assets.lake.catalog.past import partition_condition
@@ -143,7 +143,7 @@ class _Comparison:
         self._parameters = [self.first, *parameters, self.second, *parameters]
 
     def _rows(self, sql: str) -> list[tuple[Any, ...]]:
-        with followed(self.session.connection, f"diff {self.stream.name}"):
+        with counting_percent(self.session.connection, f"diff {self.stream.name}"):
             return self.session.rows(self._with + sql, self._parameters)
 
     def difference(self) -> Difference:

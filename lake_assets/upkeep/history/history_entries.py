@@ -158,7 +158,7 @@ class _Reader:
 
     def _path(self, key: Key) -> str:
         """Return the partition of the catalog's values, in the path's form."""
-        columns = self.stream.config.columns
+        columns = self.stream.config.partition_columns
         if (partition := partition_of(columns, key)) is not None:
             return partition.path
         return "/".join(f"{c.name}={HIVE_NULL if t is None else escape(t)}" for c, t in zip(columns, key, strict=True))

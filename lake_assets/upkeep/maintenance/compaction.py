@@ -38,7 +38,7 @@ from lake_assets.lake.table_setup import data_schema, prepare_table, rules_of_ta
 from lake_assets.schema.column_rules import STRICT
 from lake_assets.spark.task.cleanup import discard
 from lake_assets.spark.task.job import DataFile, Job, PartitionJob
-from lake_assets.storage.formats.landed import Landed
+from lake_assets.storage.formats.landed import LandingZone
 from lake_assets.storage.manifest import LandedObject
 from lake_assets.storage.store import Store
 from lake_assets.streams.stream import OpenStream
@@ -97,7 +97,7 @@ def compactable(stream: OpenStream, session: LakeSession, at_least: int) -> list
     """
     if stream.lake_config.is_managed:
         return []  # MotherDuck compacts its lakes
-    columns = stream.config.columns
+    columns = stream.config.partition_columns
     past = past_table(session, stream.partitioned_table, since=LIVE)
     partitioning = _partitioning(session, stream.table) if past.files else None
     if partitioning is None or {c.name.lower() for c in partitioning.columns} != {c.name.lower() for c in columns}:
@@ -204,7 +204,7 @@ def _replace(stream: OpenStream, candidate: CompactionCandidate, sessions: "Sess
         rules = rules_of_table(session, stream.table, STRICT)
     job = Job(
         run_id=row.run_id,
-        landed=Landed(storage, rules=rules),
+        landed=LandingZone(storage, rules=rules),
         storage=storage,
         schema=schema,
         compression=stream.config.compression,

@@ -134,7 +134,7 @@ def _gauges_of_stream(stream: OpenStream, now: dt.datetime) -> Iterator[MetricVa
     with stream.lake.open_if_exists() as lake:
         runs = {} if lake is None else last_runs(lake, stream.table)
         if lake is not None and not stream.lake_config.is_managed:
-            figures = table_files(lake, stream.table, len(stream.config.columns))
+            figures = table_files(lake, stream.table, len(stream.config.partition_columns))
             yield value(metric="lake_assets.files", value=figures.files)
             yield value(metric="lake_assets.partition.files", value=figures.most)
     ledger = stream.config.by_partition(runs)

@@ -257,7 +257,7 @@ def state_by(scan: LandingScan, now: dt.datetime) -> StreamState:
     return StreamState(
         stream.name,
         str(stream.table),
-        stream.config.columns,
+        stream.config.partition_columns,
         now,
         tuple(partition_state(scan, partition, calendar) for partition in partitions),
         scan.left_out or LeftOut(),

@@ -11,7 +11,7 @@ import pyarrow as pa
 from lake_assets.config.formats import CsvFormat
 from lake_assets.schema.dialects import read_times
 from lake_assets.storage.formats.csv_text import HEADER_OF_LOGS
-from lake_assets.storage.formats.decoding import MARKS, mark_of
+from lake_assets.storage.formats.decoding import BOMS, mark_of
 
 _NONE = {"", "(empty)"}  # how the sniffer says that there is no such character
 _DAYS = ("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y", "%Y/%m/%d", "%Y.%m.%d")
@@ -44,7 +44,7 @@ def sniffed(begin: bytes, form: CsvFormat) -> tuple[CsvFormat, list[str]]:
     """
     mark, encoding = mark_of(begin), encoding_of(begin)
     form = form.model_copy(update={"encoding": encoding})
-    text = begin[len(mark) if MARKS.get(mark) == "utf-8" else 0 :].decode(MARKS.get(mark, encoding), "ignore").encode()
+    text = begin[len(mark) if BOMS.get(mark) == "utf-8" else 0 :].decode(BOMS.get(mark, encoding), "ignore").encode()
     whole = text[: text.rfind(b"\n") + 1] or text
     with NamedTemporaryFile(suffix=".csv") as file, duckdb.connect() as client:
         file.write(whole)

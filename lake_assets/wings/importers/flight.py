@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from lake_assets.base.errors import ConfigError
 from lake_assets.base.texts import is_unicode
-from lake_assets.config.fields import below, check_identifier, is_true
+from lake_assets.config.fields import check_identifier, is_true, validation_context
 from lake_assets.config.layout.hive import escape
 from lake_assets.config.layout.template import Template
 from lake_assets.config.models import LakeConfig
@@ -127,7 +127,7 @@ def flight_config(environment: Mapping[str, str], folder: Path = Path()) -> Lake
         },
     }
     try:
-        return LakeConfig.model_validate(data, context=below(folder, environment))
+        return LakeConfig.model_validate(data, context=validation_context(folder, environment))
     except ValidationError as error:
         problems = (f"{_variable(e['loc'])}: {in_variables(sentence(e))}" for e in error.errors(include_url=False))
         raise ConfigError(f"{'; '.join(problems)}.") from error

@@ -15,12 +15,12 @@ from pydantic import ValidationError
 
 from lake_assets.base.errors import LakeAssetsError, OutsidePartitionError
 from lake_assets.base.texts import count, several, visible
-from lake_assets.config.connections import Reached
+from lake_assets.config.connections import NetworkSettings
 from lake_assets.config.formats import COMPRESSED, PARQUET, LandedFormat
 from lake_assets.config.layout.hive import is_hidden, logged_table
 from lake_assets.config.layout.partition import WHOLE, Partition
 from lake_assets.config.layout.times import TIME_TYPES
-from lake_assets.config.partitions import DIMENSIONS, clash
+from lake_assets.config.partitions import DIMENSIONS, name_clash
 from lake_assets.config.sentences import sentence
 from lake_assets.config.storages import AnyStorage
 from lake_assets.config.streams import StreamConfig
@@ -198,7 +198,7 @@ def _proposal(sampler: Sampler, folder: SeenFolder, name: str, start: dt.date | 
             return Proposal(name, path, schema=schema, notes=(*notes, why))
         if unread:
             notes.append(f"{count(len(unread), 'object')} of those seen are not read, the first because {unread[0]}")
-    if schema is not None and (problem := clash(stream.template, stream.partitions, schema)):
+    if schema is not None and (problem := name_clash(stream.template, stream.partitions, schema)):
         notes.append(" ".join(problem).rstrip("."))
     return Proposal(name, path, config, example, schema, form, tuple(notes))
 
@@ -475,7 +475,7 @@ def _source(storage: AnyStorage, folder: str) -> str | Mapping[str, Any]:
     if storage.is_local:
         return "/".join(part for part in (storage.root.rstrip("/"), folder) if part)
     # Certificates and proxy are those of this machine's environment.
-    kept = storage.model_dump(mode="json", exclude_defaults=True, exclude={*Reached.model_fields}) | {
+    kept = storage.model_dump(mode="json", exclude_defaults=True, exclude={*NetworkSettings.model_fields}) | {
         "type": storage.type
     }
     prefix = "/".join(part for part in (kept.pop("prefix", ""), folder) if part)

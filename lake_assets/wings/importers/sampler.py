@@ -11,12 +11,12 @@ import pyarrow as pa
 
 from lake_assets.base.errors import KeyOrderError, SchemaError, SourceChangedError, SourceError
 from lake_assets.config.formats import PARQUET, LandedFormat, format_by_name
-from lake_assets.config.layout.hive import is_hidden, is_reserved, logged_table, trailing
+from lake_assets.config.layout.hive import is_hidden, is_reserved, logged_table, side_suffix
 from lake_assets.config.storages import AnyStorage
 from lake_assets.schema.spans import Box, ValueSpan
 from lake_assets.storage.formats.decoding import decompressed
-from lake_assets.storage.formats.landed import Landed
-from lake_assets.storage.formats.parquet_files import opened, read_spans
+from lake_assets.storage.formats.landed import LandingZone
+from lake_assets.storage.formats.parquet_files import opened_object, read_spans
 from lake_assets.storage.manifest import LandedObject
 from lake_assets.storage.store import Store
 from lake_assets.wings.importers.csv_dialect import sniffed
@@ -101,11 +101,11 @@ class Sampler:
     def _schema(self, landed: LandedObject) -> pa.Schema:
         form = self.form(landed)
         if (dialect := form.dialect) is not None:
-            with opened(self._store, landed.key, form.title) as file:
+            with opened_object(self._store, landed.key, form.title) as file:
                 begin = decompressed(file).read(_SNIFFED)
             form, self.doubts[landed.key] = sniffed(begin, dialect)
             self._forms[landed.key] = form
-        _, schema = Landed(self.storage, form).footer(landed.key)
+        _, schema = LandingZone(self.storage, form).footer(landed.key)
         return schema
 
     def form(self, landed: LandedObject) -> LandedFormat:
@@ -123,7 +123,7 @@ class Sampler:
         ends: list[Any] = []
         for landed in read:
             boxes: set[Box] = {(ValueSpan(),)}
-            with suppress(SourceError), opened(self._store, landed.key) as file:
+            with suppress(SourceError), opened_object(self._store, landed.key) as file:
                 boxes = read_spans(file, [name.lower()]) or boxes
             ends += [end for (span,) in boxes for end in (span.least, span.greatest)]
         days = [end.date() if isinstance(end, dt.datetime) else end for end in ends if end is not None]
@@ -134,7 +134,12 @@ class Sampler:
             names = landed.key.removeprefix(folder.path).split("/")
             if (table := logged_table(landed.key)) is not None:
                 self.tables[table[0]] = table[1]
-            if is_hidden(names[-1:]) or any(map(is_reserved, names[:-1])) or not names[-1] or trailing(names[-1], ""):
+            if (
+                is_hidden(names[-1:])
+                or any(map(is_reserved, names[:-1]))
+                or not names[-1]
+                or side_suffix(names[-1], "")
+            ):
                 continue
             self.seen.add(landed.uri)
             (folder.files if len(names) == 1 else folder.folders.setdefault(names[0], [])).append(landed)

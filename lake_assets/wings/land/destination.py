@@ -69,7 +69,9 @@ class RecordRouter:
         """The columns of the records that are in the files. One that the path holds whole is left out, as Hive does."""
         self._none = empty.select(self.columns)
         names = {name.lower(): name for name in self.columns}
-        self._own = {c: names[c.name.lower()] for c in stream.columns if not c.in_rows and c.name.lower() in names}
+        self._own = {
+            c: names[c.name.lower()] for c in stream.partition_columns if not c.in_rows and c.name.lower() in names
+        }
         is_kept = stream.landing is not None and stream.landing.keep_path_columns
         self._kept = AddedColumns(self._layout, self._kept_columns(names) if is_kept else ())
         if not self.columns:
@@ -161,7 +163,7 @@ class RecordRouter:
         fault = self.fault(path)
         is_null = isinstance(fault, OutsidePartitionError) and fault.reason == "null_time"
         if is_null or isinstance(fault, LayoutError):  # OLake's paths have such a text as it is
-            for column in self._stream.columns:
+            for column in self._stream.partition_columns:
                 source = self._layout.source(column.name)
                 if column.type not in TIME_TYPES or source not in row.schema.names:
                     continue
@@ -180,7 +182,7 @@ def as_known(inferred: pa.Schema, stream: OpenStream) -> pa.Schema:
     stream's table, or else from the newest file in the last of the output's folders. Of neither catalog nor output an
     error is raised: the columns are then as inferred.
     """
-    of_path = {column.name.lower() for column in (*stream.config.columns, *stream.config.path_typed)}
+    of_path = {column.name.lower() for column in (*stream.config.partition_columns, *stream.config.path_typed)}
     known = {field.name.lower(): field.type for field in _known(stream) if field.name.lower() not in of_path}
     rules = stream.landed.rules
 

@@ -123,7 +123,7 @@ class LandingWriter:
     @property
     def integers(self) -> frozenset[str]:
         """The columns that the stream reads as whole numbers from paths or rows."""
-        columns = (*self._stream.columns, *self._stream.path_typed)
+        columns = (*self._stream.partition_columns, *self._stream.path_typed)
         return frozenset(column.name for column in columns if column.type == "integer")
 
     def schema(self, infer: Callable[[], pa.Schema]) -> pa.Schema:

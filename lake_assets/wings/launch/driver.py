@@ -114,7 +114,7 @@ def _run(request: Request, pipes: PipesContext, report: Callable[[Outcome], None
     config = load_config(request.config)
     request.check_same(config)
     stream = open_streams(config)[request.stream]
-    columns = stream.config.columns
+    columns = stream.config.partition_columns
     viewer, listed = Viewer(stream, pipes.log.warning), 0
     with _session(request, config) as sessions:
         partitions = [Partition.at(columns, path) for path in request.partitions]

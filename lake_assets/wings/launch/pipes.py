@@ -24,7 +24,7 @@ from dagster_pipes import (
 
 from lake_assets.base.errors import DriverLostError, LauncherError
 from lake_assets.base.events import Event, pass_on
-from lake_assets.config.connections import Reached, way_to
+from lake_assets.config.connections import NetworkSettings, environment_network
 from lake_assets.config.uris import bucket_and_key
 from lake_assets.ingest.outcome import Outcome, report_outcome
 from lake_assets.storage.boto import boto_options
@@ -37,9 +37,9 @@ ATTEMPTS = 10
 def client(service: str, region: str | None = None) -> Any:  # noqa: ANN401 - boto3 has no types
     """Return a client with the credentials of the environment, on the way that its variables have."""
     session = Session()
-    way = way_to(session.client(service, region_name=region).meta.endpoint_url, os.environ)
+    way = environment_network(session.client(service, region_name=region).meta.endpoint_url, os.environ)
     config = Config(retries={"mode": "standard", "total_max_attempts": ATTEMPTS})
-    return session.client(service, region_name=region, **boto_options(Reached.model_validate(way), config))
+    return session.client(service, region_name=region, **boto_options(NetworkSettings.model_validate(way), config))
 
 
 def read_text(client: Any, bucket: str, key: str) -> str | None:  # noqa: ANN401 - boto3 has no types

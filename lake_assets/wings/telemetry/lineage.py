@@ -167,7 +167,7 @@ def written_dataset(stream: OpenStream, result: Outcome) -> OutputDataset:
         facets["version"] = DatasetVersionDatasetFacet(str(row.snapshot_id))
     if result.schema is not None:
         columns = [SchemaDatasetFacetFields(f.name, sql_type(f.type, f.name)) for f in result.schema]
-        columns += [SchemaDatasetFacetFields(c.name, PARTITION_TYPES[c.type]) for c in stream.config.columns]
+        columns += [SchemaDatasetFacetFields(c.name, PARTITION_TYPES[c.type]) for c in stream.config.partition_columns]
         facets["schema"] = SchemaDatasetFacet(columns)
         if stream.config.transform is None:
             facets["columnLineage"] = _column_lineage(stream, result.schema.names)

@@ -80,4 +80,4 @@ def test_a_type_that_the_paths_cannot_hold_is_refused(kind: str, layout: object,
     ],
 )
 def test_a_type_that_they_hold_is_taken(kind: str, layout: object) -> None:
-    assert stream(kind, layout, "c").columns[0].type == kind
+    assert stream(kind, layout, "c").partition_columns[0].type == kind

@@ -20,7 +20,7 @@ from lake_assets.lake.commit.strategy import commit
 from lake_assets.lake.session import LakeSession
 from lake_assets.spark.task import write
 from lake_assets.spark.task.job import DataFile, Job
-from lake_assets.storage.formats.landed import Landed
+from lake_assets.storage.formats.landed import LandingZone
 from lake_assets_tests.lake.commit.strategy_pair import SCHEMA, row
 from lake_assets_tests.world import NW, World, sales
 
@@ -30,7 +30,7 @@ def written(folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[DataFile]:
     monkeypatch.setattr(write, "GROUP_ROWS", 50)
     storage = LocalStorage(path=str(folder))
     batches = pa.Table.from_pylist([row(n) for n in range(200)], SCHEMA).to_batches(50)
-    job = Job("run", Landed(storage), storage, SCHEMA, "zstd", 1, ())
+    job = Job("run", LandingZone(storage), storage, SCHEMA, "zstd", 1, ())
     return [*write.write_files(batches[:2], job, "x/"), *write.write_files(batches[2:], job, "x/")]
 
 
@@ -87,7 +87,7 @@ def test_a_footer_that_a_task_returned_says_what_duckdb_reads(
     table = pa.Table.from_pylist([row(n) for n in range(100)], SCHEMA).select([name]) if name in SCHEMA.names else None
     table = pa.table({name: VALUES[name]}) if table is None else table
     storage = LocalStorage(path=str(tmp_path))
-    job = Job("run", Landed(storage), storage, table.schema, "zstd", 2**28, ())
+    job = Job("run", LandingZone(storage), storage, table.schema, "zstd", 2**28, ())
     (file,) = write.write_files(table.to_batches(50), job, "x/")
     (expected,) = file_facts.open_footers(duckdb.connect(), [file.uri])
 

@@ -16,7 +16,7 @@ from lake_assets.config.storages import AnyStorage, LocalStorage, S3Storage
 from lake_assets.spark.task.as_is import copy_or_encode
 from lake_assets.spark.task.job import CopyRules, Job, PartitionJob
 from lake_assets.spark.task.task import Bin
-from lake_assets.storage.formats.landed import Landed
+from lake_assets.storage.formats.landed import LandingZone
 from lake_assets.storage.formats.landed_rows import Share
 from lake_assets.storage.store import Store
 
@@ -46,7 +46,9 @@ def land(storage: AnyStorage, name: str, rows: int) -> None:
 
 def work(landing: AnyStorage, lake: AnyStorage) -> tuple[Job, Bin]:
     objects = Store(landing).list()
-    job = Job("run", Landed(landing), lake, SCHEMA, "zstd", 2**20, (PartitionJob(PARTITION, (), FOLDER),), copies=RULES)
+    job = Job(
+        "run", LandingZone(landing), lake, SCHEMA, "zstd", 2**20, (PartitionJob(PARTITION, (), FOLDER),), copies=RULES
+    )
     return job, Bin(0, PARTITION, FOLDER, tuple(Share(o) for o in objects), copies=True)
 
 

@@ -19,7 +19,7 @@ from lake_assets.config.storages import LocalStorage
 from lake_assets.schema.column_rules import Rules
 from lake_assets.spark.task.job import Job, LetterRules, PartitionJob
 from lake_assets.spark.task.task import Bin, encode
-from lake_assets.storage.formats.landed import Landed
+from lake_assets.storage.formats.landed import LandingZone
 from lake_assets.storage.formats.landed_rows import Share
 from lake_assets.storage.store import Store
 from lake_assets_tests.memory import peak
@@ -37,7 +37,9 @@ def main() -> None:
     partition = Partition((PartitionColumn("region", "string"),), ("NW",))
     jobs = (PartitionJob(partition, (landed,), "files/"),)
     rules = LetterRules(lake, "letters/", "tag")
-    job = Job("run", Landed(landing, rules=Rules(splits=True)), lake, SCHEMA, "zstd", 512 * 2**20, jobs, letters=rules)
+    job = Job(
+        "run", LandingZone(landing, rules=Rules(splits=True)), lake, SCHEMA, "zstd", 512 * 2**20, jobs, letters=rules
+    )
     share = Share(landed)
 
     reports = list(encode(job, [Bin(0, partition, "files/", (share,))]))

@@ -18,7 +18,7 @@ from lake_assets.schema.column_rules import Rules
 from lake_assets.schema.schema_fit import Fitter
 from lake_assets.spark.task.job import Job, task_threads
 from lake_assets.spark.task.shares import ShareReader
-from lake_assets.storage.formats.landed import Landed
+from lake_assets.storage.formats.landed import LandingZone
 from lake_assets.storage.formats.landed_rows import Share
 from lake_assets.storage.store import Store
 
@@ -50,7 +50,7 @@ def land(folder: Path, number: int, kind: str) -> None:
 
 def reader_of(folder: Path, threads: int, *, policy: SchemaPolicy = "strict") -> tuple[ShareReader, list[Share]]:
     storage = LocalStorage(path=str(folder))
-    job = Job("run", Landed(storage, rules=Rules(policy)), storage, SCHEMA, "none", 1, ())
+    job = Job("run", LandingZone(storage, rules=Rules(policy)), storage, SCHEMA, "none", 1, ())
     shares = [Share(obj) for obj in Store(storage).list()]
     return ShareReader(job, SCHEMA, threads=threads), shares
 

@@ -13,7 +13,7 @@ from lake_assets.config.layout.partition import Partition, PartitionColumn
 from lake_assets.config.storages import S3Storage
 from lake_assets.spark.task.job import Job
 from lake_assets.spark.task.task import Bin, TaskReport, discarding, encode
-from lake_assets.storage.formats.landed import Landed
+from lake_assets.storage.formats.landed import LandingZone
 from lake_assets.storage.formats.landed_rows import Share
 from lake_assets.storage.store import Store
 
@@ -26,7 +26,7 @@ class Task:
 
     def __init__(self, landing: S3Storage, lake: S3Storage) -> None:
         self.lake = Store(lake)
-        self.job = Job("run", Landed(landing), lake, SCHEMA, "zstd", 2**20, ())
+        self.job = Job("run", LandingZone(landing), lake, SCHEMA, "zstd", 2**20, ())
         for number in range(COUNT):
             with Store(landing).create(f"{number:02}.parquet") as file:
                 pq.write_table(pa.table({"n": [number] * (number + 1)}, SCHEMA), file)

@@ -11,14 +11,14 @@ from lake_assets.spark.task import write
 from lake_assets.spark.task.job import Job, named_fingerprint, new_name
 from lake_assets.spark.task.write import write_files
 from lake_assets.storage.formats import footers
-from lake_assets.storage.formats.landed import Landed
+from lake_assets.storage.formats.landed import LandingZone
 
 NAN = float("nan")
 
 
 def written(folder: Path, *groups: pa.RecordBatch) -> list[pq.FileMetaData]:
     storage = LocalStorage(path=str(folder))
-    job = Job("run", Landed(storage), storage, groups[0].schema, "zstd", 2**20, ())
+    job = Job("run", LandingZone(storage), storage, groups[0].schema, "zstd", 2**20, ())
     return [pq.read_metadata(file.uri) for file in write_files(groups, job, "x/")]
 
 
@@ -74,12 +74,12 @@ def test_a_nan_beside_uuids_and_json_in_nested_columns(tmp_path: Path) -> None:
 def test_a_footer_comes_with_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     storage = LocalStorage(path=str(tmp_path))
     batch = pa.record_batch({"x": [1.5, NAN, None], "t": ["a", None, "b"]})
-    job = Job("run", Landed(storage), storage, batch.schema, "zstd", 2**20, ())
+    job = Job("run", LandingZone(storage), storage, batch.schema, "zstd", 2**20, ())
     (file,) = write_files([batch], job, "x/")
     body = Path(file.uri).read_bytes()
     length = int.from_bytes(body[-8:-4], "little")
     assert file.footer == b"PAR1" + body[-8 - length :]
-    monkeypatch.setattr(footers, "MOST", len(file.footer) - 1)
+    monkeypatch.setattr(footers, "MOST_BYTES", len(file.footer) - 1)
     (large,) = write_files([batch], job, "x/")
     assert large.footer is None
 

@@ -13,14 +13,14 @@ from pyarrow import orc
 from lake_assets.config.formats import AvroFormat, OrcFormat
 from lake_assets.config.layout.partition import Partition, PartitionColumn
 from lake_assets.config.storages import LocalStorage
-from lake_assets.schema.bad_rows import NUMBER, BadRows
+from lake_assets.schema.bad_rows import ROW_NUMBER, BadRows
 from lake_assets.schema.column_rules import Rules
 from lake_assets.schema.schema_fit import Fitter, Target
 from lake_assets.storage.formats import avro
-from lake_assets.storage.formats.landed import NOTHING, Landed
+from lake_assets.storage.formats.landed import NO_COLUMNS, LandingZone
 from lake_assets.storage.formats.landed_rows import LandedBatch, Part
 
-LANDED = Landed(LocalStorage(path="/landing"))
+LANDED = LandingZone(LocalStorage(path="/landing"))
 SCHEMA = pa.schema([("n", pa.int64()), ("text", pa.string())])
 PARTITION = Partition.of([PartitionColumn("key", "string")], {"key": "a"})
 FIELDS = [{"name": "n", "type": "long"}, {"name": "text", "type": ["null", "string"]}]
@@ -34,14 +34,14 @@ def read(
     """The rows that shares have, each with the number that it has in a column, or as a dead letter."""
     found: list[tuple[int, int, str | None]] = []
     for part in range(parts):
-        landed = replace(LANDED, form=form).open(pa.BufferReader(body), "o", NOTHING)
+        landed = replace(LANDED, form=form).open(pa.BufferReader(body), "o", NO_COLUMNS)
         fitter = Fitter(landed.schema, Target(SCHEMA, Rules(splits=True)), PARTITION, "the object")
         for some in landed.read(Part(part, parts), ["n", "text"], fitter, numbered=numbered):
             assert isinstance(some, LandedBatch)
             numbers = pa.array(range(some.first, some.first + some.batch.num_rows), pa.int64())
-            all_bad = BadRows(some.batch.append_column(NUMBER, numbers), [])
+            all_bad = BadRows(some.batch.append_column(ROW_NUMBER, numbers), [])
             found += [
-                (r[NUMBER], r["n"], r["text"])
+                (r[ROW_NUMBER], r["n"], r["text"])
                 for r in (some.letters(all_bad) if some.letters else all_bad).rows.to_pylist()
             ]
     return found

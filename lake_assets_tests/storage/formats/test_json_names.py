@@ -14,7 +14,7 @@ from lake_assets.schema.bad_rows import BadRows
 from lake_assets.schema.column_rules import Rules
 from lake_assets.schema.schema_fit import Fitter, Target
 from lake_assets.storage.formats.decoding import PEEKED
-from lake_assets.storage.formats.landed import Landed
+from lake_assets.storage.formats.landed import LandingZone
 from lake_assets.storage.formats.landed_rows import WHOLE_OBJECT
 
 PLACE = pa.struct([("Id", pa.int64()), ("tags", pa.list_(pa.struct([("Key", pa.string())])))])
@@ -32,7 +32,7 @@ RULES = {
 
 def read(body: bytes, rules: Rules, table: pa.Schema = TABLE) -> tuple[list[dict[str, Any]], list[str]]:
     """The rows of an object by the table's names, without what is NULL, and the reasons of its bad rows."""
-    landed = Landed(LocalStorage(path="/landing"), rules=rules)
+    landed = LandingZone(LocalStorage(path="/landing"), rules=rules)
     text = replace(landed, form=JsonFormat()).open(pa.BufferReader(body), "o", table)
     names = [field.name for field in text.schema]
     good, reasons = list[dict[str, Any]](), list[str]()
@@ -105,7 +105,7 @@ def test_an_unknown_field_behind_the_sample_is_named_by_its_path(monkeypatch: py
 def test_a_new_table_has_one_column_of_fields_in_any_case(rules: str) -> None:
     body = b'{"id": 1, "u": {"X": 1}}\n{"ID": 2, "u": {"x": 2}}\n{"Id": 3}\n'
 
-    landed = Landed(LocalStorage(path="/landing"), rules=RULES[rules])
+    landed = LandingZone(LocalStorage(path="/landing"), rules=RULES[rules])
     schema = replace(landed, form=JsonFormat()).open(pa.BufferReader(body), "o", pa.schema([])).schema
 
     assert schema == pa.schema([("id", pa.int64()), ("u", pa.struct([("X", pa.int64())]))])

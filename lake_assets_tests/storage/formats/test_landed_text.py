@@ -20,10 +20,10 @@ from lake_assets.schema.bad_rows import BadRows
 from lake_assets.schema.column_rules import Rules
 from lake_assets.schema.schema_fit import Fitter, Target
 from lake_assets.storage.formats import landed_text
-from lake_assets.storage.formats.landed import Landed
+from lake_assets.storage.formats.landed import LandingZone
 from lake_assets.storage.formats.landed_rows import Part
 
-LANDED = Landed(LocalStorage(path="/landing"))
+LANDED = LandingZone(LocalStorage(path="/landing"))
 SCHEMA = pa.schema([("n", pa.int64()), ("text", pa.string())])
 PARTITION = Partition.of([PartitionColumn("key", "string")], {"key": "a"})
 

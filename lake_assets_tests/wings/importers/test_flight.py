@@ -27,8 +27,8 @@ def test_the_least_of_variables_makes_a_stream_of_this_year() -> None:
     lake = config.lakes["flight"]
     assert (stream.source.root, stream.files) == ("s3://landing/stats", "*.parquet")
     assert stream.template.text == "year={year}"
-    assert [(c.name, c.type) for c in stream.columns] == [("year", "year")]
-    assert Calendar(stream).values(stream.columns[0]) == [pendulum.now("UTC").year]
+    assert [(c.name, c.type) for c in stream.partition_columns] == [("year", "year")]
+    assert Calendar(stream).values(stream.partition_columns[0]) == [pendulum.now("UTC").year]
     assert (stream.destination.schema_name, stream.destination.table) == ("main", "stats")
     assert isinstance(lake.catalog, SqliteCatalog)
     assert (lake.catalog.path, lake.ledger) == ("flights_demo.sqlite", "ingest_runs")
@@ -56,7 +56,7 @@ def test_every_variable_is_heard() -> None:
 
     stream, lake = config.streams["sales"], config.lakes["flight"]
     assert (stream.source.root, stream.files) == ("/data/sales", "part-*.parquet")
-    assert [(c.name, c.type) for c in stream.columns] == [("region", "string")]
+    assert [(c.name, c.type) for c in stream.partition_columns] == [("region", "string")]
     assert (stream.destination.schema_name, lake.ledger) == ("raw", "runs")
     assert isinstance(lake.storage, S3Storage)
     assert (lake.storage.root, lake.storage.region) == ("s3://lake/shop", "eu-central-1")
@@ -71,7 +71,7 @@ def test_canonical_digits_are_a_number_and_all_else_is_text() -> None:
     }
     for kind, values in kinds.items():
         for value in values:
-            (column,) = flight_config(LEAST | {"LOAD_PARTITION": value}).streams["stats"].columns
+            (column,) = flight_config(LEAST | {"LOAD_PARTITION": value}).streams["stats"].partition_columns
             assert column.type == kind
             assert column.text(column.parse(value)) == value
 
@@ -172,7 +172,7 @@ def test_other_folders_of_the_glob_are_columns_of_the_rows() -> None:
         "region": "string",
         "month": "string",
     }
-    assert [column.name for column in stream.columns] == ["year"]
+    assert [column.name for column in stream.partition_columns] == ["year"]
     with pytest.raises(ConfigError, match="SOURCE_GLOB: 'a-b' is not an identifier"):
         flight_config(glob | {"SOURCE_GLOB": "s3://landing/a-b=*/year=*/*.parquet"})
 

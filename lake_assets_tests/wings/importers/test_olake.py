@@ -127,7 +127,10 @@ def test_the_output_is_a_valid_config(tmp_path: Path) -> None:
     streams = load_config(written).streams
     assert list(streams) == ["orders", "other_orders"]
     assert streams["orders"].template.compat == "olake"
-    assert [(c.name, c.type) for c in streams["orders"].columns] == [("region_of_path", "string"), ("day_date", "date")]
+    assert [(c.name, c.type) for c in streams["orders"].partition_columns] == [
+        ("region_of_path", "string"),
+        ("day_date", "date"),
+    ]
     assert result.stdout.count("sync_mode cdc") == 1  # of the namespace that has it
 
 
@@ -139,7 +142,10 @@ def test_a_columns_type_is_that_of_the_catalogs_schema(tmp_path: Path) -> None:
 
     (item,) = opened(tmp_path, {"selected_streams": {"db": [selected]}, "streams": [{"stream": stream}]})
 
-    assert [(c.name, c.type) for c in item.config.columns] == [("n_of_path", "integer"), ("ts_date_of_path", "date")]
+    assert [(c.name, c.type) for c in item.config.partition_columns] == [
+        ("n_of_path", "integer"),
+        ("ts_date_of_path", "date"),
+    ]
     assert list(item.config.path_columns) == []
     assert item.layout_uri.endswith("olake/pg_db_public/s/n={n,,}/{ts,,YYYY}-{ts,,MM}-{ts,,DD}/{b,,}")
 
@@ -151,7 +157,7 @@ def test_each_template_of_the_reference_finds_every_file(tmp_path: Path, regex: 
 
     found, outside = list_landed(stream)
 
-    assert [column.name for column in stream.config.columns] == columns
+    assert [column.name for column in stream.config.partition_columns] == columns
     assert outside.unmatched == ()
     assert sum(len(stream.manifest(partition).objects) for partition in found) == written
 
