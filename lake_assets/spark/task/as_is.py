@@ -16,7 +16,6 @@ import pyarrow.parquet as pq
 from pyarrow import types as t
 
 from lake_assets.base.errors import SchemaError
-from lake_assets.base.texts import visible_name
 from lake_assets.config.layout.partition import Partition
 from lake_assets.config.secrets import masking
 from lake_assets.schema.annotations import has_map
@@ -72,11 +71,10 @@ class CopyCandidate:
     `footer` are the bytes of its footer, as the end of the file says.
     """
 
-    def __init__(self, rows: ParquetRows, size: int, footer: int, job: Job, partition: Partition, origin: str) -> None:
+    def __init__(self, rows: ParquetRows, size: int, footer: int, job: Job, partition: Partition) -> None:
         self._rows = rows
         self._job = job
         self._partition = partition
-        self._origin = origin
         self._metadata: pq.FileMetaData = rows.parquet.metadata
         self._names = [name for field in rows.schema for name in [field.name] * leaf_count(field.type)]
         for name, problem, _ in rows.misread():
@@ -106,7 +104,7 @@ class CopyCandidate:
         if not source.names:
             return
         target = pa.schema([field for field in self._job.schema if field.name in source.names])
-        fitter = Fitter(source, Target(target, REGISTERED), self._partition, self._origin)
+        fitter = Fitter(source, Target(target, REGISTERED), self._partition, self._rows.origin)
         names = [*fitter.columns, *fitter.partition_columns]
         for group in range(self._metadata.num_row_groups):
             for batch in self._rows.batches(group, names):
@@ -118,7 +116,7 @@ class CopyCandidate:
         """Refuse columns that readers of the table would not find, or would read as another type."""
         source, target = self._rows.schema, self._job.schema
         try:
-            fitter = Fitter(source, Target(target, REGISTERED), self._partition, self._origin)
+            fitter = Fitter(source, Target(target, REGISTERED), self._partition, self._rows.origin)
         except SchemaError as error:
             raise UnfitError(error.problem) from error
         for name, column in zip(fitter.columns, target, strict=True):
@@ -351,13 +349,12 @@ def _copy(job: Job, item: Bin, landed: LandedObject) -> DataFile | Refusal | Non
     assert job.copies is not None  # noqa: S101 - the caller copies
     source = Store(job.landed.storage)
     uri = source.uri(landed.key)
-    origin = f"the object {visible_name(uri)}"
     with masking(job.landed.storage), readable_object(job.landed.storage, uri), _opened(source, landed) as file:
-        rows = ParquetRows(file, origin)
+        rows = ParquetRows(file, job.landed.origin(landed.key))
         try:
             file.seek(landed.size - TAIL)
             length = int.from_bytes(file.read(4), "little")
-            candidate = CopyCandidate(rows, landed.size, length, job, item.partition, origin)
+            candidate = CopyCandidate(rows, landed.size, length, job, item.partition)
             footer = _footer(file, landed.size, length)
             candidate.check_values(reads_pages=job.copies.reads_pages)
         except UnfitError as error:

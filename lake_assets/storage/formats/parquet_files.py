@@ -88,7 +88,7 @@ class ParquetRows:
         self, file: "pa.NativeFile | str", origin: str, *, pre_buffer: bool = False, like: "Columns | None" = None
     ) -> None:
         self._file = file
-        self._origin = origin
+        self.origin = origin
         self._pre_buffer = pre_buffer  # read the columns of a row group by few requests
         self._dictionaries: tuple[Sequence[str], pq.ParquetFile] | None = None
         self._metadata: pq.FileMetaData | None = None
@@ -163,7 +163,7 @@ class ParquetRows:
             own = {name: column.slice(start, batch.num_rows).combine_chunks() for name, column in exact.items()}
             own |= {name: self._cast(name, batch.column(name)) for name in columns if name in self.columns.cast}
             for name in self.columns.old.intersection(columns):
-                values, where = own.get(name, batch.column(name)), f"column {name!r} of {self._origin}"
+                values, where = own.get(name, batch.column(name)), f"column {name!r} of {self.origin}"
                 own[name] = self.columns.calendar.converted(values, where, is_int96=name in self.int96)
             yield _with_columns(batch, own)
             start += batch.num_rows
@@ -174,7 +174,7 @@ class ParquetRows:
         """Refuse a file that is to become a lake file if it has a column of `misread`."""
         for name, problem, fix in self.misread():
             raise SchemaError(
-                f"column {name!r} of {self._origin} {problem}:", f"{fix}, or use mode: replace, which rewrites it."
+                f"column {name!r} of {self.origin} {problem}:", f"{fix}, or use mode: replace, which rewrites it."
             )
 
     def misread(self) -> Iterator[tuple[str, str, str]]:
@@ -204,7 +204,7 @@ class ParquetRows:
             return cast(values, self.schema.field(name).type)
         except pa.ArrowInvalid as error:
             raise SchemaError(
-                f"column {name!r} of {self._origin} has a value that is none of its type ({error}):",
+                f"column {name!r} of {self.origin} has a value that is none of its type ({error}):",
                 "correct it where it is written, or leave the column out: omit: true in `columns`.",
             ) from error
 
@@ -265,7 +265,7 @@ class ParquetRows:
             )
 
     def _refused(self, name: str, problem: str, fix: str) -> SchemaError:
-        return SchemaError(f"column {name!r} of {self._origin} is INT96 and has a value {problem}:", fix)
+        return SchemaError(f"column {name!r} of {self.origin} is INT96 and has a value {problem}:", fix)
 
 
 def _int96_columns(parquet: pq.ParquetSchema, schema: pa.Schema) -> frozenset[str]:
