@@ -50,11 +50,11 @@ def column_changes(before: pa.Schema, after: pa.Schema) -> list[ColumnChange]:
 def _changes(before: Iterable[pa.Field], after: Iterable[pa.Field], path: tuple[str, ...]) -> Iterator[ColumnChange]:
     known = {field.name: field.type for field in before}
     for field in after:
-        here = (*path, field.name)
+        column_path = (*path, field.name)
         if field.name not in known:
-            yield ColumnChange(here, sql_type(field.type, here[0]), None)
+            yield ColumnChange(column_path, sql_type(field.type, column_path[0]), None)
         else:
-            yield from _changes_of_type(known[field.name], field.type, here)
+            yield from _changes_of_type(known[field.name], field.type, column_path)
 
 
 def _changes_of_type(before: pa.DataType, after: pa.DataType, path: tuple[str, ...]) -> Iterator[ColumnChange]:

@@ -160,7 +160,7 @@ class Selection:
     """The partitions that a person selected."""
 
     partitions: tuple[Partition, ...]
-    found: int  # their number before `most` was applied
+    total: int  # their number before `most` was applied
     # The number of partitions of the config that were described, and left out because nothing of them has landed or is
     # in the lake
     nothing_landed: int = 0
@@ -172,8 +172,8 @@ class Selection:
     def __str__(self) -> str:
         """Return such as `56 partitions: region NE, NW; date 2026-02-01 to 2026-02-28 (28)`."""
         number = len(self.partitions)
-        first = f"the first {number:,} of {count(self.found, 'partition')}"
-        text = count(number, "partition") if number == self.found else first
+        first = f"the first {number:,} of {count(self.total, 'partition')}"
+        text = count(number, "partition") if number == self.total else first
         text = f"{text}: {values_text(self.partitions)}" if self.partitions else f"{self.nothing}; nothing to do"
         if self.nothing_landed:
             text += f"; of {self.nothing_landed:,} more nothing has landed"

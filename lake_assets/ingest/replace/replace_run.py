@@ -204,9 +204,9 @@ class ReplaceRun(Run):
 
     def _break_off(self, error: Exception, runs: Sequence[PartitionRun]) -> None:
         """End the run with an error that all streams have, and remove the files of what is still open."""
-        self.broken, rest = error, still_open(runs)
-        fail_all(rest, error)
-        self._discard(rest)
+        self.broken, remaining = error, still_open(runs)
+        fail_all(remaining, error)
+        self._discard(remaining)
 
     def _discard(self, runs: Sequence[PartitionRun]) -> None:
         for member, of_member in self._runs_by_member(runs):

@@ -87,8 +87,8 @@ def _sources(table: str, columns: Sequence[str], rows: Sequence[Row]) -> Iterato
     """Yield rows for statements of PostgreSQL: a source whose columns have the types of the table, and its JSON."""
     source = f"json_populate_recordset(NULL::{identifier(table)}, ?)"
     for start in range(0, len(rows), _ROWS_AT_ONCE):
-        some = (dict(zip(columns, row, strict=True)) for row in rows[start : start + _ROWS_AT_ONCE])
-        yield source, json.dumps(list(some), ensure_ascii=False, default=_json_value)
+        objects = (dict(zip(columns, row, strict=True)) for row in rows[start : start + _ROWS_AT_ONCE])
+        yield source, json.dumps(list(objects), ensure_ascii=False, default=_json_value)
 
 
 def _json_value(value: object) -> str:

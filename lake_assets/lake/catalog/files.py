@@ -55,11 +55,8 @@ def _query(
         condition, conditioned = of_partition(table_id, only)
         if partitioning.columns:  # all files of another table are its partition's
             condition, conditioned = f"{condition} AND f.partition_id = ?", [*conditioned, partitioning.partition_id]
-        one = (
-            f"SELECT {selected} FROM {spec.DATA_FILE} f "
-            f"WHERE {condition} AND f.end_snapshot IS NULL ORDER BY f.data_file_id"
-        )
-        return (one, conditioned), lambda rows: {only: rows}
+        sql = f"SELECT {selected} FROM {spec.DATA_FILE} f WHERE {condition} AND f.end_snapshot IS NULL"
+        return (f"{sql} ORDER BY f.data_file_id", conditioned), lambda rows: {only: rows}
     columns, joins = values_of_files(range(len(partitioning.columns)))
     conditions = ["f.table_id = ?", "f.end_snapshot IS NULL", "f.partition_id = ?"]
     parameters: list[object] = [table_id, partitioning.partition_id]
@@ -67,7 +64,7 @@ def _query(
         condition, texts = is_any_of(f"p{index}.partition_value", dict.fromkeys(of_key))
         conditions.append(condition)
         parameters += texts
-    several = (
+    sql = (
         f"SELECT {selected}, {columns} "
         f"FROM {spec.DATA_FILE} f {joins} WHERE {' AND '.join(conditions)} ORDER BY f.data_file_id"
     )
@@ -80,7 +77,7 @@ def _query(
                 files.setdefault(texts, []).append(row[: -len(partitioning.columns)])
         return files
 
-    return (several, parameters), grouped
+    return (sql, parameters), grouped
 
 
 _COLUMNS = "f.data_file_id, f.path, f.record_count, f.begin_snapshot"

@@ -145,7 +145,7 @@ class LakeResource(dg.ConfigurableResource["LakeResource"]):
         """
         inputs = {key: name for name, key in context.assets_def.keys_by_input_name.items()}
         streams = _streams(self.config, self.asset_keys)
-        names = [each.name for each in streams.values()]
+        names = [opened.name for opened in streams.values()]
         if stream is not None:
             chosen("stream", names, stream)
         fitting = [key for key in inputs if key in streams and stream in {None, streams[key].name}]

@@ -308,7 +308,7 @@ def _tick(streams: Sequence[StreamSpecs], instance: dg.DagsterInstance, cursor: 
             reported[specs.stream.name] = news.lacking[:number]
     tick.unchecked = {name: [*dict.fromkeys(of_stream)] for name, of_stream in _newest(reported, left).items()}
     ended = {"since": left.until and left.until.isoformat(), "seen": left.runs}
-    of_assets = {"assets": [user_text(each.table.key) for each in streams]}
+    of_assets = {"assets": [user_text(specs.table.key) for specs in streams]}
     tick.cursor = json.dumps({"after": newest, "runs": runs} | ended | of_assets)
     return tick
 

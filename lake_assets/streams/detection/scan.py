@@ -206,9 +206,9 @@ class _Scan:
     def _read_first(self) -> None:
         cursor = self.cursor
         while cursor.first:
-            rest = self._reconcile(self._read(cursor.first[0]))
-            if rest is not None:
-                cursor.first[0] = rest
+            position = self._reconcile(self._read(cursor.first[0]))
+            if position is not None:
+                cursor.first[0] = position
                 return
             del cursor.first[0]
             if self.reader.is_late():
@@ -217,10 +217,10 @@ class _Scan:
             self._end_sweep()
 
     def _read_older(self) -> None:
-        rest = self._reconcile(self._read(self.cursor.sweep, most=self.sensor.scan))
-        if rest is None:
+        position = self._reconcile(self._read(self.cursor.sweep, most=self.sensor.scan))
+        if position is None:
             self._end_sweep()
-        self.cursor.sweep = rest or ScanPosition("")
+        self.cursor.sweep = position or ScanPosition("")
 
     def _end_sweep(self) -> None:
         cursor = self.cursor

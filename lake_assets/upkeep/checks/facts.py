@@ -168,9 +168,8 @@ class Facts:
         if not self.left_out or not self.stream.config.mode.reads_new:
             return self.left_out
         landed = self.landed.all(self.runs)[0] if self.scope.tried is None else self.landed.of(self.left_out)
-        return {
-            p: there for p, reasons in self.left_out.items() if (there := reasons_of_landed(reasons, landed.get(p)))
-        }
+        of_landed = {p: reasons_of_landed(reasons, landed.get(p)) for p, reasons in self.left_out.items()}
+        return {partition: reasons for partition, reasons in of_landed.items() if reasons}
 
     @cached_property
     def dead_letters(self) -> dict[Partition, list[LetterFile]]:

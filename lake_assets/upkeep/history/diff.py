@@ -166,8 +166,8 @@ class _Comparison:
         sides: tuple[tuple[RowChange, str, str], ...] = (("delete", "old", "new"), ("insert", "new", "old"))
         return [
             SampledRow(kind, dict(zip(self.common, row, strict=True)))
-            for kind, one, other in sides
-            for row in self._rows(f"SELECT {texts} {query(one, other)}")
+            for kind, having, lacking in sides
+            for row in self._rows(f"SELECT {texts} {query(having, lacking)}")
         ]
 
     def _difference_by_rows(
