@@ -83,9 +83,8 @@ def rows_of(
             table = connection.table(stream.table.sql)
         except duckdb.CatalogException as error:
             raise CatalogError(f"the lake has no table {stream.table} yet:", "ingest a partition first.") from error
-        wanted = table.filter(
-            _any_of([c.name for c in stream.config.partition_columns], {p.values for p in partitions})
-        )
+        names = [column.name for column in stream.config.partition_columns]
+        wanted = table.filter(_any_of(names, {partition.values for partition in partitions}))
         return wanted if columns is None else wanted.project(", ".join(map(identifier, columns)))
 
 

@@ -298,9 +298,8 @@ def path_misfit(template: Template, columns: Iterable[PartitionColumn], schema: 
             problem = f"the layout {template.text!r} makes {made}; for example, {error.problem}"
             hint = "correct the type of the partition column, or name another column in the layout."
             if column.type in TIME_TYPES:
-                hint = (
-                    f"write {placeholders_for(column.type, source)} there, or correct the type of the partition column."
-                )
+                right = placeholders_for(column.type, source)
+                hint = f"write {right} there, or correct the type of the partition column."
             return problem, hint
     return None
 

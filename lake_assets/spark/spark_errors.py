@@ -195,11 +195,8 @@ def _is_gone(error: BaseException) -> bool:
         if isinstance(seen, PySparkException) and spark_text(seen, SparkSays.SERVER_LOST):
             return True
         # An error that the JVM raised has a trace.
-        if (
-            isinstance(seen, Py4JError)
-            and not isinstance(seen, Py4JJavaError)
-            and not spark_text(seen, SparkSays.JVM_RAISED)
-        ):
+        is_of_call = isinstance(seen, Py4JError) and not isinstance(seen, Py4JJavaError)
+        if is_of_call and not spark_text(seen, SparkSays.JVM_RAISED):
             return True
         seen = seen.__cause__ or seen.__context__
     return False

@@ -144,9 +144,9 @@ class HiveCodec:
         if placeholder.granularity is None:
             return self._encoded(placeholder, _path_text(placeholder.column, value, self.zone), spelling)
         time = value_time(placeholder.column, value, self.zone)
-        return (
-            placeholder.null if time is None else part_of(time, placeholder.granularity, iso_year=placeholder.iso_year)
-        )
+        if time is None:
+            return placeholder.null
+        return part_of(time, placeholder.granularity, iso_year=placeholder.iso_year)
 
     def _encoded(self, placeholder: Placeholder, value: str | None, spelling: str) -> str:
         if value == "" and placeholder.keeps_empty:

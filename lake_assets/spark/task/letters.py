@@ -144,11 +144,8 @@ def _with_meta(bad: BadRows, landed: str, run_id: str) -> pa.RecordBatch:
     """Return the rows with the dead letters' own columns last, and without dictionaries."""
     rows = without_views(bad.rows)
     numbers = rows.column(ROW_NUMBER)
-    columns = {
-        name: with_escaped_bytes(dictionary_decoded(rows.column(name)))
-        for name in rows.schema.names
-        if name != ROW_NUMBER
-    }
+    names = [name for name in rows.schema.names if name != ROW_NUMBER]
+    columns = {name: with_escaped_bytes(dictionary_decoded(rows.column(name))) for name in names}
     columns |= {
         REASON: pa.array(bad.reasons, pa.string()),
         OBJECT: pa.repeat(pa.scalar(landed), rows.num_rows),

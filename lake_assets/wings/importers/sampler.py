@@ -134,12 +134,8 @@ class Sampler:
             names = landed.key.removeprefix(folder.path).split("/")
             if (table := logged_table(landed.key)) is not None:
                 self.tables[table[0]] = table[1]
-            if (
-                is_hidden(names[-1:])
-                or any(map(is_reserved, names[:-1]))
-                or not names[-1]
-                or side_suffix(names[-1], "")
-            ):
+            is_no_data = not names[-1] or is_hidden(names[-1:]) or side_suffix(names[-1], "")
+            if is_no_data or any(map(is_reserved, names[:-1])):
                 continue
             self.seen.add(landed.uri)
             (folder.files if len(names) == 1 else folder.folders.setdefault(names[0], [])).append(landed)
