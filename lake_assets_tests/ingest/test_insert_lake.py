@@ -10,7 +10,7 @@ import pytest
 
 from lake_assets.base.errors import CatalogError
 from lake_assets.base.progress import ended_by
-from lake_assets.ingest.replace import staging
+from lake_assets.ingest.replace.staging import Staging
 from lake_assets.lake.catalog.database import NotDirectError
 from lake_assets.lake.commit.change import Change, Written
 from lake_assets.lake.commit.direct import replace_directly
@@ -141,13 +141,13 @@ def test_rows_can_be_staged_in_another_place(
     local_encrypted.lake_options = ENCRYPTED | {"staging": s3_location()}
     local_encrypted.land(NW, sales(1, 2))
     seen: list[str] = []
-    stage = staging.Staging.clear
+    stage = Staging.clear
 
-    def clear(self: staging.Staging) -> None:
+    def clear(self: Staging) -> None:
         seen.extend(obj.uri for obj in Store(self.storage).list(self.folder))
         stage(self)
 
-    with mock.patch.object(staging.Staging, "clear", clear):
+    with mock.patch.object(Staging, "clear", clear):
         local_encrypted.ingest(NW)
 
     bucket = Store(local_encrypted.stream.lake_config.staging_storage)
