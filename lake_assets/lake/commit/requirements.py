@@ -154,7 +154,7 @@ def refuse_other_types(session: LakeSession, changes: Sequence[Change], describe
     first = typed[0][0]
     table = data_schema(session, PartitionedTable(first.table, first.partition.columns), described)
     for change, schema in typed:
-        for field in schema:
-            index = table.get_field_index(field.name)
-            if index >= 0 and not table.field(index).type.equals(field.type):
+        for column in schema:
+            index = table.get_field_index(column.name)
+            if index >= 0 and not table.field(index).type.equals(column.type):
                 raise columns_changed(change)
