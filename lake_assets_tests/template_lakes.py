@@ -11,8 +11,7 @@ from uuid import uuid4
 
 import duckdb
 
-from lake_assets.config.catalogs import DuckdbCatalog, PostgresCatalog, SqliteCatalog
-from lake_assets.config.lake import Lake
+from lake_assets.config.lake import DuckdbCatalog, Lake, PostgresCatalog, SqliteCatalog
 from lake_assets.lake.ducklake import DuckLake
 from lake_assets.lake.ledger.tables import create_ledger
 

@@ -250,7 +250,7 @@ def test_a_session_is_started_for_work_alone_and_stopped_again(tmp_path: Path, l
     script = f"""
 import lake_assets.spark.spark_session as module
 from lake_assets import open_stream
-from lake_assets.spark.python_side import has_session
+from lake_assets.spark.jvm import has_session
 started = []
 def start(conf, start=module.start_session):
     started.append(conf["spark.sql.shuffle.partitions"])

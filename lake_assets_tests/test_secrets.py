@@ -32,7 +32,7 @@ from lake_assets.lake.ledger.read import read_ledger
 from lake_assets.spark.task.job import Job
 from lake_assets.spark.task.write import write_files
 from lake_assets.storage import patience
-from lake_assets.storage.formats.landed import LandingZone
+from lake_assets.storage.formats.any_format import LandingZone
 from lake_assets.storage.formats.parquet_files import read_schema
 from lake_assets.storage.store import Store
 from lake_assets.streams.load import load_config

@@ -35,14 +35,14 @@ import json, logging, sys, urllib.request
 from pathlib import Path
 from types import SimpleNamespace
 from lake_assets.streams.load import load_config
-from lake_assets.ingest.replace import staging
+from lake_assets.spark.task import write
 from lake_assets.base.errors import LakeAssetsError
 from lake_assets.ingest.ingest_all import ingest
 from lake_assets.spark.spark_session import spark_config, start_session
 from lake_assets.streams.stream import open_streams
 
 # The key under which rows are staged is drawn at random, and kept by nobody: this one we know.
-staging.secrets = SimpleNamespace(token_bytes=lambda size: bytes.fromhex(sys.argv[2]))
+write.secrets = SimpleNamespace(token_bytes=lambda size: bytes.fromhex(sys.argv[2]))
 logging.basicConfig(level=logging.DEBUG)
 # At DEBUG it writes down the wire between Python and the JVM: the pickled tasks, and what they take to the workers.
 logging.getLogger("py4j").setLevel(logging.INFO)

@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from lake_assets.spark.remote import is_client
+from lake_assets.spark.cluster import is_client
 
 
 def doubled(frame: DataFrame) -> DataFrame:

@@ -17,7 +17,7 @@ import pytest
 from dev.servers.absent import absent, started
 from dev.servers.process import free_ports, listens, retried, running
 from lake_assets.config.storages import AzureStorage
-from lake_assets.storage.backends import AzureContainer
+from lake_assets.storage.storage_kinds import AzureContainer
 
 ACCOUNT = "devstoreaccount1"
 # The one key that every Azurite has; Azure's manual prints it.

@@ -12,7 +12,7 @@ import pytest
 
 from dev.servers.absent import started
 from dev.servers.process import free_ports, listens, retried, running
-from lake_assets.spark.java import find_java
+from lake_assets.spark.jvm import find_java
 
 TOKEN = f"token-of-the-server-{secrets.token_hex(8)}"
 

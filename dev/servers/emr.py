@@ -24,7 +24,7 @@ import pytest
 from dev.servers.moto import REGION, Moto, moto
 from dev.servers.s3 import S3Server
 from lake_assets.config.uris import bucket_and_key
-from lake_assets.spark.java import find_java
+from lake_assets.spark.jvm import find_java
 from lake_assets.wings.launch.emr_serverless import DRIVER_VARIABLE
 from lake_assets.wings.launch.spark_submit import ENTRY
 

@@ -15,7 +15,7 @@ import pytest
 
 from dev.servers.absent import started
 from dev.servers.process import free_ports, retried, running
-from lake_assets.spark.java import find_java
+from lake_assets.spark.jvm import find_java
 
 _CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
 _HOST = "127.0.0.1"

@@ -26,10 +26,9 @@ from dev.stack.site import Site, StackError
 from lake_assets.base.errors import LakeAssetsError
 from lake_assets.base.texts import count
 from lake_assets.lake.ledger.read import last_runs
-from lake_assets.streams.landing_zone import list_landed
 from lake_assets.streams.load import load_config
 from lake_assets.streams.pending import Lag, LandingScan, lag_by
-from lake_assets.streams.stream import OpenStream, open_streams
+from lake_assets.streams.stream import OpenStream, list_landed, open_streams
 from lake_assets.upkeep.report.state import StreamState, state_by, summarize
 
 STREAM = "transactions"

@@ -49,7 +49,7 @@ def server_of(site: Site) -> S3Server:
 
 _JOB = f"""
 from lake_assets.spark.spark_session import own_session
-from lake_assets.spark.workers import prepare_workers
+from lake_assets.spark.cluster import prepare_workers
 with own_session({{}}, transforms=False) as session:
     prepare_workers(session(), {_JOB_SECONDS})
 """

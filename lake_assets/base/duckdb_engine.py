@@ -20,7 +20,7 @@ from urllib.parse import unquote, urlsplit
 import duckdb
 
 from lake_assets.base.errors import CatalogError
-from lake_assets.base.progress import Count, counting, is_watched
+from lake_assets.base.events import Count, counting, is_watched
 
 _REPOSITORY = ""  # `FROM …` of INSTALL; empty: the repository of DuckDB's core extensions
 

@@ -10,8 +10,7 @@ from typing import Any
 
 import click
 
-from lake_assets.base.events import LogFormat
-from lake_assets.base.progress import ended_by
+from lake_assets.base.events import LogFormat, ended_by
 from lake_assets.cli.catalog import catalog
 from lake_assets.cli.check import check
 from lake_assets.cli.common import Options, require_unicode
@@ -27,7 +26,7 @@ from lake_assets.cli.maintain import forget, maintain
 from lake_assets.cli.output import echo, is_plain, log_format_option, print_error, set_log_format
 from lake_assets.cli.planning import apply, plan
 from lake_assets.cli.progress_bar import progress_bar
-from lake_assets.cli.query import ledger, query
+from lake_assets.cli.query_ledger import ledger, query
 from lake_assets.cli.report import files, metrics, report_
 from lake_assets.cli.verbosity import accept_verbosity, end_verbosity, quiet_option, set_verbosity, verbose_option
 from lake_assets.upkeep.exports import telemetry

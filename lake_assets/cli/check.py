@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from lake_assets.base.errors import LakeAssetsError
-from lake_assets.base.progress import counted
+from lake_assets.base.events import counted
 from lake_assets.base.texts import count, meant, visible_name
 from lake_assets.cli.common import Options, outside_option, stream_argument
 from lake_assets.cli.output import Failures, Form, echo, form_option, info, write_documents

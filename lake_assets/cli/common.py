@@ -167,7 +167,7 @@ class Session:
 
     def __call__(self) -> "SparkSession":
         """Return the session."""
-        from lake_assets.spark.remote import has_stopped
+        from lake_assets.spark.cluster import has_stopped
         from lake_assets.spark.spark_session import LOG_LEVEL, spark_config, start_session
 
         if self._session is None or has_stopped(self._session):
@@ -194,7 +194,7 @@ class Session:
                 from py4j.protocol import Py4JError
                 from pyspark.sql import SparkSession
 
-                from lake_assets.spark.python_side import stop_session
+                from lake_assets.spark.jvm import stop_session
 
                 if interrupt.pressed and isinstance(self._session, SparkSession):  # not a Spark Connect client
                     with suppress(Py4JError, ConnectionError):  # its JVM has ended

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from lake_assets.base.errors import ConfigError, LakeAssetsError, LayoutError, SparkUnavailableError
-from lake_assets.base.progress import counted
+from lake_assets.base.events import counted
 from lake_assets.cli.common import Options, stream_argument, usage_error
 from lake_assets.cli.output import COMMANDS, Form, echo, form_option, info, json_of, print_table, style
 
@@ -36,7 +36,7 @@ def validate(options: Options, form: Form) -> None:
     from rich.text import Text
 
     from lake_assets.cli.documents import ValidConfig
-    from lake_assets.upkeep.report.former import former_streams
+    from lake_assets.upkeep.report.former_streams import former_streams
 
     config = options.config
     _check_sql(options, config)
@@ -66,7 +66,7 @@ def _check_sql(options: Options, config: "LakeConfig") -> None:
     """Refuse SQL of transforms that Spark's parser refuses; without Java, say that it was not read."""
     if all(stream.transform is None or stream.transform.sql is None for stream in config.streams.values()):
         return  # Spark's modules take a second
-    from lake_assets.spark.parser import refused_statements
+    from lake_assets.spark.sql_parser import refused_statements
     from lake_assets.streams.load import is_of_variables
 
     try:
@@ -189,7 +189,7 @@ def explain(template: str, sample: Path | None, time_zone: str, *, nested: bool,
     TEMPLATE is, for example, 'region={region}/{date,,YYYY}'. If TEMPLATE is malformed, the exit code is 2 and the
     error shows the position.
     """
-    from lake_assets.config.layout.explain import explanation
+    from lake_assets.config.layout.explanation import explanation
     from lake_assets.config.layout.template import Template
 
     try:

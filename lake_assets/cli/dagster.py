@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from lake_assets.base.errors import ConfigError, MissingExtraError, install
-from lake_assets.base.progress import counted
+from lake_assets.base.events import counted
 from lake_assets.base.texts import count, first_lines, visible_name
 from lake_assets.cli.common import Options, stream_argument
 from lake_assets.cli.dev_server import accepts_connections

@@ -7,11 +7,10 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import ConfigDict, TypeAdapter
 
-from lake_assets.base.documented import AsFailure, AsText, Documented
 from lake_assets.base.errors import LakeAssetsError
+from lake_assets.base.json_dataclasses import AsFailure, AsText, Documented
 from lake_assets.config.layout.partition import Partition
 from lake_assets.config.models import LakeConfig
-from lake_assets.ingest.forget import Forgotten
 from lake_assets.ingest.index.verify import IndexedState, Repaired
 from lake_assets.ingest.outcome import Refreshed
 from lake_assets.ingest.plan import Plan
@@ -23,9 +22,10 @@ from lake_assets.upkeep.checks.facts import CheckResult
 from lake_assets.upkeep.history.diff import Difference
 from lake_assets.upkeep.history.history_entries import HistoryEntry
 from lake_assets.upkeep.history.restore import Restored
+from lake_assets.upkeep.maintenance.cleaning import Forgotten
 from lake_assets.upkeep.maintenance.maintenance_run import Maintained
 from lake_assets.upkeep.maintenance.rebuild import LostPartition
-from lake_assets.upkeep.report.former import FormerStream
+from lake_assets.upkeep.report.former_streams import FormerStream
 from lake_assets.upkeep.report.metrics import MetricValue
 from lake_assets.upkeep.report.objects import FileEntry
 from lake_assets.upkeep.report.state import PartitionState, StreamState, Summary

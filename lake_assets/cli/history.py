@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from lake_assets.base.errors import LakeAssetsError
+from lake_assets.base.events import counted
 from lake_assets.base.machine import user_name
-from lake_assets.base.progress import counted
 from lake_assets.base.texts import count, visible_name
 from lake_assets.cli.common import Options, dry_run_option, partition_option, partitions_or_only, stream_argument
 from lake_assets.cli.output import (

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lake_assets.base.progress import counting
+from lake_assets.base.events import counting
 from lake_assets.base.texts import count, first_lines, size, visible_name
 from lake_assets.cli.common import Options, stream_argument
 from lake_assets.cli.ingest import CliRun

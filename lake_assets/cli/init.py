@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lake_assets.base.progress import counting
+from lake_assets.base.events import counting
 from lake_assets.cli.output import echo, info, style
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ def _propose(folder: Path, place: str, day: dt.date | None) -> None:
     from pydantic import ValidationError
 
     from lake_assets.base.errors import AbsentStorageError
-    from lake_assets.config.sentences import sentence
+    from lake_assets.config.messages import sentence
     from lake_assets.config.storages import storage_at
     from lake_assets.wings.importers.proposals import config_text, propose, seen_text
     from lake_assets.wings.importers.sampler import Sampler

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lake_assets.base.progress import UNWATCHED, Count, counting
+from lake_assets.base.events import UNWATCHED, Count, counting
 from lake_assets.base.texts import count, several, size
 from lake_assets.cli.common import Options
 from lake_assets.cli.interrupt import interrupt

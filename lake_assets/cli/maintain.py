@@ -124,7 +124,7 @@ def forget(options: Options, stream: str | None, texts: tuple[str, ...], *, dry_
     Such a partition is, for example, a misspelt one. If one of the partitions has rows in the lake or landed
     objects, nothing is deleted.
     """
-    from lake_assets.ingest.forget import forget as forget_partitions
+    from lake_assets.upkeep.maintenance.cleaning import forget as forget_partitions
 
     opened = options.stream(stream)
     forgotten = forget_partitions(opened, named_partitions(opened.config, texts), dry_run=dry_run)

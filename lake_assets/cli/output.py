@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from lake_assets.base.documented import Documented
+    from lake_assets.base.json_dataclasses import Documented
     from lake_assets.ingest.outcome import Refreshed
     from lake_assets.lake.commit.deltas import DeltaFile
     from lake_assets.streams.left_out import LeftOut

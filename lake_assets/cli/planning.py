@@ -82,7 +82,7 @@ def plan(  # noqa: PLR0913 - the options of the command
     1 if the catalog and the objects' footers show that the ingest would fail.
     """
     from lake_assets.ingest.dry_run import plan_stream
-    from lake_assets.streams.landing_zone import list_landed
+    from lake_assets.streams.stream import list_landed
 
     if applies and form == "json":
         raise click.UsageError("--apply prints the outcomes: save the plan with --format json, and `apply` it.", ctx)

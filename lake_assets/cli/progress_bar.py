@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from threading import RLock, Timer
 from typing import TYPE_CHECKING
 
-from lake_assets.base.progress import Count, watching
+from lake_assets.base.events import Count, watching
 from lake_assets.cli.output import console, is_plain, is_quiet
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from lake_assets.base.errors import LayoutError, PartitionError, StorageError
-from lake_assets.base.progress import counted
+from lake_assets.base.events import counted
 from lake_assets.base.texts import count, first_lines, size
 from lake_assets.cli.common import Options, stream_argument, usage_errors
 from lake_assets.cli.output import (
@@ -30,7 +30,7 @@ from lake_assets.cli.output import (
 from lake_assets.cli.selecting import selected_or_all, selection_options
 
 if TYPE_CHECKING:
-    from lake_assets.base.documented import Documented
+    from lake_assets.base.json_dataclasses import Documented
     from lake_assets.streams.select import Wanted
     from lake_assets.streams.stream import OpenStream
     from lake_assets.upkeep.report.objects import FileEntry, ObjectState
@@ -120,7 +120,7 @@ def report_(
     Landed objects in no partition are named below the table; in JSON they are objects of their own.
     """  # noqa: D301 - click reads the \b
     from lake_assets.streams.stream import open_streams
-    from lake_assets.upkeep.report.former import former_streams
+    from lake_assets.upkeep.report.former_streams import former_streams
 
     config = options.config
     if stream is not None or wanted.texts:

@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Annotated
 
-from lake_assets.base.documented import AsFailure, AsText, Documented, NotInJson, in_json
 from lake_assets.base.errors import ObjectRefusedError, SourceChangedError, SourceError
+from lake_assets.base.json_dataclasses import AsFailure, AsText, Documented, NotInJson, in_json
 from lake_assets.config.layout.partition import Partition
 from lake_assets.lake.commit.change import ExpectedManifest
 from lake_assets.lake.ledger.object_history import KnownObject, partition_objects

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from lake_assets.base.events import counted
 from lake_assets.base.machine import usable_cores
-from lake_assets.base.progress import counted
 from lake_assets.base.texts import count
 from lake_assets.config.layout.partition import Partition
 from lake_assets.ingest.compare_objects import compare, needs_rows
@@ -27,8 +27,7 @@ from lake_assets.ingest.plan import (
     takes_part,
     waiting_text,
 )
-from lake_assets.ingest.replace.staging import STAGING_FOLDER
-from lake_assets.lake.catalog.past import LIVE, past_table
+from lake_assets.lake.catalog.past_partitions import LIVE, past_table
 from lake_assets.lake.commit.change import Staged
 from lake_assets.lake.commit.exporter import refuse_earlier_exports
 from lake_assets.lake.commit.extension import Statement, add_files_statement, delete_statement
@@ -38,10 +37,10 @@ from lake_assets.lake.ledger.read import last_commits, pace
 from lake_assets.lake.ledger.tables import DELTAS, LedgerRow
 from lake_assets.lake.session import LakeSession
 from lake_assets.spark.task.job import LetterFile, split_objects
-from lake_assets.storage.formats.landed import NO_COLUMNS
+from lake_assets.spark.task.write import STAGING_FOLDER
+from lake_assets.storage.formats.any_format import NO_COLUMNS
 from lake_assets.storage.manifest import Manifest
-from lake_assets.streams.landing_zone import list_landed_in
-from lake_assets.streams.stream import OpenStream
+from lake_assets.streams.stream import OpenStream, list_landed_in
 
 
 def plan_stream(stream: OpenStream, partitions: Iterable[Partition], options: IngestOptions | None = None) -> Plan:

@@ -13,8 +13,7 @@ from lake_assets.ingest.index.index_run import index_all
 from lake_assets.ingest.outcome import IngestOptions, Outcome, reported_run
 from lake_assets.ingest.partition_run import PartitionRun
 from lake_assets.ingest.plan import options_of_companion, takes_part
-from lake_assets.ingest.replace.replace_run import ReplaceRun
-from lake_assets.ingest.replace.stream_steps import StreamSteps
+from lake_assets.ingest.replace.replace_run import ReplaceRun, StreamSteps
 from lake_assets.ingest.run import passing_on_interrupts
 from lake_assets.spark.spark_session import Sessions
 from lake_assets.streams.select import refuse_outside

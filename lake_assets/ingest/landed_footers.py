@@ -10,25 +10,23 @@ import pyarrow as pa
 from pyarrow import types as t
 
 from lake_assets.base.errors import LakeAssetsError, SchemaDriftError, SourceError
-from lake_assets.base.progress import counted
+from lake_assets.base.events import counted
 from lake_assets.base.texts import visible_name
 from lake_assets.config.layout.partition import Partition
 from lake_assets.ingest.index.register import Registrar
 from lake_assets.lake.commit.candidates import Candidate
-from lake_assets.lake.evolve import column_changes
 from lake_assets.lake.session import LakeSession
-from lake_assets.lake.table_setup import created_schema, data_schema, is_never_filled, rules_of_table
+from lake_assets.lake.table_setup import column_changes, created_schema, data_schema, is_never_filled, rules_of_table
+from lake_assets.schema.arrow_types import with_null_parts
 from lake_assets.schema.column_rules import STRICT, Rules
 from lake_assets.schema.ducklake_types import sql_type
-from lake_assets.schema.leaves import with_null_parts
-from lake_assets.schema.partition_columns import with_added_columns
-from lake_assets.schema.schema_fit import Fitter, Target
-from lake_assets.storage.formats.landed import SAMPLE
+from lake_assets.schema.fitter import Fitter, Target
+from lake_assets.schema.partition_values import with_added_columns
+from lake_assets.storage.formats.any_format import SAMPLE
 from lake_assets.storage.formats.parquet_files import FOOTERS
 from lake_assets.storage.manifest import Manifest
 from lake_assets.storage.store import Store
-from lake_assets.streams.landing_zone import list_landed
-from lake_assets.streams.stream import OpenStream
+from lake_assets.streams.stream import OpenStream, list_landed
 
 MOST = 1_000  # objects of a partition whose footers are read
 

@@ -12,15 +12,15 @@ from typing import Annotated, Any, Literal
 
 import pyarrow as pa
 
-from lake_assets.base.documented import AsFailure, AsText, Documented, NotInJson, in_json
 from lake_assets.base.errors import LakeAssetsError, is_interrupt
 from lake_assets.base.events import Event, about, failure, listening, pass_on, report
+from lake_assets.base.json_dataclasses import AsFailure, AsText, Documented, NotInJson, in_json
 from lake_assets.base.texts import visible
 from lake_assets.config.layout.partition import Partition
 from lake_assets.lake.catalog.preview import PartitionView
 from lake_assets.lake.commit.deltas import DeltaFile
-from lake_assets.lake.evolve import ColumnChange
 from lake_assets.lake.ledger.tables import LedgerRow
+from lake_assets.lake.table_setup import ColumnChange
 from lake_assets.spark.task.job import LetterFile
 from lake_assets.storage.manifest import Manifest
 from lake_assets.streams.left_out import LeftOut, NotRegistered

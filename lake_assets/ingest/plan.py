@@ -14,7 +14,6 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import WithJsonSchema
 
-from lake_assets.base.documented import AsText, Documented, NotInJson, in_json
 from lake_assets.base.duckdb_engine import identifier
 from lake_assets.base.errors import (
     CatalogError,
@@ -25,12 +24,13 @@ from lake_assets.base.errors import (
     PlanMovedError,
     SourceError,
 )
+from lake_assets.base.json_dataclasses import AsText, Documented, NotInJson, in_json
 from lake_assets.base.texts import count, several
 from lake_assets.config.layout.partition import Partition
 from lake_assets.config.modes import Mode, OnEmpty, SchemaPolicy
 from lake_assets.ingest.compare_objects import Comparison, changed_objects, compare, needs_rows
 from lake_assets.ingest.outcome import IngestOptions
-from lake_assets.lake.catalog.past import partition_condition
+from lake_assets.lake.catalog.past_partitions import partition_condition
 from lake_assets.lake.catalog.table import renamed
 from lake_assets.lake.commit.change import Planned
 from lake_assets.lake.commit.extension import Statement

@@ -7,7 +7,7 @@ from lake_assets.base.errors import LakeAssetsError
 from lake_assets.base.texts import visible_name
 from lake_assets.config.layout.partition import Partition
 from lake_assets.ingest.outcome import Outcome
-from lake_assets.lake.catalog.past import counted_rows, partition_condition
+from lake_assets.lake.catalog.past_partitions import counted_rows, partition_condition
 from lake_assets.lake.catalog.preview import PREVIEW_CHARACTERS, PREVIEW_ROWS, PartitionView, view_of_files
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.storage.formats.parquet_files import column_descriptions

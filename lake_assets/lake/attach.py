@@ -9,12 +9,11 @@ from packaging.version import Version
 
 from lake_assets.base.duckdb_engine import HttpLimits, literal
 from lake_assets.base.errors import ConfigError
-from lake_assets.config.catalogs import DUCKLAKE_VERSION
 from lake_assets.config.connections import shared_network
-from lake_assets.config.lake import Lake
+from lake_assets.config.lake import DUCKLAKE_VERSION, Lake
 from lake_assets.lake.backends import catalog_backend
 from lake_assets.lake.backends.database_backend import ALIAS, create_secret
-from lake_assets.storage.backends import backend_of
+from lake_assets.storage.storage_kinds import backend_of
 
 
 def extensions(lake: Lake) -> tuple[str, ...]:

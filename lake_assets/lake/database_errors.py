@@ -5,7 +5,7 @@
 
 from enum import Enum, auto
 
-from lake_assets.base.vendor_texts import VendorText, VendorTexts
+from lake_assets.base.texts import VendorText, VendorTexts
 
 
 class Fault(Enum):

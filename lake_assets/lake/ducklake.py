@@ -17,8 +17,7 @@ import duckdb
 from lake_assets.base.duckdb_engine import open_engine
 from lake_assets.base.errors import CatalogError, CatalogLockedError, CatalogUnreachableError, NoLakeError
 from lake_assets.base.retrying import Limit, pause_between, retry
-from lake_assets.config.catalogs import DUCKLAKE_VERSION, METADATA_SCHEMA
-from lake_assets.config.lake import Lake
+from lake_assets.config.lake import DUCKLAKE_VERSION, METADATA_SCHEMA, Lake
 from lake_assets.lake.attach import attach_statement, extensions, http_limits, secret_statements
 from lake_assets.lake.backends import catalog_backend, commit_lock
 from lake_assets.lake.backends.database_backend import ALIAS, CatalogBackend, EngineLostError

@@ -20,8 +20,8 @@ from lake_assets.config.secrets import mask_error
 from lake_assets.config.storages import AnyStorage
 from lake_assets.lake.attach import chained
 from lake_assets.lake.backends import catalog_backend
+from lake_assets.lake.backends.database_backend import WHO_LOCKS
 from lake_assets.lake.database_errors import Fault, fault_texts, matches
-from lake_assets.lake.locks import WHO_LOCKS
 from lake_assets.storage.server_answers import Meaning as StorageMeaning
 from lake_assets.storage.server_answers import meaning_of
 from lake_assets.storage.storage_errors import Operation, StorageRequest, no_credentials, storage_error

@@ -1,28 +1,30 @@
-"""An open DuckLake: its statements, transactions and snapshots."""
+"""An open DuckLake: its statements, transactions and snapshots, and writes that are retried beside other writers."""
 
+import logging
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import count
 from typing import Any
 
 import duckdb
 
 from lake_assets.base.duckdb_engine import identifier
-from lake_assets.base.errors import CatalogUnreachableError
+from lake_assets.base.errors import CatalogError, CatalogLockedError, CatalogUnreachableError, CommitConflictError
+from lake_assets.base.retrying import Limit, Result, pause_up_to, retry
 from lake_assets.config.lake import Lake
 from lake_assets.config.layout.partition import PartitionColumn
 from lake_assets.lake.attach import attach_statement, secret_statements
-from lake_assets.lake.backends import catalog_backend
-from lake_assets.lake.backends.database_backend import ALIAS
+from lake_assets.lake.backends import catalog_backend, database_backend
+from lake_assets.lake.backends.database_backend import ALIAS, COMMITS, FILES_IN_USE, WHO_LOCKS, Lock
 from lake_assets.lake.backends.duckdb_file import DuckdbDatabase
 from lake_assets.lake.catalog import spec
 from lake_assets.lake.catalog.database import CatalogDatabase, HiddenTablesError, NotDirectError
 from lake_assets.lake.database_errors import Fault, matches
-from lake_assets.lake.failures import catalog_error, translated
-from lake_assets.lake.locks import COMMITS, Lock
+from lake_assets.lake.failures import catalog_error, is_conflict, is_locked, translated
 
 AUTHOR = "lake_assets"  # of snapshots
 _IN_TRANSACTION = "DuckDB has an open transaction"
@@ -244,7 +246,7 @@ class LakeSession:
 
     @contextmanager
     def lock(self, lock: Lock) -> Iterator[None]:
-        """Hold a lock of the lake, see `locks.py`; a block within may ask for it again.
+        """Hold a lock of the lake; a block within may ask for it again.
 
         That of the files must be acquired before that of commits. Raises CatalogLockedError if it is not free within
         `locks.TIMEOUT` seconds.
@@ -351,3 +353,87 @@ class LakeSession:
 def _last_committed(connection: duckdb.DuckDBPyConnection, alias: str) -> int | None:
     ((snapshot,),) = connection.execute("SELECT id FROM ducklake_last_committed_snapshot(?)", [alias]).fetchall()
     return None if snapshot is None else int(snapshot)
+
+
+_LOG = logging.getLogger(__name__)
+
+
+def under_lock(session: LakeSession, work: Callable[[], Result], what: str) -> Result:
+    """Write `what` to the catalog under the lake's lock, and retry after a conflict with a writer without the lock.
+
+    `work` writes all or nothing, perhaps twice, if the answer of a commit is lost.
+    """
+
+    def one_try() -> Result:
+        with session.commit_lock():
+            return work()
+
+    return write_retried(session, one_try, what)
+
+
+def write_retried(
+    session: LakeSession,
+    work: Callable[[], Result],
+    what: str,
+    find: Callable[[], Result | None] = lambda: None,
+    *,
+    retry_seconds: float | None = None,
+) -> Result:
+    """Write `what` to the catalog, and retry after a conflict with another writer, under the lake's locks.
+
+    A conflict is retried `commit_retries` times. While another process has locked the catalog, retries go on until
+    `retry_seconds` seconds have passed; `database_backend.BUSY` when None, and 0 is one try.
+
+    `work` writes all or nothing; its first try acquires the lake's locks itself. `find` is called before a retry, and
+    after the connection was lost; it finds the result of an earlier try whose answer was lost. Without it, the work may
+    be done twice. Raises CatalogLockedError or CommitConflictError if nothing was written because of other writers.
+    """
+    tries = count()
+    seconds = database_backend.BUSY if retry_seconds is None else retry_seconds
+
+    def one_try() -> Result:
+        if not next(tries):
+            return work()
+        session.reattach()
+        # The locks of an earlier try whose answer was lost end with its transaction.
+        with session.lock(FILES_IN_USE), session.commit_lock():
+            return work() if (earlier := find()) is None else earlier
+
+    def limit(error: BaseException) -> Limit:
+        if is_locked(error):
+            return Limit(seconds=seconds)
+        return Limit(retries=session.config.commit_retries)
+
+    try:
+        return retry(one_try, transient=_kind, limit=limit, pause=pause_up_to(0.05, 2))
+    except CatalogUnreachableError as lost:
+        if (earlier := _found_after(session, find)) is None:
+            raise
+        _LOG.warning("%s was written, though its answer was lost: %s", what, lost)
+        return earlier
+    except (CatalogError, duckdb.Error) as error:
+        if not is_conflict(error):
+            raise
+        raise _exhausted(error, what, next(tries), seconds) from error
+
+
+def _kind(error: BaseException) -> str | None:
+    """Return the word for an error of other writers; None for another error."""
+    return "locked" if is_locked(error) else "conflict" if is_conflict(error) else None
+
+
+def _found_after(session: LakeSession, find: Callable[[], Result | None]) -> Result | None:
+    """Return the result of a commit whose answer was lost with the connection; None if it is not there, or unknown."""
+    with suppress(CatalogError, duckdb.Error, *session.backend.errors):  # the first error is raised
+        session.reattach()
+        return find()
+    return None
+
+
+def _exhausted(error: BaseException, what: str, tries: int, seconds: float) -> CommitConflictError:
+    if is_locked(error):
+        since = f" for {seconds:g} seconds" if seconds else ""
+        return CatalogLockedError(f"{what} was not written: another process has locked the catalog{since}:", WHO_LOCKS)
+    return CommitConflictError(
+        f"{what} was not written: other writers were faster {tries} times:", "run it again, or raise commit_retries."
+    )

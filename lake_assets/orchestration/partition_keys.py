@@ -23,7 +23,7 @@ from lake_assets.config.layout.hive import HIVE_NULL
 from lake_assets.config.layout.partition import WHOLE, Partition, PartitionColumn
 from lake_assets.config.layout.times import TIME_TYPES, TimeName, zone_of
 from lake_assets.streams.calendar import configured_values, recent_texts
-from lake_assets.streams.cells import Cells, JointColumn
+from lake_assets.streams.key_cells import Cells, JointColumn
 from lake_assets.streams.stream import OpenStream
 
 # Documented at `dagster.StaticPartitionsDefinition` and `MultiPartitionsDefinition`.

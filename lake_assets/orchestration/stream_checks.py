@@ -11,7 +11,7 @@ import dagster as dg
 from lake_assets.base.errors import LakeAssetsError
 from lake_assets.base.texts import count, first_lines
 from lake_assets.config.layout.partition import Partition
-from lake_assets.lake.catalog.past import key_of
+from lake_assets.lake.catalog.past_partitions import key_of
 from lake_assets.lake.catalog.table import Key
 from lake_assets.orchestration import dagster_private
 from lake_assets.orchestration.commit_events import newest_materializations

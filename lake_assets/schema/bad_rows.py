@@ -15,8 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as t
 
-from lake_assets.schema.casts import NumberText, cast, is_number, numbers_differ
-from lake_assets.schema.leaves import (
+from lake_assets.schema.arrow_types import (
     dictionary_decoded,
     exceeded,
     is_list,
@@ -25,6 +24,7 @@ from lake_assets.schema.leaves import (
     without_dictionary,
     without_views,
 )
+from lake_assets.schema.casts import NumberText, cast, is_number, numbers_differ
 
 ROW_NUMBER = "_row"
 """The column of a batch that has the numbers of its rows in their object, from 0."""

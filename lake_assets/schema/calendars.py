@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from pyarrow import types as t
 
 from lake_assets.base.errors import SchemaError
-from lake_assets.schema.leaves import leaf_types, leaves
+from lake_assets.schema.arrow_types import leaf_types, leaves
 
 _FIRST, _ZONES = -141_427, -25_567  # days of 1582-10-15, and of 1900-01-01
 _PER_DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as t
 
-from lake_assets.schema.leaves import is_list
+from lake_assets.schema.arrow_types import is_list
 
 _EXACT = {pa.float16(): 2**11, pa.float32(): 2**24, pa.float64(): 2**53}  # below this, each whole number is exact
 _WRAPPED = 1.5e38  # below this, and above 38 digits, Arrow refuses a decimal; of larger ones it drops bits above 128

@@ -18,10 +18,16 @@ from lake_assets.config.layout.derived import Derived
 from lake_assets.config.layout.partition import PartitionColumn
 from lake_assets.config.modes import SchemaPolicy
 from lake_assets.schema.annotations import is_foreign
+from lake_assets.schema.arrow_types import (
+    columns_with_values,
+    is_text,
+    with_types_of,
+    without_columns,
+    without_null_parts,
+)
 from lake_assets.schema.casts import is_number
 from lake_assets.schema.ducklake_types import check_columns
-from lake_assets.schema.leaves import columns_with_values, is_text, with_types_of, without_columns, without_null_parts
-from lake_assets.schema.type_fit import LAND_AS_ANOTHER, OF_ANOTHER, Misfit, misfits, refuse_places, widens, wider_type
+from lake_assets.schema.misfits import LAND_AS_ANOTHER, OF_ANOTHER, Misfit, misfits, refuse_places, widens, wider_type
 
 if TYPE_CHECKING:
     from lake_assets.config.streams import StreamConfig

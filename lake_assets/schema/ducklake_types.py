@@ -38,8 +38,8 @@ from pyarrow import types as t
 from lake_assets.base.duckdb_engine import identifier
 from lake_assets.base.errors import SchemaError
 from lake_assets.config.layout.partition import PartitionType
-from lake_assets.schema.leaves import is_list, shown_type
-from lake_assets.schema.type_fit import LAND_AS_ANOTHER
+from lake_assets.schema.arrow_types import is_list, shown_type
+from lake_assets.schema.misfits import LAND_AS_ANOTHER
 
 PARTITION_TYPES: dict[PartitionType, str] = {
     "string": "VARCHAR",

@@ -15,8 +15,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from lake_assets.base.errors import SparkUnavailableError
-from lake_assets.spark.class_sharing import OFF, ClassArchive, class_archive
-from lake_assets.spark.java import Java, find_java
+from lake_assets.spark.jvm import OFF, ClassArchive, Java, class_archive, find_java
 from lake_assets.spark.spark_session import spark_config, start_session
 
 # An archive takes 160 MB, and every virtual environment has its own.

@@ -19,7 +19,7 @@ from contextlib import suppress
 
 from pyspark import daemon
 
-_TASK = "lake_assets.spark.task.task"
+_TASK = "lake_assets.spark.task.work"
 IDLE_SECONDS = 30.0  # without a worker; Spark itself ends a worker that has had no task for a minute
 LOOK_SECONDS = 5.0  # between two looks for workers
 

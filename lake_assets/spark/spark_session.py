@@ -23,10 +23,17 @@ from pyspark.sql import SparkSession
 
 from lake_assets.base.errors import SparkUnavailableError
 from lake_assets.base.machine import cache_folder, has_name, usable_cores
-from lake_assets.spark.class_sharing import sharing_options
-from lake_assets.spark.java import CORRECT_JAVA_HOME, Java, find_java
-from lake_assets.spark.python_side import clear_ended, has_session, start_jvm, stop_session
-from lake_assets.spark.remote import check_client, end_lost_sessions, is_local, kept_session, limit_retries, remote_url
+from lake_assets.spark.cluster import check_client, end_lost_sessions, is_local, kept_session, limit_retries, remote_url
+from lake_assets.spark.jvm import (
+    CORRECT_JAVA_HOME,
+    Java,
+    clear_ended,
+    find_java,
+    has_session,
+    sharing_options,
+    start_jvm,
+    stop_session,
+)
 from lake_assets.spark.spark_errors import last_problem, refused_session, silence_loggers
 
 logger = logging.getLogger(__name__)

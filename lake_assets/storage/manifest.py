@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated
 
-from lake_assets.base.documented import Documented, NotInJson
 from lake_assets.base.errors import SourceError
+from lake_assets.base.json_dataclasses import Documented, NotInJson
 from lake_assets.base.texts import visible_name
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 from obstore.exceptions import InvalidPathError, NotFoundError, PermissionDeniedError, UnauthenticatedError
 
-from lake_assets.base.vendor_texts import VendorText, VendorTexts
+from lake_assets.base.texts import VendorText, VendorTexts
 
 
 class Meaning(Enum):

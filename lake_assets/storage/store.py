@@ -28,7 +28,6 @@ from lake_assets.config.layout.hive import is_data
 from lake_assets.config.secrets import mask_error, masking
 from lake_assets.config.storages import AnyStorage
 from lake_assets.storage.backend import Client, Hides
-from lake_assets.storage.backends import backend_of
 from lake_assets.storage.manifest import TIME, LandedObject, etag_of, landed_object
 from lake_assets.storage.object_files import ARROWS_PART, BufferedUpload, RangeFile, copied
 from lake_assets.storage.server_answers import Meaning, is_absent, meaning_of, request_may_pass
@@ -42,6 +41,7 @@ from lake_assets.storage.storage_errors import (
     storage_error,
     write_errors,
 )
+from lake_assets.storage.storage_kinds import backend_of
 
 if TYPE_CHECKING:
     from obstore import Attributes, GetOptions, ObjectMeta

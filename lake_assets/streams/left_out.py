@@ -5,7 +5,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
-from lake_assets.base.documented import AsText, Documented, NotInJson, in_json
 from lake_assets.base.errors import (
     HiddenError,
     LakeAssetsError,
@@ -15,6 +14,7 @@ from lake_assets.base.errors import (
     SpellingError,
     StorageError,
 )
+from lake_assets.base.json_dataclasses import AsText, Documented, NotInJson, in_json
 from lake_assets.base.texts import count, storable, visible_name
 from lake_assets.config.layout.hive import logged_table
 from lake_assets.config.layout.partition import Partition

@@ -21,8 +21,8 @@ from lake_assets.config.document import (
     read_document,
 )
 from lake_assets.config.fields import LocatedError, validation_context
+from lake_assets.config.messages import advice, sentence
 from lake_assets.config.models import LakeConfig, Origin
-from lake_assets.config.sentences import advice, sentence
 from lake_assets.config.storages import AnyStorage, storage_at
 from lake_assets.config.uris import is_uri
 

@@ -19,9 +19,8 @@ from lake_assets.lake.ledger.read import LedgerFilter, last_runs, read_ledger
 from lake_assets.lake.session import LakeSession
 from lake_assets.storage.manifest import Manifest
 from lake_assets.streams.calendar import Calendar
-from lake_assets.streams.landing_zone import list_scope
 from lake_assets.streams.left_out import LeftOut
-from lake_assets.streams.stream import OpenStream
+from lake_assets.streams.stream import OpenStream, list_scope
 
 FIRST, LONGEST = 60.0, 3600.0  # seconds between a failed run and the next one
 LOOKED = 100  # cells or partitions whose objects are listed at once, to see whether the lake has them

@@ -19,20 +19,18 @@ from lake_assets.base.errors import (
     StorageUnreachableError,
     WholeStorageError,
 )
-from lake_assets.base.progress import counted
+from lake_assets.base.events import counted
 from lake_assets.config.layout.partition import Partition, PartitionColumn, PartitionValue
 from lake_assets.config.layout.times import TIME_TYPES
 from lake_assets.config.secrets import masking
 from lake_assets.config.streams import StreamConfig
+from lake_assets.schema.arrow_types import dictionary_decoded
 from lake_assets.schema.casts import cast
 from lake_assets.schema.column_rules import SOME_COLUMNS
-from lake_assets.schema.derived_columns import day_of, days_of
-from lake_assets.schema.leaves import dictionary_decoded
-from lake_assets.schema.partition_columns import typed_value
-from lake_assets.schema.spans import Box, ValueSpan, merged_boxes
+from lake_assets.schema.partition_values import Box, ValueSpan, day_of, days_of, merged_boxes, typed_value
 from lake_assets.spark.task.job import Job
-from lake_assets.spark.task.shares import SMALL_OBJECT, ShareReader
-from lake_assets.storage.formats.landed import LandingZone
+from lake_assets.spark.task.share_reader import SMALL_OBJECT, ShareReader
+from lake_assets.storage.formats.any_format import LandingZone
 from lake_assets.storage.formats.landed_rows import Share
 from lake_assets.storage.formats.parquet_files import FOOTERS, read_spans, readable_object
 from lake_assets.storage.manifest import LandedObject, Manifest

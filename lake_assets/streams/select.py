@@ -20,16 +20,15 @@ from lake_assets.base.errors import (
 from lake_assets.base.texts import count, first_lines, nearest
 from lake_assets.config.layout.partition import Partition, PartitionColumn, PartitionValue
 from lake_assets.config.streams import StreamConfig
-from lake_assets.lake.catalog.past import partition_condition
+from lake_assets.lake.catalog.past_partitions import partition_condition
 from lake_assets.lake.ledger.read import last_runs
 from lake_assets.storage.manifest import Manifest
 from lake_assets.streams.calendar import VALUES_NAMED, Calendar, sort_key
-from lake_assets.streams.landing_zone import list_scope
 from lake_assets.streams.left_out import LeftOut
 from lake_assets.streams.locator import PartitionLocator
 from lake_assets.streams.pending import LandingScan
 from lake_assets.streams.selection_grammar import Selector, parse_selector, values_text
-from lake_assets.streams.stream import OpenStream
+from lake_assets.streams.stream import OpenStream, list_scope
 
 MOST_OBJECTS = 5_000  # that are listed of the landing zone to find existing values
 NAMED = 5  # values, if none is similar

@@ -23,9 +23,9 @@ from typing import Literal, ParamSpec
 import duckdb
 from packaging.requirements import Requirement
 
-from lake_assets.base.documented import Documented
 from lake_assets.base.duckdb_engine import find_extension, open_engine
 from lake_assets.base.errors import LakeAssetsError, NoLakeError, SourceChangedError, StorageError, install
+from lake_assets.base.json_dataclasses import Documented
 from lake_assets.base.machine import cache_folder, usable_memory
 from lake_assets.base.texts import count
 from lake_assets.config.lake import Lake
@@ -40,11 +40,10 @@ from lake_assets.lake.catalog.database import NotDirectError
 from lake_assets.lake.ducklake import DuckLake
 from lake_assets.lake.ledger.read import read_ledger
 from lake_assets.lake.session import LakeSession
-from lake_assets.spark.java import CORRECT_JAVA_HOME, find_java
-from lake_assets.spark.remote import remote_url
+from lake_assets.spark.cluster import prepare_workers, remote_url
+from lake_assets.spark.jvm import CORRECT_JAVA_HOME, find_java
 from lake_assets.spark.spark_errors import spark_errors
 from lake_assets.spark.spark_session import own_session, spark_config
-from lake_assets.spark.workers import prepare_workers
 from lake_assets.storage.patience import quick
 from lake_assets.storage.store import Store
 from lake_assets.streams.calendar import Calendar

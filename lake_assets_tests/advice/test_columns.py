@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lake_assets.storage.formats.landed import SAMPLE
+from lake_assets.storage.formats.any_format import SAMPLE
 from lake_assets.storage.formats.landed_text import LandedText
 from lake_assets_tests.advice.cases import Case, Cases, Steps, follow
 from lake_assets_tests.advice.landing import change, in_orc, in_polars, parquet, text
@@ -237,7 +237,7 @@ def names_that_differ_by_case_are_renamed(local_world: World) -> Steps:
 def a_number_between_those_of_the_column_is_corrected_or_rounded(local_world: World) -> Steps:
     local_world.options = {"columns": {"id": {"type": "bigint"}}}
     parquet(local_world, id=[0.5], total=[1.0])
-    yield "schema_fit.py: correct the value | round it in a transform"
+    yield "fitter.py: correct the value | round it in a transform"
     local_world.options["transform"] = {"sql": "SELECT round(id) AS id, total FROM source"}
     local_world.ingest(NW)
     assert local_world.totals() == [1]
@@ -434,7 +434,7 @@ def a_column_of_the_path_is_a_value_of_its_type_after_a_move(local_world: World)
 def a_column_of_the_dead_letters_stays_without_dead_letters(local_world: World) -> Steps:
     local_world.options = {"on_bad_row": "dead_letter"}
     parquet(local_world, total=[1.0], _reason=["a"])
-    yield "schema_fit.py: rename it | remove on_bad_row from the stream"
+    yield "fitter.py: rename it | remove on_bad_row from the stream"
     parquet(local_world, total=[1.0], reason=["a"])
     local_world.ingest(NW)
     parquet(local_world, total=[2.0], _reason=["a"])
@@ -516,7 +516,7 @@ def a_value_that_selects_rows_is_of_the_type_of_its_column(local_world: World) -
         with local_world.landing.create("a.parquet") as file:
             pq.write_table(pa.table({"total": [1.0, 2.0], "shop": ["7", "b"]}), file)
         attempt = partial(local_world.ingest, "shop=7")
-        yield attempt, "schema_fit.py: correct the value | the type of this partition column in the config"
+        yield attempt, "fitter.py: correct the value | the type of this partition column in the config"
         if shop == "b":
             shops = {"shop": {"in": "rows", "values": ["7"]}}
             local_world.options = {"partitions": shops, "destination": {"table": "shops"}}

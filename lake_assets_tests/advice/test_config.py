@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from lake_assets.config.catalogs import ATTACH_OPTIONS
+from lake_assets.config.lake import ATTACH_OPTIONS
+from lake_assets.config.messages import sentence
 from lake_assets.config.models import LakeConfig
-from lake_assets.config.sentences import sentence
 from lake_assets_tests.advice.test_sentences import sentences
 from lake_assets_tests.tiers import more, soak
 

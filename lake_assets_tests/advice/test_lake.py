@@ -22,9 +22,9 @@ from dev.servers.s3 import S3Server
 from lake_assets import connect
 from lake_assets.base.duckdb_engine import HttpLimits
 from lake_assets.ingest.index.verify import repair_indexed
-from lake_assets.lake import ducklake, locks
+from lake_assets.lake import ducklake
 from lake_assets.lake.attach import secret_statements
-from lake_assets.lake.backends import sqlite
+from lake_assets.lake.backends import database_backend, sqlite
 from lake_assets.lake.catalog import spec
 from lake_assets.lake.catalog.backup import make_backup
 from lake_assets.lake.commit import insert
@@ -319,7 +319,7 @@ def a_lock_that_another_process_holds_is_free_when_that_has_ended(
 ) -> Steps:
     local_world.commit(SW, 5)
     local_world.land(NW, sales(1))
-    monkeypatch.setattr(locks, "TIMEOUT", 0.05)  # seconds
+    monkeypatch.setattr(database_backend, "TIMEOUT", 0.05)  # seconds
     file = f"{local_world.catalog['path']}.lock"
     with held({"type": "lock", "path": file}) as end:
         yield "see which process holds it (`fuser` on that file)"
@@ -333,7 +333,7 @@ def a_catalog_that_another_process_has_locked_is_free_when_that_has_ended(
     local_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> Steps:
     monkeypatch.setattr("lake_assets.lake.backends.sqlite.WRITER_TURN", 0.05)
-    monkeypatch.setattr(locks, "BUSY", 0.05)
+    monkeypatch.setattr(database_backend, "BUSY", 0.05)
     local_world.commit(SW, 5)
     local_world.land(NW, sales(1))
     with held(local_world.catalog) as end:
@@ -457,7 +457,7 @@ def a_partition_that_was_committed_meanwhile_is_read_again(
     local_world.land(NW, sales(2), "b.parquet")
     other = other_of(local_world)
     with just_before("lake_assets.ingest.replace.replace_run.commit", partial(other.ingest, NW)):
-        yield "requirements.py: Run it again"
+        yield "change.py: Run it again"
     return [1, 2]
 
 
@@ -816,7 +816,7 @@ def a_partition_column_that_no_reader_sees_is_in_the_file(local_world: World) ->
     local_world.ingest(NW)
     local_world.options = options | {"destination": {"table": "other"}}
     land(local_world, SW, 5)
-    yield partial(local_world.ingest, SW), "fitting.py: use mode: replace"
+    yield partial(local_world.ingest, SW), "file_checker.py: use mode: replace"
     local_world.options |= {"mode": "replace"}
     local_world.ingest(SW)
     assert local_world.query("SELECT total FROM lake.other") == [(5.0,)]

@@ -12,12 +12,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from lake_assets.base.errors import LakeAssetsError
-from lake_assets.ingest.forget import forget
 from lake_assets.ingest.index.index_run import index_all
 from lake_assets.ingest.index.verify import repair_indexed
 from lake_assets.ingest.landed_footers import inferred_columns
 from lake_assets.ingest.partition_run import PartitionRun
 from lake_assets.upkeep.checks.facts import Scope
+from lake_assets.upkeep.maintenance.cleaning import forget
 from lake_assets.upkeep.maintenance.compaction import compact
 from lake_assets_tests.advice.cases import Case, Cases, Steps, follow
 from lake_assets_tests.advice.landing import change, parquet, text

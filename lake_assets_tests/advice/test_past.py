@@ -11,7 +11,7 @@ import pytest
 
 from lake_assets import connect
 from lake_assets.base.errors import CatalogError
-from lake_assets.base.progress import ended_by
+from lake_assets.base.events import ended_by
 from lake_assets.ingest.outcome import IngestOptions
 from lake_assets.lake.catalog.backup import BACKUPS, Backup, RestoredCatalog, backups, make_backup, restore_backup
 from lake_assets.upkeep.history.restore import Restoration, Restored

@@ -128,7 +128,7 @@ def a_lock_that_a_session_holds_is_free_when_that_has_ended(
     local_world.catalog, local_world.lake_options = database_on(postgres), {"commit_retries": 0}
     local_world.land(NW, sales(1))
     local_world.ingest(NW)
-    monkeypatch.setattr("lake_assets.lake.locks.TIMEOUT", 0.05)
+    monkeypatch.setattr("lake_assets.lake.backends.database_backend.TIMEOUT", 0.05)
     with (
         commit_lock(local_world.config.lakes["test"]),
         postgres.connect(local_world.catalog["database"]) as other,
@@ -199,7 +199,7 @@ def a_commit_that_others_overtook_is_run_again(
         with overtaken(None, lambda: other.commit(SW, next(totals))):
             local_world.commit(NW, total)
 
-    yield partial(beside_another, 1), "retry.py: run it again | raise commit_retries"
+    yield partial(beside_another, 1), "session.py: run it again | raise commit_retries"
     local_world.ingest(NW)
     local_world.lake_options = {"commit_retries": 1}
     beside_another(2)

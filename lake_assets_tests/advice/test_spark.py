@@ -31,12 +31,10 @@ from lake_assets.config.models import LakeConfig
 from lake_assets.config.spark import SparkSubmit
 from lake_assets.ingest.outcome import IngestOptions, Outcome
 from lake_assets.spark.class_archive import make_archive
-from lake_assets.spark.class_sharing import OFF, class_archive, sharing_options
-from lake_assets.spark.java import find_java
-from lake_assets.spark.parser import refused_statements
-from lake_assets.spark.remote import check_client
+from lake_assets.spark.cluster import check_client, worker_refusal
+from lake_assets.spark.jvm import OFF, class_archive, find_java, sharing_options
 from lake_assets.spark.spark_session import prepare_environment
-from lake_assets.spark.workers import worker_refusal
+from lake_assets.spark.sql_parser import refused_statements
 from lake_assets.streams.load import load_config
 from lake_assets.upkeep import doctor
 from lake_assets.version import VERSION
@@ -99,7 +97,7 @@ def a_class_archive_that_cannot_be_made_is_switched_off(monkeypatch: pytest.Monk
     java, local = find_java(), {"spark.master": "local[2]"}
     monkeypatch.setattr("platformdirs.user_cache_path", lambda _: tmp_path)
     monkeypatch.setattr("lake_assets.spark.class_archive._WARM_UP", "raise SystemExit(1)")
-    monkeypatch.setattr("lake_assets.spark.class_sharing._make_at_exit", lambda: pytest.fail("it is made again"))
+    monkeypatch.setattr("lake_assets.spark.jvm._make_at_exit", lambda: pytest.fail("it is made again"))
     yield partial(make_archive, java), "=1 to switch it off"
     assert sharing_options(java, local) == []
     class_archive(java).failure.unlink()
@@ -623,11 +621,11 @@ def other_server(url: str = "sc://127.0.0.1:0") -> Iterator[str]:
 
 @case
 def a_server_is_started_or_its_address_corrected(monkeypatch: pytest.MonkeyPatch) -> Steps:
-    monkeypatch.setattr("lake_assets.spark.remote._SECONDS", 0.5)
+    monkeypatch.setattr("lake_assets.spark.cluster._SECONDS", 0.5)
     with socket.create_server(("127.0.0.1", 0)) as web:
         url = f"sc://127.0.0.1:{web.getsockname()[1]}"
         yield partial(check_client, url), " or SPARK_REMOTE"
-    yield partial(check_client, url), "remote.py: start it"
+    yield partial(check_client, url), "cluster.py: start it"
     with other_server(url) as started:
         check_client(started)
     with other_server() as corrected:

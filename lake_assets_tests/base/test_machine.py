@@ -20,7 +20,7 @@ from lake_assets.base.machine import cache_folder, usable_cores, usable_memory
 from lake_assets.config.storages import S3Storage
 from lake_assets.lake.backends.database_backend import create_secret
 from lake_assets.spark.spark_session import spark_config
-from lake_assets.storage.backends import backend_of
+from lake_assets.storage.storage_kinds import backend_of
 from lake_assets.storage.store import Store
 from lake_assets_tests.world import NW, World, sales
 

@@ -17,7 +17,7 @@ from lake_assets.ingest.outcome import error_text
 from lake_assets.ingest.view import view_partition
 from lake_assets.orchestration.metadata import markdown, materialization_metadata, unmatched_metadata
 from lake_assets.storage.storage_errors import odd_name
-from lake_assets.streams.landing_zone import list_landed
+from lake_assets.streams.stream import list_landed
 from lake_assets_tests.faults.without_spark import sessions
 from lake_assets_tests.world import NW, World, sales
 

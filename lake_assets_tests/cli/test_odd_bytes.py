@@ -11,8 +11,8 @@ from lake_assets.base.errors import ConfigError, PartitionError, StorageError
 from lake_assets.cli import main
 from lake_assets.config.layout.partition import Partition
 from lake_assets.storage.store import Store
-from lake_assets.streams.landing_zone import list_landed
 from lake_assets.streams.load import load_config
+from lake_assets.streams.stream import list_landed
 from lake_assets_tests.cli.conftest import named
 from lake_assets_tests.world import NW, World, sales
 

@@ -17,7 +17,7 @@ from pyarrow import feather
 from rich.progress import Progress
 
 from lake_assets.base.duckdb_engine import counting_percent
-from lake_assets.base.progress import Count, watching
+from lake_assets.base.events import Count, watching
 from lake_assets.cli import main
 from lake_assets.wings.land.read_records import RecordSource, form_of, read_records
 from lake_assets_tests.cli.terminals import left_on, on_a_screen, on_terminal
@@ -57,7 +57,7 @@ import sys
 import time
 from lake_assets.cli import progress_bar
 from lake_assets.cli.output import echo, style
-from lake_assets.base.progress import counted
+from lake_assets.base.events import counted
 
 progress_bar.SECONDS = 0
 with progress_bar.progress_bar():

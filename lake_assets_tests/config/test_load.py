@@ -4,7 +4,7 @@ from unittest.mock import Mock, call
 import pytest
 
 from lake_assets.base.errors import ConfigError
-from lake_assets.config.catalogs import PostgresCatalog
+from lake_assets.config.lake import PostgresCatalog
 from lake_assets.config.layout import grammar
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.storages import LocalStorage, S3Storage

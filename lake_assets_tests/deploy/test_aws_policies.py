@@ -25,11 +25,9 @@ from lake_assets.base.errors import LakeAssetsError, QueueError
 from lake_assets.config.sections import SqsSensor
 from lake_assets.config.storages import AnyStorage, S3Storage
 from lake_assets.orchestration.sensors.sqs_queue import Queue
-from lake_assets.spark.task.cleanup import discard_unfinished
-from lake_assets.spark.task.job import LetterRules
+from lake_assets.spark.task.job import LetterRules, discard_unfinished
 from lake_assets.storage.store import Store
-from lake_assets.streams.landing_zone import list_scope
-from lake_assets.streams.stream import LETTERS_FOLDER
+from lake_assets.streams.stream import LETTERS_FOLDER, list_scope
 from lake_assets.upkeep.checks.facts import Scope
 from lake_assets.upkeep.maintenance.compaction import compact
 from lake_assets_tests.faults.without_spark import sessions

@@ -102,8 +102,8 @@ def test_a_process_of_the_image_ingests_and_uses_the_class_archive(image: Image)
     output = image.run(
         f"""cd "$(mktemp -d)" && printf '{config}' > lake.yaml
         export LAKE_CONFIG=$PWD/lake.yaml SPARK_LOCAL_IP=127.0.0.1
-        python -c 'from lake_assets.spark.class_sharing import sharing_options as o
-from lake_assets.spark.java import find_java
+        python -c 'from lake_assets.spark.jvm import sharing_options as o
+from lake_assets.spark.jvm import find_java
 print("archive", *o(find_java(), {{}}))' | tr ' ' '\\n' | grep SharedArchiveFile
         seq 50 | sed 's/.*/{{"region": "NW", "date": "2026-02-11", "total": &}}/' | lake-assets land transactions -
         lake-assets ingest transactions --partition region=NW,date=2026-02-11

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 import psutil
 
-from lake_assets.spark.task import letters
+from lake_assets.spark.task import bad_row_sink
 from lake_assets.storage import folder, s3
 
 VARIABLE = "LAKE_ASSETS_DEATH"
@@ -72,7 +72,7 @@ if __name__ == "__main__":
         case "store":
             bucket.copied_from = second(bucket.copied_from, bucket.copied_from)
         case "letter":
-            letter: Any = letters._Letter
+            letter: Any = bad_row_sink._Letter
             letter.close = second(letter.close, letter.close)
         case "parts":
             s3.COPIED_WHOLE = s3.PART = PART

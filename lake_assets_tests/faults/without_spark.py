@@ -10,9 +10,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lake_assets.cli.common import Session
-from lake_assets.spark import tasks
+from lake_assets.spark import spark_jobs
 from lake_assets.spark.task.job import Job, JobResult
-from lake_assets.spark.task.task import Bin, Task, discarding
+from lake_assets.spark.task.work import Bin, Task, discarding
 
 
 def no_session() -> SparkSession:
@@ -24,8 +24,8 @@ def no_session() -> SparkSession:
 def jobs_here() -> Iterator[None]:
     """Let pass-through jobs run here while the block runs, as one task; its rules for failed tasks are Spark's."""
     with (
-        mock.patch.object(tasks, "run_tasks", _run_here),
-        mock.patch.object(tasks, "spark_cores", return_value=1),
+        mock.patch.object(spark_jobs, "run_tasks", _run_here),
+        mock.patch.object(spark_jobs, "spark_cores", return_value=1),
     ):
         yield
 
@@ -55,4 +55,4 @@ def sessions(request: pytest.FixtureRequest) -> Iterator[Callable[[], SparkSessi
 
 
 def _run_here(spark: SparkSession, job: Job, task: Task, bins: Sequence[Bin], _: int) -> list[JobResult]:
-    return tasks._results(spark, job, lambda: list(discarding(job, task(job, iter(bins)))))
+    return spark_jobs._results(spark, job, lambda: list(discarding(job, task(job, iter(bins)))))

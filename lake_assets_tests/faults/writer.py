@@ -14,7 +14,6 @@ from unittest import mock
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lake_assets.ingest.replace.staging import Staging
 from lake_assets.lake.catalog.transaction import Transaction
 from lake_assets.lake.commit import strategy as strategies
 from lake_assets.lake.commit.change import Change, ExpectedManifest, New, Requirements, Staged, Written
@@ -25,8 +24,8 @@ from lake_assets.lake.ledger.tables import MANIFEST, LedgerRow, create_ledger, m
 from lake_assets.lake.session import LakeSession
 from lake_assets.lake.table_setup import create_table, prepare_table
 from lake_assets.spark.task.job import DataFile, Job, StagingKey
-from lake_assets.spark.task.write import stage_files
-from lake_assets.storage.formats.landed import LandingZone
+from lake_assets.spark.task.write import Staging, stage_files
+from lake_assets.storage.formats.any_format import LandingZone
 from lake_assets.storage.manifest import LandedObject, Manifest
 from lake_assets.storage.store import Store
 from lake_assets_tests.world import World

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from lake_assets.base.progress import ended_by
+from lake_assets.base.events import ended_by
 from lake_assets.ingest.ingest_all import ingest_all
 from lake_assets.ingest.outcome import IngestOptions, Outcome
 from lake_assets_tests.world import World, sales

@@ -12,7 +12,7 @@ import pytest
 from pyarrow import orc
 
 from lake_assets.lake.ledger.tables import LedgerRow
-from lake_assets.storage.formats.decoding import PEEKED
+from lake_assets.storage.formats.text_files import PEEKED
 from lake_assets_tests.values.annotated import unsigned, written
 from lake_assets_tests.world import NW, World
 

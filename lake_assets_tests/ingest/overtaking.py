@@ -7,7 +7,7 @@ from typing import Any, Literal
 import pytest
 
 from lake_assets.ingest.replace import replace_run
-from lake_assets.ingest.replace.stream_steps import StreamSteps
+from lake_assets.ingest.replace.replace_run import StreamSteps
 
 Moment = Literal["verify", "commit", "transaction"]
 Happening = Callable[[Any], object]

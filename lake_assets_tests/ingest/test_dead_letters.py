@@ -133,7 +133,7 @@ def test_rows_are_written_in_bounded_parts_with_their_numbers_in_the_object_by_e
     local: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("lake_assets.spark.task.job.MIN_SHARE", 1)
-    monkeypatch.setattr("lake_assets.spark.task.letters._HELD_ROWS", 40)
+    monkeypatch.setattr("lake_assets.spark.task.bad_row_sink._HELD_ROWS", 40)
     made(local)
     ids = [BIG if number % 1000 == 7 else number for number in range(20_000)]
     local.options |= {"target_file_size": "1MiB"}

@@ -218,7 +218,7 @@ def test_each_footer_is_read_once_and_the_catalog_for_all_partitions_together(
         statements.append(sql)
         return rows(self, sql, *parameters)
 
-    monkeypatch.setattr("lake_assets.storage.formats.landed.read_footer", read)
+    monkeypatch.setattr("lake_assets.storage.formats.any_format.read_footer", read)
     monkeypatch.setattr(CatalogDatabase, "rows", asked)
     counts = []
     for chosen in (days, years[:22], years):

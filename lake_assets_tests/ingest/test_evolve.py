@@ -12,7 +12,7 @@ import pytest
 
 from lake_assets.base.errors import SchemaError
 from lake_assets.ingest.ingest_all import ingest_all
-from lake_assets.storage.formats import landed
+from lake_assets.storage.formats import any_format
 from lake_assets.upkeep.checks.check_run import scope_of_run
 from lake_assets.upkeep.maintenance.compaction import compact
 from lake_assets_tests.ingest.overtaking import before
@@ -95,7 +95,7 @@ def test_all_objects_of_a_partition_are_checked(evolving: World, monkeypatch: py
     evolving.land(SW, table(a=pa.array([2]), empty=["x"], p=[{"x": 1}], q=[[{"a": 1}]]), "2.parquet")
     assert evolving.ingest(SW).changes == ()  # a new table has the columns of all sampled objects
     assert columns(evolving).items() >= {"a": "BIGINT", "empty": "VARCHAR", "p": "STRUCT(x BIGINT)"}.items()
-    monkeypatch.setattr(landed, "SAMPLE", 1)
+    monkeypatch.setattr(any_format, "SAMPLE", 1)
     evolving.land(NW, table(), "1.parquet")
     evolving.land(NW, table(d=pa.array([1], pa.int8()), p=[{"y": "new"}]), "2.parquet")
     evolving.land(NW, table(e=["x"], d=pa.array([2], pa.int64()), q=[[{"b": 1.5}, {"b": None}]]), "3.parquet")

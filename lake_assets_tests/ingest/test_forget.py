@@ -5,9 +5,9 @@ import dataclasses
 import pytest
 
 from lake_assets.base.errors import PartitionError
-from lake_assets.ingest.forget import forget
 from lake_assets.ingest.ingest_all import ingest
 from lake_assets.upkeep.history.restore import Restoration, release
+from lake_assets.upkeep.maintenance.cleaning import forget
 from lake_assets_tests.world import NW, SW, World
 
 

@@ -77,7 +77,7 @@ READ = {"whole": {}, "in ranges": {}, "copied": {"copy": "always"}, "text": {"fo
 def appended(local_world: World, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> World:
     how = getattr(request, "param", "whole")
     if how == "in ranges":
-        monkeypatch.setattr("lake_assets.spark.task.shares.SMALL_OBJECT", 0)
+        monkeypatch.setattr("lake_assets.spark.task.share_reader.SMALL_OBJECT", 0)
     local_world.options = {"mode": "append"} | READ[how]
     local_world.land(NW, b"id,total\n0,1\n1,2\n" if how == "text" else sales(1, 2), "a.parquet")
     local_world.ingest(NW)
@@ -149,9 +149,9 @@ def test_other_content_of_the_same_size_has_changed(appended: World) -> None:
 def test_a_large_object_is_known_by_the_checksum_of_its_store(
     local_world: World, monkeypatch: pytest.MonkeyPatch, now: str, is_same: bool
 ) -> None:
-    for module in ("spark.task.shares", "ingest.replace.stream_steps"):
+    for module in ("spark.task.share_reader", "ingest.replace.replace_run"):
         monkeypatch.setattr(f"lake_assets.{module}.WHOLE", 0)
-    monkeypatch.setattr("lake_assets.spark.task.shares.digest_of_file", lambda *_: {})  # as of a bucket
+    monkeypatch.setattr("lake_assets.spark.task.share_reader.digest_of_file", lambda *_: {})  # as of a bucket
     monkeypatch.setattr(Store, "checksum", lambda *_: "CRC64NVME:a")
     local_world.options = {"mode": "append"}
     local_world.commit(NW, 1, name="a.parquet")

@@ -14,9 +14,9 @@ from lake_assets.config.layout.hive import HIVE_NULL
 from lake_assets.ingest.ingest_all import ingest_all
 from lake_assets.ingest.outcome import IngestOptions
 from lake_assets.storage.manifest import Manifest
-from lake_assets.streams.landing_zone import list_landed
 from lake_assets.streams.pending import lag_of, scan_landing
 from lake_assets.streams.select import Wanted, select
+from lake_assets.streams.stream import list_landed
 from lake_assets.upkeep.checks.facts import Scope
 from lake_assets.upkeep.maintenance.compaction import compact
 from lake_assets.upkeep.report.state import only_partitions, read_stream_state

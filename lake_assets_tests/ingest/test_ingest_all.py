@@ -16,8 +16,8 @@ from lake_assets.ingest.replace import write_step as writing
 from lake_assets.ingest.replace.replace_run import KEYS_AT_ONCE, ReplaceRun
 from lake_assets.ingest.run import passing_on_interrupts
 from lake_assets.lake.commit.strategy import commit
+from lake_assets.spark.spark_jobs import pass_through
 from lake_assets.spark.task.job import Job, JobResult
-from lake_assets.spark.tasks import pass_through
 from lake_assets.upkeep.report.state import read_stream_state
 from lake_assets_tests.ingest.batches import ingest_texts
 from lake_assets_tests.ingest.overtaking import before

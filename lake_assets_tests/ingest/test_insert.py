@@ -21,7 +21,7 @@ from lake_assets.lake.backends import commit_lock
 from lake_assets.lake.commit.change import Staged
 from lake_assets.spark.task import job as job_module
 from lake_assets.spark.task.job import Job, StagingKey
-from lake_assets.storage.formats.landed import LandingZone
+from lake_assets.storage.formats.any_format import LandingZone
 from lake_assets_tests.ingest.encrypted import NULL, ODD, assert_secret, rows_of, staged, stored, telling
 from lake_assets_tests.tiers import more
 from lake_assets_tests.until import until

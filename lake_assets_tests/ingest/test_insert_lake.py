@@ -9,13 +9,13 @@ import pyarrow as pa
 import pytest
 
 from lake_assets.base.errors import CatalogError
-from lake_assets.base.progress import ended_by
-from lake_assets.ingest.replace.staging import Staging
+from lake_assets.base.events import ended_by
 from lake_assets.lake.catalog.database import NotDirectError
 from lake_assets.lake.commit.change import Change, Written
 from lake_assets.lake.commit.direct import replace_directly
 from lake_assets.lake.commit.extension import replace_by_extension
 from lake_assets.spark.task.job import DataFile
+from lake_assets.spark.task.write import Staging
 from lake_assets.storage.store import Store
 from lake_assets.upkeep.checks.check_run import checks_of
 from lake_assets.upkeep.checks.facts import Scope

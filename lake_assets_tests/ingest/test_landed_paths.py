@@ -20,10 +20,10 @@ from lake_assets.ingest.ingest_all import ingest_all
 from lake_assets.orchestration.partition_keys import cell_of_key, partition_key, partitions_def
 from lake_assets.storage.store import Store
 from lake_assets.streams.detection.scan import scan
-from lake_assets.streams.landing_zone import list_landed, list_landed_in
 from lake_assets.streams.locator import PartitionLocator
 from lake_assets.streams.pending import scan_landing
 from lake_assets.streams.select import Wanted, select
+from lake_assets.streams.stream import list_landed, list_landed_in
 from lake_assets.upkeep.checks.check_run import checks_of
 from lake_assets.upkeep.checks.facts import Scope
 from lake_assets.upkeep.report.state import read_stream_state

@@ -11,7 +11,7 @@ import pytest
 
 from lake_assets.base.errors import LakeAssetsError, StorageError
 from lake_assets.ingest.replace import write_step
-from lake_assets.storage.formats.landed import LandingZone
+from lake_assets.storage.formats.any_format import LandingZone
 from lake_assets.upkeep.checks.check_run import checks_of
 from lake_assets.upkeep.checks.facts import Scope
 from lake_assets.upkeep.report.state import read_stream_state

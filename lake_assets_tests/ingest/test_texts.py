@@ -273,7 +273,7 @@ def test_an_empty_text_has_no_rows(csv: World) -> None:
 @pytest.mark.parametrize("form", ["csv", *more(["json"])])
 def test_a_large_text_is_divided_among_tasks(local_world: World, form: str, monkeypatch: pytest.MonkeyPatch) -> None:
     local_world.options = {"format": form, "target_file_size": "1MiB"}
-    for module in ("shares", "task"):
+    for module in ("share_reader", "work"):
         monkeypatch.setattr(f"lake_assets.spark.task.{module}.WHOLE", 2**18)
     note = "x" * 50 if form == "json" else '"a ""quoted""\nnote, ' + "x" * 40 + '"'
 

@@ -12,11 +12,10 @@ from lake_assets.base.errors import SchemaError
 from lake_assets.config.lake import Lake
 from lake_assets.config.layout.partition import PartitionColumn
 from lake_assets.lake.ducklake import DuckLake
-from lake_assets.lake.evolve import Evolution, column_changes, statements
 from lake_assets.lake.session import PartitionedTable, TableName
-from lake_assets.lake.table_setup import create_table, data_schema
+from lake_assets.lake.table_setup import Evolution, column_changes, create_table, data_schema, statements
 from lake_assets.schema.column_rules import GROWING
-from lake_assets.schema.type_fit import united_columns
+from lake_assets.schema.misfits import united_columns
 
 REGION = (PartitionColumn("region", "string"),)
 TABLE = TableName("main", "t")

@@ -20,14 +20,12 @@ from lake_assets.ingest.partition_run import PartitionRun
 from lake_assets.ingest.run import record_failures
 from lake_assets.lake import ducklake
 from lake_assets.lake.backends import commit_lock
-from lake_assets.lake.evolve import Evolution
 from lake_assets.lake.failures import is_locked
 from lake_assets.lake.ledger import flush
 from lake_assets.lake.ledger.flush import flush_ledger
 from lake_assets.lake.ledger.tables import create_ledger, record
-from lake_assets.lake.retry import under_lock
-from lake_assets.lake.session import LakeSession, PartitionedTable, TableName
-from lake_assets.lake.table_setup import create_table, prepare_table
+from lake_assets.lake.session import LakeSession, PartitionedTable, TableName, under_lock
+from lake_assets.lake.table_setup import Evolution, create_table, prepare_table
 from lake_assets.upkeep.maintenance.cleaning import clean_up, expire_snapshots
 from lake_assets.upkeep.maintenance.maintenance_run import roots_of
 from lake_assets_tests.tiers import more
@@ -143,7 +141,7 @@ def test_every_write_is_retried_while_the_catalog_is_locked(
 
 
 def test_a_catalog_that_remains_locked_raises_a_passing_error(known: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lake_assets.lake.locks.BUSY", 0.2)
+    monkeypatch.setattr("lake_assets.lake.backends.database_backend.BUSY", 0.2)
     with (
         known.stream.lake.open() as lake,
         locked(known, monkeypatch, tries=10**6),
@@ -178,7 +176,7 @@ def test_the_row_of_a_run_that_failed_by_a_lock_is_tried_once(
     known: World, monkeypatch: pytest.MonkeyPatch, error: LakeAssetsError, is_retried: bool
 ) -> None:
     """The run has been retried for a minute already."""
-    monkeypatch.setattr("lake_assets.lake.locks.BUSY", 0.2)
+    monkeypatch.setattr("lake_assets.lake.backends.database_backend.BUSY", 0.2)
     run = PartitionRun(known.stream, known.partition(NW), IngestOptions())
     run.fail(error)
 

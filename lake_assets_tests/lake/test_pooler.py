@@ -27,7 +27,7 @@ HOLDER = """
 import sys
 from lake_assets import load_config
 from lake_assets.lake.ducklake import DuckLake
-from lake_assets.lake.locks import FILES_REMOVED
+from lake_assets.lake.backends.database_backend import FILES_REMOVED
 with DuckLake(load_config(sys.argv[1]).lakes["test"]).open() as lake, lake.lock(FILES_REMOVED), lake.commit_lock():
     print("held", flush=True)
     sys.stdin.read()

@@ -17,8 +17,7 @@ from dev.servers.postgres_proxy import CONNECT, Rule, postgres_proxy
 from dev.servers.tls import Authority, authority_in
 from lake_assets import connect as connect_to
 from lake_assets.base.errors import CatalogError, CatalogUnreachableError
-from lake_assets.config.catalogs import PostgresCatalog
-from lake_assets.config.lake import Lake
+from lake_assets.config.lake import Lake, PostgresCatalog
 from lake_assets.lake.attach import attach_statement
 from lake_assets.lake.backends import commit_lock
 from lake_assets.lake.backends.postgres import client_options, connect_postgres, unreachable_server

@@ -14,8 +14,7 @@ import pytest
 from dev.servers.absent import absent
 from lake_assets import connect
 from lake_assets.base.errors import CatalogError, CatalogLockedError
-from lake_assets.lake import locks
-from lake_assets.lake.backends import catalog_backend, sqlite
+from lake_assets.lake.backends import catalog_backend, database_backend, sqlite
 from lake_assets_tests.lake.test_locked import HOLDS, held
 from lake_assets_tests.lake.worlds import EACH_CATALOG
 from lake_assets_tests.rights import COMMAND, READS, contents, only_readable, reads_all
@@ -138,7 +137,7 @@ def test_a_session_that_stays_open_keeps_reading_while_others_copy(copied: World
 
 
 def test_a_catalog_that_stays_locked_raises_a_passing_error(copied: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(locks, "BUSY", 0.1)
+    monkeypatch.setattr(database_backend, "BUSY", 0.1)
     alone = "c.execute('PRAGMA locking_mode = EXCLUSIVE'); c.execute('BEGIN IMMEDIATE')"
     monkeypatch.setitem(HOLDS, "sqlite", f"{OPENED}; {alone}")
     file = Path(copied.catalog["path"])

@@ -17,7 +17,7 @@ import pytest
 
 from dev.servers.postgres import PostgresServer, StoppablePostgres
 from lake_assets.base.duckdb_engine import open_engine
-from lake_assets.base.vendor_texts import VendorText
+from lake_assets.base.texts import VendorText
 from lake_assets.lake.database_errors import VENDORS, Fault, matches
 from lake_assets_tests.lake.test_locked import held
 

@@ -159,8 +159,7 @@ def test_a_catalog_that_another_process_has_locked_fails_no_step(
                 timers[0].start()
             return write(*arguments)
 
-        module = "replace_run" if write is commit else "stream_steps"
-        monkeypatch.setattr(f"lake_assets.ingest.replace.{module}.{write.__name__}", begins)
+        monkeypatch.setattr(f"lake_assets.ingest.replace.replace_run.{write.__name__}", begins)
         result = materialize(*KEYS, run_config=FORCE if status == "committed" else None)
         timers[0].join()
 
@@ -174,7 +173,7 @@ def test_a_catalog_that_stays_locked_has_the_step_tried_again(
 ) -> None:
     land_both(local_world)
     materialize(*KEYS)
-    monkeypatch.setattr("lake_assets.lake.locks.BUSY", 0.1)
+    monkeypatch.setattr("lake_assets.lake.backends.database_backend.BUSY", 0.1)
 
     with held(local_world.catalog) as end:
         runs.append(end)

@@ -6,8 +6,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from lake_assets.schema.arrow_types import columns_with_values, untyped_columns, with_types_of
 from lake_assets.schema.casts import cast
-from lake_assets.schema.leaves import columns_with_values, untyped_columns, with_types_of
 
 SMALL = pa.struct([("n", pa.int8()), ("text", pa.string())])
 LARGE = pa.struct([("new", pa.date32()), ("Text", pa.string()), ("N", pa.int64())])

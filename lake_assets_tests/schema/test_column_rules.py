@@ -7,7 +7,7 @@ import pytest
 
 from lake_assets.schema.annotations import opaque_type
 from lake_assets.schema.column_rules import REGISTERED, Rules, Verdict
-from lake_assets.schema.type_fit import Misfit, misfits
+from lake_assets.schema.misfits import Misfit, misfits
 from lake_assets_tests.test_rooms import PACKAGE
 
 FILL, OUT, CHANGE, CAST, RESCUE, REFUSE = (

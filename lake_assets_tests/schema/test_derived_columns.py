@@ -12,9 +12,8 @@ from lake_assets.base.errors import SchemaError
 from lake_assets.config.layout.times import TIME_TYPES
 from lake_assets.config.streams import StreamConfig
 from lake_assets.schema.column_rules import Rules
-from lake_assets.schema.derived_columns import derived_values
-from lake_assets.schema.schema_fit import Fitter, Target
-from lake_assets.schema.spans import ValueSpan, span_of
+from lake_assets.schema.fitter import Fitter, Target
+from lake_assets.schema.partition_values import ValueSpan, derived_values, span_of
 
 FEBRUARY = dt.datetime(2025, 2, 18, 23, 30)  # noqa: DTZ001 - a clock's face
 INSTANT = FEBRUARY.replace(tzinfo=dt.UTC)

@@ -11,11 +11,11 @@ import pytest
 
 from lake_assets.config.layout.partition import Partition, PartitionColumn
 from lake_assets.config.storages import LocalStorage
-from lake_assets.schema import dictionaries
+from lake_assets.schema import arrow_types
 from lake_assets.spark.task.job import DataFile, Job
-from lake_assets.spark.task.shares import ShareReader
+from lake_assets.spark.task.share_reader import ShareReader
 from lake_assets.spark.task.write import write_files
-from lake_assets.storage.formats.landed import LandingZone
+from lake_assets.storage.formats.any_format import LandingZone
 from lake_assets.storage.formats.landed_rows import Share
 from lake_assets.storage.store import Store
 
@@ -26,7 +26,7 @@ MANY = [f"a text of its own {number}" for number in range(3000)]
 
 @pytest.fixture(autouse=True)
 def any_share(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dictionaries, "LEAST_ROWS", 1)
+    monkeypatch.setattr(arrow_types, "LEAST_ROWS", 1)
 
 
 def land(folder: Path, name: str, texts: Sequence[str | None], **options: Any) -> None:
@@ -113,7 +113,7 @@ def test_texts_that_differ_and_those_beside_plain_ones_are_plain(
 
 def test_a_dictionary_that_grew_too_large_is_plain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each object has a small one, and all together a large one."""
-    monkeypatch.setattr(dictionaries, "_DICTIONARY_BYTES", 100)
+    monkeypatch.setattr(arrow_types, "_DICTIONARY_BYTES", 100)
     for number in range(10):
         land(tmp_path, str(number), [f"a text of object {number}", "another"] * 200)
     assert_same_file(tmp_path, kept=False, monkeypatch=monkeypatch)
@@ -162,14 +162,14 @@ def test_columns_behind_nested_ones_are_found(tmp_path: Path) -> None:
 
 
 def test_small_batches_without_dictionaries_are_written_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dictionaries, "LEAST_ROWS", 3)
+    monkeypatch.setattr(arrow_types, "LEAST_ROWS", 3)
     batches = [pa.record_batch({"n": [number, None], "text": ["a", f"b{number}"]}) for number in range(5)]
     expected = [row for batch in batches for row in batch.to_pylist()]
 
-    table = dictionaries.combined_table(batches)
+    table = arrow_types.combined_table(batches)
     assert table.to_pylist() == expected
     assert table.column("n").num_chunks == 1
 
-    monkeypatch.setattr(dictionaries, "_COPIED_BYTES", table.nbytes - 1)
-    assert dictionaries.combined_table(batches).to_pylist() == expected
-    assert dictionaries.combined_table(batches).column("n").num_chunks == 5
+    monkeypatch.setattr(arrow_types, "_COPIED_BYTES", table.nbytes - 1)
+    assert arrow_types.combined_table(batches).to_pylist() == expected
+    assert arrow_types.combined_table(batches).column("n").num_chunks == 5

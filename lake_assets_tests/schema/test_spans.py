@@ -14,10 +14,10 @@ from lake_assets.base.errors import SourceError
 from lake_assets.config.layout.partition import Partition, PartitionColumn, PartitionType
 from lake_assets.config.storages import LocalStorage
 from lake_assets.schema.column_rules import Rules
-from lake_assets.schema.spans import Box, ValueSpan, merged_boxes
+from lake_assets.schema.partition_values import Box, ValueSpan, merged_boxes
 from lake_assets.spark.task.job import Job
-from lake_assets.spark.task.shares import ShareReader
-from lake_assets.storage.formats.landed import LandingZone
+from lake_assets.spark.task.share_reader import ShareReader
+from lake_assets.storage.formats.any_format import LandingZone
 from lake_assets.storage.formats.landed_rows import Share
 from lake_assets.storage.manifest import LandedObject
 from lake_assets_tests.ingest.landed_as import in_signed_order

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from lake_assets.spark.class_sharing import CLASS_PATH_VARIABLES, OFF
+from lake_assets.spark.jvm import CLASS_PATH_VARIABLES, OFF
 
 
 def run_python(

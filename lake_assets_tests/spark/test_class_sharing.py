@@ -9,9 +9,8 @@ from filelock import FileLock
 
 from lake_assets.base.errors import SparkUnavailableError
 from lake_assets.spark import class_archive as make_archive
-from lake_assets.spark import class_sharing
-from lake_assets.spark.class_sharing import class_archive, sharing_options
-from lake_assets.spark.java import Java, find_java
+from lake_assets.spark import jvm
+from lake_assets.spark.jvm import Java, class_archive, find_java, sharing_options
 from lake_assets_tests.spark.processes import cache_in, run_python
 
 JAVA = Java(Path("/opt/jdk"), 17, "JAVA_HOME", "17.0.1+7")
@@ -23,8 +22,8 @@ def scheduled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     """The cache in the test's own folder, a plain environment, and a list of the times an archive was scheduled."""
     times: list[str] = []
     monkeypatch.setattr(platformdirs, "user_cache_path", lambda _: tmp_path)
-    monkeypatch.setattr(class_sharing, "_make_at_exit", lambda: times.append("asked"))
-    for name in (*class_sharing.CLASS_PATH_VARIABLES, class_sharing.OFF):
+    monkeypatch.setattr(jvm, "_make_at_exit", lambda: times.append("asked"))
+    for name in (*jvm.CLASS_PATH_VARIABLES, jvm.OFF):
         monkeypatch.delenv(name, raising=False)
     return times
 
@@ -36,7 +35,7 @@ def steps(monkeypatch: pytest.MonkeyPatch, scheduled: list[str]) -> list[list[st
 
     def run(command: list[str], environment: dict[str, str] | None = None) -> None:
         commands.append(command)
-        assert environment is None or environment[class_sharing.OFF]
+        assert environment is None or environment[jvm.OFF]
         for option in command:
             if option.startswith("-XX:SharedArchiveFile="):
                 Path(option.partition("=")[2]).write_text("archive")
@@ -59,7 +58,7 @@ def put_archive(java: Java = JAVA) -> Path:
         pytest.param(Java(JAVA.home, 17, "JAVA_HOME", "17.0.2+1"), LOCAL, None, id="another Java"),
         pytest.param(JAVA, {"spark.master": "spark://host:7077"}, None, id="a cluster"),
         pytest.param(JAVA, LOCAL | {"spark.driver.extraClassPath": "/opt/a.jar"}, None, id="another class path"),
-        *((JAVA, LOCAL, name) for name in (class_sharing.OFF, *class_sharing.CLASS_PATH_VARIABLES)),
+        *((JAVA, LOCAL, name) for name in (jvm.OFF, *jvm.CLASS_PATH_VARIABLES)),
     ],
 )
 def test_an_archive_is_used_by_local_sessions_of_its_java_and_class_path(
@@ -85,13 +84,13 @@ AT_EXIT = """
 import subprocess
 from multiprocessing import get_context
 from pathlib import Path
-from lake_assets.spark import class_sharing
-from lake_assets.spark.java import Java
+from lake_assets.spark import jvm
+from lake_assets.spark.jvm import Java
 
 def ask():
     subprocess.Popen = lambda command, **_: print(*command[1:], flush=True)
     for _ in range(2):
-        assert class_sharing.sharing_options(Java(Path("/jdk"), 17, "PATH", "17"), {}) == []
+        assert jvm.sharing_options(Java(Path("/jdk"), 17, "PATH", "17"), {}) == []
     print("asked", flush=True)
 
 WHERE
@@ -159,8 +158,8 @@ def test_the_archives_used_last_are_kept(steps: list[list[str]]) -> None:
 
 MAKE = """
 from lake_assets.spark import class_archive
-from lake_assets.spark.class_sharing import class_archive as place
-from lake_assets.spark.java import find_java
+from lake_assets.spark.jvm import class_archive as place
+from lake_assets.spark.jvm import find_java
 assert class_archive.make_archive(find_java())
 print(place(find_java()).path)
 """

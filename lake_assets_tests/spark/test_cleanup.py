@@ -15,10 +15,10 @@ from lake_assets.base.errors import CatalogError, SourceChangedError, StorageErr
 from lake_assets.config.storages import AnyStorage, LocalStorage, S3Storage
 from lake_assets.ingest.ingest_all import ingest_all
 from lake_assets.ingest.outcome import Outcome
+from lake_assets.spark.spark_jobs import discard_job
 from lake_assets.spark.task.job import DataFile, Job, PartitionJob, StagingKey
 from lake_assets.spark.task.write import stage_files, write_files
-from lake_assets.spark.tasks import discard_job
-from lake_assets.storage.formats.landed import LandingZone
+from lake_assets.storage.formats.any_format import LandingZone
 from lake_assets.storage.store import Store
 from lake_assets_tests.world import NW, SW, World, sales
 from lake_assets_tests.world_fixtures import bucket_on
@@ -154,7 +154,7 @@ def test_the_files_of_a_job_that_failed_as_a_whole_are_removed(
         left.append(len(local_world.data_files()))
         discard_job(spark, job)
 
-    monkeypatch.setattr("lake_assets.spark.tasks.discard_job", discard)
+    monkeypatch.setattr("lake_assets.spark.spark_jobs.discard_job", discard)
     local_world.options = {
         "target_file_size": "1MiB",
         "transform": {"sql": "SELECT id, 1 / (total + 1) AS total, region, date FROM source"},

@@ -13,7 +13,7 @@ WORKER = """
 import gc, sys
 from lake_assets.spark.spark_session import spark_config, start_session
 session = start_session(spark_config(settings={"spark.master": "local[2]"}))
-has = lambda _: ["lake_assets.spark.task.task" in sys.modules, "duckdb" in sys.modules, gc.get_freeze_count() > 10_000]
+has = lambda _: ["lake_assets.spark.task.work" in sys.modules, "duckdb" in sys.modules, gc.get_freeze_count() > 10_000]
 print(session.sparkContext.parallelize([0], 1).mapPartitions(has).collect())
 """
 

@@ -16,11 +16,11 @@ from lake_assets_tests.world import World
 
 SCRIPT = """
 import json, sys, time
-from lake_assets.spark import remote
+from lake_assets.spark import cluster
 from lake_assets.spark.spark_errors import spark_errors
 from lake_assets.spark.spark_session import own_session
-from lake_assets.spark.workers import prepare_workers
-remote.WAIT_SECONDS, remote._LOOK_SECONDS = 5.0, 1.0
+from lake_assets.spark.cluster import prepare_workers
+cluster.WAIT_SECONDS, cluster._LOOK_SECONDS = 5.0, 1.0
 settings, limit = json.loads(sys.argv[1]), json.loads(sys.argv[2])
 with own_session(settings, transforms=False) as session, spark_errors():
     spark, begun = session(), time.monotonic()
@@ -35,8 +35,8 @@ print(json.dumps([end, time.monotonic() - begun]))
 DOCTOR = """
 import sys
 from lake_assets.upkeep import doctor
-from lake_assets.spark import remote
-doctor.CLUSTER_SECONDS, remote._LOOK_SECONDS = 5.0, 1.0
+from lake_assets.spark import cluster
+doctor.CLUSTER_SECONDS, cluster._LOOK_SECONDS = 5.0, 1.0
 (finding,) = [finding for finding in doctor.examine(sys.argv[1]) if finding.subject == "Spark cluster"]
 print(finding.status, finding.text)
 """

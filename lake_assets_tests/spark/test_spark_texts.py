@@ -12,8 +12,8 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession, functions
 
-from lake_assets.spark import spark_texts
-from lake_assets.spark.spark_texts import TEXTS, SparkSays
+from lake_assets.spark import spark_errors
+from lake_assets.spark.spark_errors import TEXTS, SparkSays
 from lake_assets_tests.spark.processes import run_python
 from lake_assets_tests.tiers import more
 
@@ -122,7 +122,7 @@ MEANS = {text.pattern: text.means for text in TEXTS}
 def find(pattern: str, text: str) -> bool:
     """Whether the pattern and the table find the text; a log is searched line by line."""
     lines = text.splitlines() if MEANS[pattern] is SparkSays.CALL_LOST else [text]
-    return any(re.search(pattern, line) and spark_texts.spark_text(line, MEANS[pattern]) for line in lines)
+    return any(re.search(pattern, line) and spark_errors.spark_text(line, MEANS[pattern]) for line in lines)
 
 
 @pytest.mark.parametrize("pattern", [*list(IN_SESSION)[:2], *more(list(IN_SESSION)[2:])])

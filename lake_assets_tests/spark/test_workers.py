@@ -13,7 +13,7 @@ from pyspark import cloudpickle
 
 import lake_assets
 from dev.servers.connect import connect_server
-from lake_assets.spark.workers import portable_work, worker_refusal
+from lake_assets.spark.cluster import portable_work, worker_refusal
 from lake_assets.version import VERSION
 from lake_assets_tests.spark.stranger import older, stranger
 from lake_assets_tests.world import NW, SW, World

@@ -15,8 +15,8 @@ from lake_assets.base.errors import StorageError
 from lake_assets.config.lake import Lake
 from lake_assets.config.storages import AzureStorage, GcsStorage, R2Storage, S3Storage
 from lake_assets.lake.attach import extensions, secret_statements
-from lake_assets.storage.backends import backend_of
 from lake_assets.storage.s3 import S3Bucket
+from lake_assets.storage.storage_kinds import backend_of
 from lake_assets.storage.store import Store
 
 __all__ = ["listener"]

@@ -13,7 +13,7 @@ from lake_assets.base.errors import SourceChangedError, SourceError, StorageErro
 from lake_assets.cli.app import main
 from lake_assets.config.storages import AnyStorage, S3Storage
 from lake_assets.storage.store import Store
-from lake_assets.streams.landing_zone import list_landed
+from lake_assets.streams.stream import list_landed
 from lake_assets_tests.faults.without_spark import sessions
 from lake_assets_tests.storage.test_store import fill
 from lake_assets_tests.tiers import more

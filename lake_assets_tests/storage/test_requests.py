@@ -15,8 +15,8 @@ from lake_assets.config.connections import Requests
 from lake_assets.config.lake import Lake
 from lake_assets.config.storages import AzureStorage, GcsStorage, S3Storage, WebStorage
 from lake_assets.lake.attach import extensions, http_limits
-from lake_assets.spark.task.cleanup import discard_unfinished
-from lake_assets.storage.backends import backend_of
+from lake_assets.spark.task.job import discard_unfinished
+from lake_assets.storage.storage_kinds import backend_of
 from lake_assets.storage.store import Store
 from lake_assets_tests.tiers import more
 from lake_assets_tests.world_fixtures import bucket_on

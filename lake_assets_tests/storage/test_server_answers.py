@@ -27,14 +27,14 @@ from dev.servers.proxy import Rule, S3Proxy
 from dev.servers.tls import authority_in
 from lake_assets.base.duckdb_engine import HttpLimits, open_engine
 from lake_assets.base.errors import StorageError, StorageUnreachableError
-from lake_assets.base.vendor_texts import VendorText
+from lake_assets.base.texts import VendorText
 from lake_assets.config.sections import SqsSensor
 from lake_assets.config.storages import AnyStorage, AzureStorage, LakeStorage, LocalStorage, S3Storage
 from lake_assets.orchestration.sensors.sqs_queue import Queue
-from lake_assets.storage.backends import backend_of
 from lake_assets.storage.s3 import S3Bucket
 from lake_assets.storage.server_answers import DELETION, NUMBERS, VENDORS, Meaning, client_text, meaning_of
 from lake_assets.storage.storage_errors import folder_refusal, write_errors
+from lake_assets.storage.storage_kinds import backend_of
 from lake_assets.storage.store import Store
 from lake_assets_tests.tiers import more
 from lake_assets_tests.world_fixtures import bucket_on

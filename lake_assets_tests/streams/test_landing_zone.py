@@ -19,9 +19,9 @@ from lake_assets.ingest.ingest_all import ingest_all
 from lake_assets.storage.store import Store
 from lake_assets.streams.calendar import Calendar
 from lake_assets.streams.detection.scan import scan
-from lake_assets.streams.landing_zone import list_landed, list_landed_in
 from lake_assets.streams.left_out import LeftOut
 from lake_assets.streams.locator import folder_prefixes
+from lake_assets.streams.stream import list_landed, list_landed_in
 from lake_assets.upkeep.checks.facts import Scope
 from lake_assets.upkeep.report.state import read_stream_state
 from lake_assets_tests.faults.without_spark import sessions

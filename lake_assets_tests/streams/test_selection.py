@@ -69,13 +69,13 @@ def test_what_is_named_comes_first_and_few_expected_partitions_are_listed_one_by
 ) -> None:
     absent = "region=XX,date=2026-02-01"
     assert found(landed, absent, "region=NW", NW) == paths(absent, NW, EARLY)
-    monkeypatch.setattr("lake_assets.streams.landing_zone.list_landed", None)
+    monkeypatch.setattr("lake_assets.streams.stream.list_landed", None)
 
     selection = chosen(landed, "region=NW|SW,date=2026-02-11..2026-02-13")
     assert [str(p) for p in selection.partitions] == paths(NW, SW, FAILED)
     assert str(selection) == "3 partitions: region NW, SW; date 2026-02-11, 2026-02-12; of 3 more nothing has landed"
 
-    monkeypatch.setattr("lake_assets.streams.landing_zone.list_landed_in", None)
+    monkeypatch.setattr("lake_assets.streams.stream.list_landed_in", None)
     assert chosen(landed, absent, NW).is_named  # not looked up
 
 

@@ -7,31 +7,33 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lake_assets.storage.formats import footers
+from lake_assets.storage.formats import parquet_footers
 from lake_assets.storage.formats.parquet_files import TAIL
 
 CONVERTED, LOGICAL = 6, 10  # fields of a node
-NUMBER, NODE = footers.I32, 12  # their types
+NUMBER, NODE = parquet_footers.I32, 12  # their types
 _NO, _BYTE = 2, 3
 
 
-def logical(number: int) -> footers.Struct:
+def logical(number: int) -> parquet_footers.Struct:
     """The fields of a node with this logical type, and no converted type."""
     return {LOGICAL: (NODE, {number: (NODE, {})})}
 
 
-def converted(number: int) -> footers.Struct:
+def converted(number: int) -> parquet_footers.Struct:
     return {CONVERTED: (NUMBER, number)}
 
 
-def unsigned(bits: int) -> footers.Struct:
+def unsigned(bits: int) -> parquet_footers.Struct:
     """The fields of a node of unsigned numbers, which are stored as signed ones."""
     return {CONVERTED: (NUMBER, {8: 11, 16: 12, 32: 13, 64: 14}[bits])} | {
         LOGICAL: (NODE, {10: (NODE, {1: (_BYTE, bits), 2: (_NO, None)})})
     }
 
 
-def written(rows: pa.Table, fields: dict[str, footers.Struct], without: str | None = None, **writer: Any) -> bytes:
+def written(
+    rows: pa.Table, fields: dict[str, parquet_footers.Struct], without: str | None = None, **writer: Any
+) -> bytes:
     """Return a file in which nodes of the schema have other fields, by their names, and one node is left out."""
     sink = io.BytesIO()
     pq.write_table(rows, sink, store_schema=False, **writer)
@@ -39,12 +41,12 @@ def written(rows: pa.Table, fields: dict[str, footers.Struct], without: str | No
     size = int.from_bytes(body[-TAIL : 4 - TAIL], "little")
     footer = body[-TAIL - size : -TAIL]
     kept = [
-        {key: part for key, part in (node | fields.get(node[footers.NAME][1].decode(), {})).items() if part[0]}
-        for node in footers.schema_nodes(footer)
-        if node[footers.NAME][1].decode() != without
+        {key: part for key, part in (node | fields.get(node[parquet_footers.NAME][1].decode(), {})).items() if part[0]}
+        for node in parquet_footers.schema_nodes(footer)
+        if node[parquet_footers.NAME][1].decode() != without
     ]
-    footer = footers.with_nodes(footer, kept)
-    return body[: -TAIL - size] + footers.footer_file(footer)[4:]
+    footer = parquet_footers.with_nodes(footer, kept)
+    return body[: -TAIL - size] + parquet_footers.footer_file(footer)[4:]
 
 
 def with_keys(rows: pa.Table, keys: Mapping[str, str], **writer: Any) -> bytes:
@@ -63,7 +65,7 @@ def with_optional_keys(maps: Sequence[Sequence[tuple[str | None, int]] | None]) 
         None if pairs is None else [dict(zip(("key", "value"), pair, strict=True)) for pair in pairs] for pairs in maps
     ]
     column = pa.array(pairs, pa.list_(pa.field("element", entry, nullable=False)))
-    fields: dict[str, footers.Struct] = {
+    fields: dict[str, parquet_footers.Struct] = {
         "m": {CONVERTED: (NUMBER, 1), LOGICAL: (NODE, {2: (NODE, {})})},
         "list": {5: (NUMBER, 2)},
     }

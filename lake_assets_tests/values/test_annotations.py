@@ -14,7 +14,7 @@ from pyarrow import orc
 
 from lake_assets.base.errors import SchemaError
 from lake_assets.schema import annotations
-from lake_assets.storage.formats import footers
+from lake_assets.storage.formats import parquet_footers
 from lake_assets_tests.faults.without_spark import sessions  # noqa: F401 - a fixture
 from lake_assets_tests.ingest.test_in_rows import REGION_IN_ROWS, put
 from lake_assets_tests.tiers import more
@@ -105,7 +105,7 @@ def test_an_enum_is_a_text_and_texts_fit_it_later(local_world: World, way: str) 
     ]
 
 
-NO_CONVERTED: footers.Struct = {CONVERTED: (0, None)}  # taken out
+NO_CONVERTED: parquet_footers.Struct = {CONVERTED: (0, None)}  # taken out
 HALF: dict[str, tuple[pa.Array, str, Any]] = {
     "text": (pa.array(["GRÜN"]), "x", "GRÜN"),
     "day": (pa.array([dt.date(2026, 2, 11)]), "x", dt.date(2026, 2, 11)),

@@ -25,7 +25,7 @@ from dev.benchmarks.peers.refresh import refresh
 from dev.benchmarks.peers.results import Failure, Machine, Results
 from dev.benchmarks.peers.writers import writers
 from dev.benchmarks.plotted import write
-from lake_assets.spark.java import find_java
+from lake_assets.spark.jvm import find_java
 
 PAGE = ROOT / "docs" / "explanation" / "benchmarks.md"
 FIGURES = PAGE.with_suffix("")  # the folder of the plots and of the results

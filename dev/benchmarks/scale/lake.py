@@ -24,7 +24,7 @@ from lake_assets.lake.ledger.tables import MANIFEST, LedgerRow, create_ledger, m
 from lake_assets.lake.session import LakeSession
 from lake_assets.lake.table_setup import create_table, prepare_table
 from lake_assets.spark.task.job import DataFile, new_name
-from lake_assets.storage.formats.footers import written_footer
+from lake_assets.storage.formats.parquet_footers import written_footer
 from lake_assets.storage.manifest import LandedObject, Manifest
 from lake_assets.storage.store import Store
 from lake_assets.streams.stream import OpenStream

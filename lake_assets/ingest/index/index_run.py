@@ -9,7 +9,7 @@ from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from lake_assets.base.errors import LakeAssetsError
-from lake_assets.base.progress import checkpoint
+from lake_assets.base.events import checkpoint
 from lake_assets.config.layout.partition import Partition
 from lake_assets.ingest.compare_objects import Comparison, compare_partition
 from lake_assets.ingest.index.register import Registrar
@@ -23,10 +23,9 @@ from lake_assets.lake.ledger.tables import MANIFEST, create_ledger
 from lake_assets.lake.session import LakeSession
 from lake_assets.storage.manifest import Manifest
 from lake_assets.streams.calendar import Calendar
-from lake_assets.streams.landing_zone import list_scope
 from lake_assets.streams.left_out import LeftOut, NotRegistered
 from lake_assets.streams.select import refuse_outside
-from lake_assets.streams.stream import OpenStream
+from lake_assets.streams.stream import OpenStream, list_scope
 
 
 def plan_index(

@@ -18,13 +18,20 @@ from lake_assets.lake.catalog.table import Table, read_folder
 from lake_assets.lake.commit.candidates import Candidate, Inspection, inspect_candidates
 from lake_assets.lake.commit.change import Change, LandedFile, LandedFiles, RefusedFilesError, RegisteredBeforeError
 from lake_assets.lake.commit.strategy import commit
-from lake_assets.lake.evolve import ColumnChange, Evolution
-from lake_assets.lake.fitting import FileChecker, PartitionKeys
+from lake_assets.lake.file_checker import FileChecker, PartitionKeys
 from lake_assets.lake.ledger.tables import MANIFEST, LedgerRow, Values, manifest_values
 from lake_assets.lake.session import LakeSession, PartitionedTable
-from lake_assets.lake.table_setup import create_table, created_schema, data_schema, prepare_table, rules_of_table
-from lake_assets.schema.leaves import data_file_schema, untyped_columns, with_types_of
-from lake_assets.schema.schema_fit import Target
+from lake_assets.lake.table_setup import (
+    ColumnChange,
+    Evolution,
+    create_table,
+    created_schema,
+    data_schema,
+    prepare_table,
+    rules_of_table,
+)
+from lake_assets.schema.arrow_types import data_file_schema, untyped_columns, with_types_of
+from lake_assets.schema.fitter import Target
 from lake_assets.storage.formats.parquet_files import read_footer, read_schema
 from lake_assets.storage.manifest import LandedObject, Manifest
 from lake_assets.storage.store import Store

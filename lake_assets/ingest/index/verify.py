@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
-from lake_assets.base.documented import AsFailure, Documented, NotInJson, in_json
 from lake_assets.base.errors import LakeAssetsError, SourceError
+from lake_assets.base.json_dataclasses import AsFailure, Documented, NotInJson, in_json
 from lake_assets.config.layout.partition import Partition, PartitionColumn
 from lake_assets.ingest.compare_objects import ChangedObject, changed_objects
 from lake_assets.ingest.index.index_run import compare_registered, objects_of_lake, registered_uris
@@ -25,8 +25,7 @@ from lake_assets.lake.ledger.object_history import KnownObject
 from lake_assets.lake.ledger.tables import MANIFEST, LedgerRow, create_ledger, ended_values
 from lake_assets.lake.session import LakeSession
 from lake_assets.storage.manifest import LandedObject, Manifest
-from lake_assets.streams.landing_zone import list_scope
-from lake_assets.streams.stream import OpenStream
+from lake_assets.streams.stream import OpenStream, list_scope
 
 
 @dataclass(frozen=True, slots=True)

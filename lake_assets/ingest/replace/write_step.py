@@ -17,14 +17,13 @@ from lake_assets.base.errors import (
     StorageUnreachableError,
     WholeStorageError,
 )
-from lake_assets.base.progress import checkpoint
+from lake_assets.base.events import checkpoint
 from lake_assets.config.storages import AnyStorage
 from lake_assets.ingest.partition_run import PartitionRun
-from lake_assets.ingest.replace.staging import Staging
 from lake_assets.ingest.run import still_open
-from lake_assets.lake.evolve import Evolution
 from lake_assets.lake.session import LakeSession
 from lake_assets.lake.table_setup import (
+    Evolution,
     create_table,
     declared_schema,
     is_never_filled,
@@ -32,15 +31,15 @@ from lake_assets.lake.table_setup import (
     rules_of_table,
     untyped_schema,
 )
-from lake_assets.schema.leaves import with_null_parts
-from lake_assets.schema.schema_fit import Fitter
-from lake_assets.spark.remote import in_a_session, report_retry
+from lake_assets.schema.arrow_types import with_null_parts
+from lake_assets.schema.fitter import Fitter
+from lake_assets.spark.cluster import in_a_session, report_retry
 from lake_assets.spark.spark_errors import spark_errors
+from lake_assets.spark.spark_jobs import bad_objects, dead_letters_of, pass_through
 from lake_assets.spark.spark_session import Sessions
-from lake_assets.spark.task.cleanup import discard, discard_failed
-from lake_assets.spark.task.job import MARK, Job, JobResult, PartitionJob, StagingKey
-from lake_assets.spark.tasks import bad_objects, dead_letters_of, pass_through
-from lake_assets.spark.transform import (
+from lake_assets.spark.task.job import MARK, Job, JobResult, PartitionJob, StagingKey, discard, discard_failed
+from lake_assets.spark.task.write import Staging
+from lake_assets.spark.transform_job import (
     RESULT,
     apply_transform,
     result_schema,
@@ -48,7 +47,7 @@ from lake_assets.spark.transform import (
     transformed,
     types_for_spark,
 )
-from lake_assets.storage.formats.landed import NO_COLUMNS
+from lake_assets.storage.formats.any_format import NO_COLUMNS
 from lake_assets.storage.store import Store
 from lake_assets.streams.stream import OpenStream
 

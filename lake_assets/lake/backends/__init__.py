@@ -4,14 +4,12 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import Any
 
-from lake_assets.config.catalogs import DuckdbCatalog, MotherDuckCatalog, PostgresCatalog, SqliteCatalog
-from lake_assets.config.lake import Lake
-from lake_assets.lake.backends.database_backend import CatalogBackend
+from lake_assets.config.lake import DuckdbCatalog, Lake, MotherDuckCatalog, PostgresCatalog, SqliteCatalog
+from lake_assets.lake.backends.database_backend import COMMITS, CatalogBackend
 from lake_assets.lake.backends.duckdb_file import DuckdbBackend
 from lake_assets.lake.backends.motherduck import MotherDuckBackend
 from lake_assets.lake.backends.postgres import PostgresBackend
 from lake_assets.lake.backends.sqlite import SqliteBackend
-from lake_assets.lake.locks import COMMITS
 
 
 def catalog_backend(lake: Lake) -> CatalogBackend[Any]:

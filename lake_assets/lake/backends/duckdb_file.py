@@ -24,11 +24,10 @@ import duckdb
 from lake_assets.base.duckdb_engine import identifier
 from lake_assets.base.errors import CatalogError
 from lake_assets.base.machine import can_write
-from lake_assets.config.catalogs import DuckdbCatalog
-from lake_assets.lake.backends.database_backend import ALIAS, EngineLostError, FileBackend
+from lake_assets.config.lake import DuckdbCatalog
+from lake_assets.lake.backends.database_backend import ALIAS, COMMITS, EngineLostError, FileBackend, file_lock
 from lake_assets.lake.catalog import spec
 from lake_assets.lake.catalog.database import CatalogDatabase, PendingRows, Row, names_of, set_clause
-from lake_assets.lake.locks import COMMITS, file_lock
 from lake_assets.storage.folder import fill
 
 _LOG = logging.getLogger(__name__)

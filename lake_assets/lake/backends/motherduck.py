@@ -4,11 +4,11 @@ import os
 
 from lake_assets.base.duckdb_engine import identifier, literal
 from lake_assets.base.errors import ConfigError
-from lake_assets.config.catalogs import MotherDuckCatalog
+from lake_assets.config.lake import MotherDuckCatalog
 from lake_assets.config.secrets import MOTHERDUCK_TOKEN
 from lake_assets.lake.backends.database_backend import ALIAS, CatalogBackend, create_secret
 from lake_assets.lake.catalog import spec
-from lake_assets.storage.backends import backend_of
+from lake_assets.storage.storage_kinds import backend_of
 
 
 class MotherDuckBackend(CatalogBackend[MotherDuckCatalog]):

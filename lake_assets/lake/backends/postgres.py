@@ -14,13 +14,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from lake_assets.base.duckdb_engine import identifier, literal
 from lake_assets.base.errors import CatalogError, CatalogLockedError, CatalogUnreachableError
-from lake_assets.config.catalogs import PostgresCatalog
-from lake_assets.config.lake import Lake
-from lake_assets.lake import locks
-from lake_assets.lake.backends.database_backend import CatalogBackend, create_secret
+from lake_assets.config.lake import Lake, PostgresCatalog
+from lake_assets.lake.backends import database_backend
+from lake_assets.lake.backends.database_backend import CatalogBackend, Lock, create_secret
 from lake_assets.lake.catalog.database import CatalogDatabase, PendingRows, Row, names_of, set_clause, time_text
 from lake_assets.lake.database_errors import Fault, matches
-from lake_assets.lake.locks import Lock
 
 if TYPE_CHECKING:
     import psycopg
@@ -168,7 +166,9 @@ class PostgresBackend(CatalogBackend[PostgresCatalog]):
         with ExitStack() as stack:
             alone = stack.enter_context(closing(self._connect())) if self._is_busy else None
             connection = alone or self._kept_connection()
-            stack.enter_context(_held(self.catalog, connection, lock, locks.TIMEOUT if timeout is None else timeout))
+            stack.enter_context(
+                _held(self.catalog, connection, lock, database_backend.TIMEOUT if timeout is None else timeout)
+            )
             self._locks += 1
             try:
                 yield
@@ -206,7 +206,7 @@ class PostgresBackend(CatalogBackend[PostgresCatalog]):
                 if is_last:
                     _begin(connection)
                 if lock is not None:
-                    acquired = _ask(connection, lock, locks.TIMEOUT)
+                    acquired = _ask(connection, lock, database_backend.TIMEOUT)
                     # The open transaction gets the lock of the session, and releases it at its end.
                     _release(connection, lock, f"pg_advisory_xact_lock{_function(lock)}({_key(lock)}), ")
                 # A role, a database or PGOPTIONS may have another one, and a pooler keeps no session for ours.
@@ -225,7 +225,7 @@ class PostgresBackend(CatalogBackend[PostgresCatalog]):
                     self._connection = None
             is_acquired = acquired is not None and acquired.pgresult is not None
             if lock is not None and isinstance(error, psycopg.errors.LockNotAvailable) and not is_acquired:
-                raise _not_free(lock, locks.TIMEOUT) from None
+                raise _not_free(lock, database_backend.TIMEOUT) from None
             raise
 
     def connection_error(self, error: Exception) -> CatalogError | None:

@@ -22,10 +22,9 @@ from lake_assets.base.duckdb_engine import identifier, literal
 from lake_assets.base.errors import CatalogError, CatalogLockedError
 from lake_assets.base.machine import can_write
 from lake_assets.base.retrying import Limit, pause_between, poll
-from lake_assets.config.catalogs import SqliteCatalog
-from lake_assets.config.lake import Lake
-from lake_assets.lake import locks
-from lake_assets.lake.backends.database_backend import FileBackend
+from lake_assets.config.lake import Lake, SqliteCatalog
+from lake_assets.lake.backends import database_backend
+from lake_assets.lake.backends.database_backend import COMMITS, FileBackend, Lock
 from lake_assets.lake.backends.duckdb_file import DuckdbDatabase
 from lake_assets.lake.catalog.database import (
     CatalogDatabase,
@@ -36,7 +35,6 @@ from lake_assets.lake.catalog.database import (
     set_clause,
     time_text,
 )
-from lake_assets.lake.locks import COMMITS, Lock
 from lake_assets.storage.folder import fill
 
 WRITER_TURN = 5.0  # seconds that SQLite itself retries a write; `retry.under_lock` retries it for longer
@@ -171,7 +169,7 @@ class SqliteBackend(FileBackend[SqliteCatalog]):
                 raise
 
     def _connect(self, *, writes: bool) -> sqlite3.Connection:
-        seconds = min(locks.BUSY, WRITER_TURN) if writes else locks.BUSY
+        seconds = min(database_backend.BUSY, WRITER_TURN) if writes else database_backend.BUSY
         return sqlite3.connect(self.catalog.path, timeout=seconds, isolation_level=None, check_same_thread=False)
 
     def is_ready(self) -> bool:
@@ -250,8 +248,9 @@ def _locked(path: Path, *ranges: tuple[int, int]) -> Iterator[IO[bytes]]:
                 return False
             return True
 
-        if not poll(is_free, pause=pause_between(0.005, 0.015), limit=Limit(seconds=locks.BUSY)):
+        if not poll(is_free, pause=pause_between(0.005, 0.015), limit=Limit(seconds=database_backend.BUSY)):
             raise CatalogLockedError(
-                f"the catalog's file {path} was locked for {locks.BUSY:g} seconds:", locks.WHO_LOCKS
+                f"the catalog's file {path} was locked for {database_backend.BUSY:g} seconds:",
+                database_backend.WHO_LOCKS,
             )
         yield file

@@ -17,21 +17,20 @@ from pathlib import Path
 import duckdb
 from pydantic import TypeAdapter, ValidationError
 
-from lake_assets.base.documented import Documented
 from lake_assets.base.duckdb_engine import identifier, literal, open_engine
 from lake_assets.base.errors import CatalogError, CatalogLockedError, CatalogUnreachableError, NoLakeError
+from lake_assets.base.json_dataclasses import Documented
 from lake_assets.config.lake import Lake, Maintenance
 from lake_assets.config.storages import AnyStorage
 from lake_assets.lake.attach import extensions, http_limits, secret_statements
 from lake_assets.lake.backends import catalog_backend, commit_lock
+from lake_assets.lake.backends.database_backend import COMMITS
 from lake_assets.lake.catalog import spec
 from lake_assets.lake.catalog.database import CatalogDatabase
 from lake_assets.lake.catalog.files import needed_files, table_folders, unnamed_files
 from lake_assets.lake.ducklake import DuckLake
 from lake_assets.lake.failures import catalog_error, translated
-from lake_assets.lake.locks import COMMITS
-from lake_assets.lake.retry import under_lock
-from lake_assets.lake.session import LakeSession
+from lake_assets.lake.session import LakeSession, under_lock
 from lake_assets.storage.manifest import LandedObject
 from lake_assets.storage.store import Store
 from lake_assets.version import VERSION

@@ -22,7 +22,7 @@ from lake_assets.base.duckdb_engine import all_threads, glob_literal, identifier
 from lake_assets.lake.catalog.bounds import MAY_BE_UNKNOWN, Bounds, duckdb_type, in_order, merged
 from lake_assets.lake.catalog.database import NotDirectError
 from lake_assets.lake.catalog.table import LakeColumn, Partitioning, Table
-from lake_assets.schema.spans import ValueSpan
+from lake_assets.schema.partition_values import ValueSpan
 from lake_assets.spark.task.job import DataFile
 
 _PART_OF = ", "  # between the names of a nested column and of its parts, in Parquet's paths as DuckDB shows them
@@ -98,13 +98,13 @@ class Chunk(NamedTuple):
     def has_whole_texts(self) -> bool:
         r"""Whether DuckDB certainly shows bounds of texts as they are; those that are not UTF-8 have `\xF0` for a byte.
 
-        See `lake_assets.schema.spans.has_whole_texts`.
+        See `lake_assets.schema.partition_values.has_whole_texts`.
         """
         return not any(text is not None and _BYTE.search(text) for text in (self.least, self.greatest))
 
     @property
     def miscounts(self) -> bool:
-        """See `lake_assets.schema.spans.has_wrong_counts`."""
+        """See `lake_assets.schema.partition_values.has_wrong_counts`."""
         values = 1 if self.nulls is None else self.values - self.nulls
         return values < 0 or (values == 0 and self.least is not None)
 

@@ -11,9 +11,8 @@ from lake_assets.base.duckdb_engine import glob_literal, identifier, literal
 from lake_assets.base.errors import CatalogError
 from lake_assets.config.layout.partition import Partition
 from lake_assets.lake.catalog.database import NotDirectError
-from lake_assets.lake.catalog.past import LIVE, CatalogFile, past_table
-from lake_assets.lake.catalog.snapshots import columns_since
-from lake_assets.lake.catalog.table import column_types, read_columns, read_folder
+from lake_assets.lake.catalog.past_partitions import LIVE, CatalogFile, past_table
+from lake_assets.lake.catalog.table import column_types, columns_since, read_columns, read_folder
 from lake_assets.lake.failures import translated
 from lake_assets.lake.session import LakeSession, PartitionedTable, TableName
 

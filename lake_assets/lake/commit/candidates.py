@@ -26,7 +26,7 @@ from lake_assets.lake.catalog.file_facts import FileFacts, Footer, file_facts, o
 from lake_assets.lake.catalog.table import Partitioning, Table
 from lake_assets.lake.commit.change import LandedFile
 from lake_assets.lake.failures import one_line, storage_failure, without_statement
-from lake_assets.lake.fitting import ColumnPlaces, FileChecker, not_held_in
+from lake_assets.lake.file_checker import ColumnPlaces, FileChecker, not_held_in
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.storage.manifest import LandedObject
 from lake_assets.storage.server_answers import Meaning, meaning_of

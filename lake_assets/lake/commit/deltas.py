@@ -15,8 +15,8 @@ import duckdb
 import pyarrow as pa
 from pydantic import Field
 
-from lake_assets.base.documented import Documented
 from lake_assets.base.duckdb_engine import all_threads, identifier
+from lake_assets.base.json_dataclasses import Documented
 from lake_assets.config.lake import Lake
 from lake_assets.config.sections import Deltas
 from lake_assets.lake.failures import translated

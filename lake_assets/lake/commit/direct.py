@@ -14,6 +14,7 @@ import duckdb
 
 from lake_assets.base.errors import CatalogError, SchemaChangedError, StorageError
 from lake_assets.config.layout.partition import Partition
+from lake_assets.lake.backends.database_backend import FILES_IN_USE
 from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError
 from lake_assets.lake.catalog.described import Description, describe
 from lake_assets.lake.catalog.file_entries import add_copies, ensure_mapping, live_file_ids, registered_before
@@ -38,15 +39,13 @@ from lake_assets.lake.commit.change import (
     RowsBefore,
     Written,
     appended,
+    ask_drift,
     by_table,
     committed_rows,
+    drift_checked,
     message,
     of_table,
     owns_of,
-)
-from lake_assets.lake.commit.requirements import (
-    ask_drift,
-    drift_checked,
     refuse_drift,
     refuse_other_files,
     refuse_other_types,
@@ -54,7 +53,6 @@ from lake_assets.lake.commit.requirements import (
 from lake_assets.lake.database_errors import Fault, matches
 from lake_assets.lake.failures import OVERTAKEN, translated
 from lake_assets.lake.ledger.tables import LedgerRow, append_directly
-from lake_assets.lake.locks import FILES_IN_USE
 from lake_assets.lake.session import AUTHOR, LakeSession, TableName
 from lake_assets.spark.task.job import DataFile
 from lake_assets.storage.store import Store

@@ -22,7 +22,7 @@ from lake_assets.base.duckdb_engine import glob_literal, identifier
 from lake_assets.base.errors import CatalogError, LakeAssetsError
 from lake_assets.base.events import step
 from lake_assets.config.secrets import masking
-from lake_assets.lake.catalog.past import NEVER, partition_condition
+from lake_assets.lake.catalog.past_partitions import NEVER, partition_condition
 from lake_assets.lake.catalog.table import named_since
 from lake_assets.lake.commit.change import Change, EarlierRows, Staged, Written
 from lake_assets.lake.commit.deltas import (
@@ -45,7 +45,7 @@ from lake_assets.lake.failures import translated
 from lake_assets.lake.ledger.ledger_relation import WantedRows, wanted_rows
 from lake_assets.lake.ledger.tables import DELTAS
 from lake_assets.lake.session import LakeSession, TableName
-from lake_assets.spark.task.cleanup import discard, discard_unfinished
+from lake_assets.spark.task.job import discard, discard_unfinished
 from lake_assets.spark.task.write import row_groups
 from lake_assets.storage.storage_errors import write_errors
 from lake_assets.storage.store import Store

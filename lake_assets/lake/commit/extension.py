@@ -14,7 +14,7 @@ from lake_assets.lake.catalog.bounds import Bounds
 from lake_assets.lake.catalog.corrected_bounds import correct_bounds, table_bounds
 from lake_assets.lake.catalog.database import NotDirectError
 from lake_assets.lake.catalog.file_entries import registered_before
-from lake_assets.lake.catalog.past import LIVE, counted_rows, partition_condition, past_table
+from lake_assets.lake.catalog.past_partitions import LIVE, counted_rows, partition_condition, past_table
 from lake_assets.lake.catalog.table import partition_keys, read_folder
 from lake_assets.lake.commit.change import (
     Change,
@@ -27,11 +27,14 @@ from lake_assets.lake.commit.change import (
     Staged,
     Written,
     appended,
+    columns_changed,
     committed_rows,
     message,
     of_table,
+    refuse_drift,
+    refuse_other_types,
+    refuse_others,
 )
-from lake_assets.lake.commit.requirements import columns_changed, refuse_drift, refuse_other_types, refuse_others
 from lake_assets.lake.failures import OVERTAKEN, is_conflict, translated
 from lake_assets.lake.ledger.tables import LedgerRow, append_records, claim
 from lake_assets.lake.session import AUTHOR, LakeSession, PartitionedTable, TableName

@@ -15,17 +15,16 @@ from lake_assets.base.errors import CatalogError
 from lake_assets.config.lake import Lake
 from lake_assets.config.layout.partition import Partition
 from lake_assets.config.storages import LocalStorage
-from lake_assets.lake.catalog.past import partition_condition
-from lake_assets.lake.commit.change import Change, EarlierRows, Rewrite, Staged, Written
+from lake_assets.lake.catalog.past_partitions import partition_condition
+from lake_assets.lake.commit.change import Change, EarlierRows, Rewrite, Staged, Written, partition_drift
 from lake_assets.lake.commit.extension import Statement, only_change, replace_in_transaction
-from lake_assets.lake.commit.requirements import partition_drift
 from lake_assets.lake.failures import translated
 from lake_assets.lake.ledger.read import recorded_commits
 from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.spark.task.job import Job, StagingKey
 from lake_assets.spark.task.write import stage_files
-from lake_assets.storage.formats.landed import LandingZone
+from lake_assets.storage.formats.any_format import LandingZone
 from lake_assets.storage.formats.landed_rows import BATCH_ROWS
 
 

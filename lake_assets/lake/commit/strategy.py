@@ -25,6 +25,7 @@ from lake_assets.base.errors import (
 from lake_assets.base.texts import count
 from lake_assets.config.lake import Lake
 from lake_assets.config.layout.partition import Partition
+from lake_assets.lake.backends.database_backend import FILES_IN_USE
 from lake_assets.lake.catalog.database import NotDirectError
 from lake_assets.lake.catalog.files import refuse_inlined_rows, whole_files_of
 from lake_assets.lake.catalog.table import key_values, read_partitioning, read_table
@@ -33,23 +34,22 @@ from lake_assets.lake.commit.change import (
     Committed,
     EarlierRows,
     LandedFiles,
+    MarkedFilesError,
     RefusedFilesError,
     RegisteredBeforeError,
     Renewed,
     Rewrite,
     UnknownCommitError,
     by_table,
+    refuse_others,
 )
 from lake_assets.lake.commit.direct import register_directly, repair_directly, replace_directly
 from lake_assets.lake.commit.exporter import Exports
 from lake_assets.lake.commit.extension import refuse_files, register_by_extension, replace_by_extension
 from lake_assets.lake.commit.insert import replace_by_insert, rewrite_by_insert
-from lake_assets.lake.commit.requirements import MarkedFilesError, refuse_others
 from lake_assets.lake.ledger.read import rows_as_written
 from lake_assets.lake.ledger.tables import LedgerRow
-from lake_assets.lake.locks import FILES_IN_USE
-from lake_assets.lake.retry import under_lock, write_retried
-from lake_assets.lake.session import LakeSession, TableName
+from lake_assets.lake.session import LakeSession, TableName, under_lock, write_retried
 
 _LOG = logging.getLogger(__name__)
 

@@ -21,8 +21,7 @@ from lake_assets.base.texts import count
 from lake_assets.lake.catalog.described import has_deletes, inlined_rows
 from lake_assets.lake.catalog.table import find_table, read_order, table_options
 from lake_assets.lake.ledger.tables import ADDS, LEDGER, OF_RUNS, OWN_TABLES, set_option
-from lake_assets.lake.retry import under_lock
-from lake_assets.lake.session import AUTHOR, LakeSession, TableName
+from lake_assets.lake.session import AUTHOR, LakeSession, TableName, under_lock
 
 MANY = 10_000  # rows of a table
 MOST_SMALL_FILES = 10  # of a table smaller than `LARGE`, which are then merged

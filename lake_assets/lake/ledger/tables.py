@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Literal, get_args
 
-from lake_assets.base.documented import Documented
 from lake_assets.base.duckdb_engine import identifier
+from lake_assets.base.json_dataclasses import Documented
 from lake_assets.base.texts import storable
 from lake_assets.config.lake import Lake
 from lake_assets.config.modes import Mode
@@ -18,8 +18,7 @@ from lake_assets.lake.catalog.database import NotDirectError
 from lake_assets.lake.catalog.described import Description, describe
 from lake_assets.lake.catalog.table import find_table, read_columns
 from lake_assets.lake.catalog.transaction import Transaction
-from lake_assets.lake.retry import under_lock, write_retried
-from lake_assets.lake.session import LakeSession, TableName
+from lake_assets.lake.session import LakeSession, TableName, under_lock, write_retried
 from lake_assets.spark.task.job import LetterFile
 from lake_assets.storage.manifest import Manifest
 

@@ -16,9 +16,9 @@ from operator import itemgetter
 
 import dagster as dg
 
-from lake_assets.base.documented import Documented
 from lake_assets.base.errors import LakeAssetsError, PartitionError
-from lake_assets.base.progress import counting
+from lake_assets.base.events import counting
+from lake_assets.base.json_dataclasses import Documented
 from lake_assets.base.texts import count, several
 from lake_assets.config.layout.partition import Partition
 from lake_assets.ingest.view import Viewer

@@ -1,9 +1,16 @@
-"""Data files, written inside a task under names that no other attempt can have."""
+"""Data files, written inside a task under names that no other attempt can have; and the staged files of a run.
 
+Of staged files here are the folder, the encryption key, and the removal of those that a killed run left.
+"""
+
+import datetime as dt
+import re
+import secrets
 import shutil
 import tempfile
+import uuid
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import duckdb
@@ -14,14 +21,56 @@ import pyarrow.parquet as pq
 from lake_assets.base.duckdb_engine import open_engine
 from lake_assets.base.errors import StorageError
 from lake_assets.config.secrets import masking
+from lake_assets.config.storages import AnyStorage
+from lake_assets.schema.arrow_types import (
+    combined_table,
+    leaf_count,
+    leaf_types,
+    leaves,
+    no_rows,
+    schema_with_dictionaries,
+    table_with_dictionaries,
+    without_dictionary,
+)
 from lake_assets.schema.column_rules import SortKey
-from lake_assets.schema.dictionaries import combined_table, schema_with_dictionaries, table_with_dictionaries
-from lake_assets.schema.leaves import leaf_count, leaf_types, leaves, no_rows, without_dictionary
-from lake_assets.spark.task.cleanup import discard_unfinished
-from lake_assets.spark.task.job import DataFile, Job
-from lake_assets.storage.formats.footers import written_footer
+from lake_assets.spark.task.job import DataFile, Job, discard_unfinished
+from lake_assets.storage.formats.parquet_footers import written_footer
+from lake_assets.storage.manifest import LandedObject
 from lake_assets.storage.storage_errors import reason, write_errors
 from lake_assets.storage.store import Store
+
+STAGING_FOLDER = "_staging/"  # below the staging storage's root; readers of data ignore this name
+
+_STAGED = re.compile(r"_staging/[0-9a-f]{32}/[^/]+\.parquet")
+
+
+class Staging:
+    """The staged files of one run."""
+
+    def __init__(self, storage: AnyStorage) -> None:
+        self.storage = storage
+        self.folder = f"{STAGING_FOLDER}{uuid.uuid4().hex}/"  # key prefix of this run's files, ending in a slash
+        self.key = secrets.token_bytes(16)  # encrypts the files; it exists only in the memory of this run and its tasks
+
+    def clear(self) -> None:
+        """Remove the staged files. Maintenance removes those that the store does not let go."""
+        store = Store(self.storage)
+        with suppress(StorageError):
+            store.delete(tuple(obj.key for obj in store.list(self.folder)))
+            store.abort_uploads(self.folder)
+        if self.storage.is_local:
+            for folder in (Path(store.root, self.folder), Path(store.root, STAGING_FOLDER)):
+                with suppress(OSError):  # it does not exist, or another run uses it
+                    folder.rmdir()
+
+
+def leftovers(storage: AnyStorage, before: dt.datetime) -> Sequence[LandedObject]:
+    """Return the staged files that are older than `before`: killed runs left them."""
+    if storage.is_local and not Path(storage.root, STAGING_FOLDER).is_dir():
+        return ()
+    listed = Store(storage).list(STAGING_FOLDER)
+    return [obj for obj in listed if obj.last_modified < before and _STAGED.fullmatch(obj.key)]
+
 
 # A row group ends at either limit. The second one bounds the memory of a task if rows are wide.
 GROUP_ROWS = 1_000_000

@@ -21,7 +21,7 @@ from lake_assets.schema.annotations import is_opaque
 from lake_assets.schema.bad_rows import BadRows
 from lake_assets.schema.calendars import OldCalendar
 from lake_assets.schema.casts import cast
-from lake_assets.schema.schema_fit import Fitter
+from lake_assets.schema.fitter import Fitter
 from lake_assets.storage.formats import avro_types
 from lake_assets.storage.formats.avro_types import AvroTexts, AvroType, column_name, encoded_number, number_at
 from lake_assets.storage.formats.landed_rows import BATCH_ROWS, ExpectedObject, LandedBatch, Part, renumbered

@@ -23,11 +23,11 @@ from lake_assets.schema.casts import exact_cast, has_large, is_checked, is_numbe
 from lake_assets.schema.column_rules import Rules
 from lake_assets.schema.dialects import ESCAPED_NULL, DialectTypes, with_plain_escapes, with_times_as_text
 from lake_assets.storage.formats.blocks import LONGEST, Positions, Quotes, TextBlock, line_breaks
-from lake_assets.storage.formats.decoding import PEEKED
-from lake_assets.storage.formats.landed_columns import BLANKS, fit, has_codes, inferred, too_wide, wide_integers
+from lake_assets.storage.formats.inferred_types import BLANKS, fit, has_codes, inferred, too_wide, wide_integers
 from lake_assets.storage.formats.landed_rows import ExpectedObject, Part
 from lake_assets.storage.formats.landed_text import LandedText
 from lake_assets.storage.formats.records import NOT_ONE_RECORD, Block, FixSchema, Lines, TextSource, reason_of
+from lake_assets.storage.formats.text_files import PEEKED
 
 _DELIMITERS = ",\t;|"  # the first of those that are equally often
 _QUOTED = re.compile(rb'"[^"]*"?')

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from lake_assets.base.errors import SourceError
 from lake_assets.storage.formats.blocks import BLOCK, LONGEST, object_breaks
-from lake_assets.storage.formats.decoding import PEEKED, TextFile
 from lake_assets.storage.formats.records import Lines, Parser
+from lake_assets.storage.formats.text_files import PEEKED, TextFile
 
 _DECODER = json.JSONDecoder()
 _SPACE = re.compile(r"[ \t\r\n]*")

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.json as pj
 
 from lake_assets.schema.annotations import has_map
+from lake_assets.schema.arrow_types import with_types_of
 from lake_assets.schema.bad_rows import (
     CAST_ERRORS,
     NOTHING,
@@ -29,15 +30,14 @@ from lake_assets.schema.bad_rows import (
 from lake_assets.schema.casts import NumberText, has_large, may_wrap, rounded_number
 from lake_assets.schema.column_rules import STRICT, Rules, Verdict
 from lake_assets.schema.dialects import replaced_leaves, with_times_as_text
-from lake_assets.schema.leaves import with_types_of
-from lake_assets.schema.type_fit import wider_type
+from lake_assets.schema.misfits import wider_type
 from lake_assets.storage.formats.blocks import FindEnds, Positions, TextBlock, line_breaks, object_breaks
-from lake_assets.storage.formats.decoding import PEEKED
+from lake_assets.storage.formats.inferred_types import allowed_mistakes, fit, inferred, too_wide
 from lake_assets.storage.formats.json_documents import documents, have_breaks, parts_of
-from lake_assets.storage.formats.landed_columns import allowed_mistakes, fit, inferred, too_wide
 from lake_assets.storage.formats.landed_rows import ExpectedObject, Part
 from lake_assets.storage.formats.landed_text import LandedText
 from lake_assets.storage.formats.records import NOT_ONE_RECORD, Block, FixSchema, Lines, Rejected, TextSource, reason_of
+from lake_assets.storage.formats.text_files import PEEKED
 
 _MANY = re.compile(rb"\n|\}[ \t\r]*\{")  # of a text that may have several objects
 _WHOLE_NUMBER = re.compile("-?[0-9]+")

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from lake_assets.base.errors import SchemaDriftError
 from lake_assets.schema.bad_rows import ROW_NUMBER, BadRows
 from lake_assets.schema.column_rules import Rules
-from lake_assets.schema.schema_fit import Fitter
+from lake_assets.schema.fitter import Fitter
 from lake_assets.storage.manifest import LandedObject
 
 BATCH_ROWS = 131_072

@@ -9,15 +9,15 @@ import pyarrow as pa
 
 from lake_assets.base.errors import LandingError, SchemaError, SourceError
 from lake_assets.config.formats import TextFormat
+from lake_assets.schema.arrow_types import untyped_columns, with_types_of
 from lake_assets.schema.bad_rows import ROW_NUMBER, BadRows
 from lake_assets.schema.column_rules import drift_error
-from lake_assets.schema.leaves import untyped_columns, with_types_of
-from lake_assets.schema.schema_fit import Fitter
+from lake_assets.schema.fitter import Fitter
 from lake_assets.storage.formats.blocks import BLOCK, LONGEST, TextBlock, fill_from, whole_records
-from lake_assets.storage.formats.decoding import TextFile
-from lake_assets.storage.formats.landed_columns import fit
+from lake_assets.storage.formats.inferred_types import fit
 from lake_assets.storage.formats.landed_rows import WHOLE_OBJECT, ExpectedObject, LandedBatch, Part
 from lake_assets.storage.formats.records import Block, Lines, Records, Rejected, TextSource, validate
+from lake_assets.storage.formats.text_files import TextFile
 
 RAW, LINE = "_raw", "_line"
 """The columns of dead letters of texts: a record as it was landed, and the number of its first line, from 1."""

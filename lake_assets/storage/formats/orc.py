@@ -11,11 +11,11 @@ from pyarrow import types as t
 
 from lake_assets.base.errors import SchemaError
 from lake_assets.schema.annotations import ORC, ORC_KEYS, annotated_type, is_opaque, opaque_type
+from lake_assets.schema.arrow_types import leaf_types, shown_type
 from lake_assets.schema.bad_rows import BadRows
 from lake_assets.schema.calendars import OldCalendar
 from lake_assets.schema.casts import cast
-from lake_assets.schema.leaves import leaf_types, shown_type
-from lake_assets.schema.schema_fit import Fitter
+from lake_assets.schema.fitter import Fitter
 from lake_assets.storage.formats.landed_rows import BATCH_ROWS, DECODED, ExpectedObject, LandedBatch, Part, renumbered
 
 _WORD = re.compile(r"\w+")  # of a type's name, before its precision

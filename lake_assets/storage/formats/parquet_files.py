@@ -25,16 +25,21 @@ from lake_assets.config.formats import PARQUET
 from lake_assets.config.secrets import mask_error, masking
 from lake_assets.config.storages import AnyStorage
 from lake_assets.schema.annotations import is_opaque
+from lake_assets.schema.arrow_types import FIRST_NANOSECOND, dictionary_columns, leaf_count, leaf_types, leaves
 from lake_assets.schema.bad_rows import BadRows
 from lake_assets.schema.calendars import WRITE_NEW, OldCalendar
 from lake_assets.schema.casts import cast
-from lake_assets.schema.dictionaries import dictionary_columns
-from lake_assets.schema.leaves import FIRST_NANOSECOND, leaf_count, leaf_types, leaves
-from lake_assets.schema.schema_fit import Fitter
-from lake_assets.schema.spans import Box, ValueSpan, span_of
-from lake_assets.storage.formats.footers import ENTRIES, LIMITS, only_logical, readable_footer
-from lake_assets.storage.formats.foreign_types import with_foreign_types, without_wide_integers
+from lake_assets.schema.fitter import Fitter
+from lake_assets.schema.partition_values import Box, ValueSpan, span_of
 from lake_assets.storage.formats.landed_rows import BATCH_ROWS, DECODED, LandedBatch, Part
+from lake_assets.storage.formats.parquet_footers import (
+    ENTRIES,
+    LIMITS,
+    only_logical,
+    readable_footer,
+    with_foreign_types,
+    without_wide_integers,
+)
 from lake_assets.storage.server_answers import Meaning, meaning_of
 from lake_assets.storage.storage_errors import StorageRequest, changed_object, storage_error
 from lake_assets.storage.store import Store

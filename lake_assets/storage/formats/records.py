@@ -15,7 +15,7 @@ import pyarrow as pa
 from lake_assets.base.errors import LandingError, LayoutError
 from lake_assets.schema.column_rules import Rules
 from lake_assets.storage.formats.blocks import FindEnds, Positions, Quotes, TextBlock, line_breaks
-from lake_assets.storage.formats.landed_columns import infinities
+from lake_assets.storage.formats.inferred_types import infinities
 
 NOT_ONE_RECORD = "the line is not one whole record"
 

@@ -19,11 +19,11 @@ from lake_assets.config.layout.partition import Partition
 from lake_assets.config.sections import SqsSensor
 from lake_assets.config.streams import StreamConfig
 from lake_assets.streams.calendar import Calendar, deferred
-from lake_assets.streams.cells import Cells
 from lake_assets.streams.detection.cursor import identity, packed, unpacked
 from lake_assets.streams.detection.prefixes import TimePrefix
 from lake_assets.streams.detection.reading import REPORTED, UnmatchedKey
 from lake_assets.streams.detection.run_plan import MOST_CHANGED, RunPlan, ScanResult
+from lake_assets.streams.key_cells import Cells
 from lake_assets.streams.left_out import LeftOutClass, class_of, left_out_text
 from lake_assets.streams.locator import PartitionLocator
 

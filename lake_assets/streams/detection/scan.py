@@ -21,7 +21,6 @@ from lake_assets.config.streams import StreamConfig
 from lake_assets.storage.bucket import listing_position
 from lake_assets.storage.manifest import LandedObject, Manifest
 from lake_assets.streams.calendar import Calendar
-from lake_assets.streams.cells import Cells
 from lake_assets.streams.detection.cursor import Cursor
 from lake_assets.streams.detection.prefixes import TimePrefix
 from lake_assets.streams.detection.reading import (
@@ -36,6 +35,7 @@ from lake_assets.streams.detection.reading import (
     total_digest,
 )
 from lake_assets.streams.detection.run_plan import MOST_CHANGED, RunPlan, ScanResult
+from lake_assets.streams.key_cells import Cells
 from lake_assets.streams.left_out import LeftOutClass, left_out_text, refuse_tables
 from lake_assets.streams.locator import PartitionLocator, folder_prefixes
 

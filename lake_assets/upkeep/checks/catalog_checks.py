@@ -6,9 +6,16 @@ from concurrent.futures import ThreadPoolExecutor
 
 from lake_assets.base.texts import count
 from lake_assets.lake.catalog.corrected_bounds import wrong_bounds
-from lake_assets.lake.catalog.past import LIVE, key_of
-from lake_assets.lake.catalog.snapshots import columns_since, last_addition, snapshot_span, snapshots
-from lake_assets.lake.catalog.table import Key, named_since, read_folder
+from lake_assets.lake.catalog.past_partitions import LIVE, key_of
+from lake_assets.lake.catalog.table import (
+    Key,
+    columns_since,
+    last_addition,
+    named_since,
+    read_folder,
+    snapshot_span,
+    snapshots,
+)
 from lake_assets.lake.ledger.ledger_relation import WantedRows, wanted_rows
 from lake_assets.lake.ledger.read import commits
 from lake_assets.lake.ledger.tables import LEDGER, LedgerRow

@@ -7,11 +7,11 @@ from functools import partial
 from textwrap import indent
 
 from lake_assets.base.errors import LakeAssetsError
-from lake_assets.base.progress import counted
+from lake_assets.base.events import counted
 from lake_assets.config.layout.partition import Partition
 from lake_assets.config.modes import Mode
 from lake_assets.config.sections import OF_DUCKLAKES_TABLES
-from lake_assets.lake.catalog.past import key_of
+from lake_assets.lake.catalog.past_partitions import key_of
 from lake_assets.lake.catalog.table import Key
 from lake_assets.lake.ledger.read import rows_of_run
 from lake_assets.streams.stream import OpenStream

@@ -9,17 +9,16 @@ from typing import Self
 
 from lake_assets.config.layout.partition import Partition
 from lake_assets.ingest.outcome import Outcome
-from lake_assets.lake.catalog.past import LIVE, PastTable, past_table
+from lake_assets.lake.catalog.past_partitions import LIVE, PastTable, past_table
 from lake_assets.lake.catalog.table import Key
 from lake_assets.lake.ledger.lookup import LastRuns
 from lake_assets.lake.ledger.read import last_runs
 from lake_assets.lake.session import LakeSession
 from lake_assets.spark.task.job import LetterFile
 from lake_assets.storage.manifest import Manifest
-from lake_assets.streams.landing_zone import list_landed, list_landed_in
 from lake_assets.streams.left_out import LeftOut
 from lake_assets.streams.pending import LandingScan
-from lake_assets.streams.stream import OpenStream
+from lake_assets.streams.stream import OpenStream, list_landed, list_landed_in
 from lake_assets.upkeep.report.state import StreamState, reasons_of_landed, state_by
 
 NAMED = 10  # partitions, files or rows that a result names at most

@@ -14,7 +14,7 @@ from lake_assets.base.texts import count
 from lake_assets.config.layout.partition import Partition
 from lake_assets.config.layout.times import TIME_TYPES, zone_of
 from lake_assets.ingest.compare_objects import read_noted
-from lake_assets.lake.catalog.past import counted_rows, key_of, newest_values, partition_of
+from lake_assets.lake.catalog.past_partitions import counted_rows, key_of, newest_values, partition_of
 from lake_assets.lake.catalog.table import Key
 from lake_assets.lake.ledger.lookup import LastRuns
 from lake_assets.lake.ledger.read import restored_partitions

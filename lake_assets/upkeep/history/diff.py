@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, Literal
 
-from lake_assets.base.documented import AsText, Documented
 from lake_assets.base.duckdb_engine import counting_percent, identifier
 from lake_assets.base.errors import CatalogError, PartitionError
+from lake_assets.base.json_dataclasses import AsText, Documented
 from lake_assets.config.layout.partition import Partition
-from lake_assets.lake.catalog.past import partition_condition
+from lake_assets.lake.catalog.past_partitions import partition_condition
 from lake_assets.lake.commit.deltas import spill_outside
 from lake_assets.lake.failures import translated
 from lake_assets.lake.session import LakeSession

@@ -5,15 +5,22 @@ import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from lake_assets.base.documented import Documented
-from lake_assets.base.progress import counted, counting
+from lake_assets.base.events import counted, counting
+from lake_assets.base.json_dataclasses import Documented
 from lake_assets.base.texts import figure, moment
 from lake_assets.config.layout.hive import HIVE_NULL, escape
 from lake_assets.config.layout.partition import Partition
 from lake_assets.lake.catalog.database import NotDirectError
-from lake_assets.lake.catalog.past import PastPartition, changed_partitions, partition_of, past_table
-from lake_assets.lake.catalog.snapshots import Snapshot, first_kept, snapshots, snapshots_of_table
-from lake_assets.lake.catalog.table import Key, named_since, read_folder
+from lake_assets.lake.catalog.past_partitions import PastPartition, changed_partitions, partition_of, past_table
+from lake_assets.lake.catalog.table import (
+    Key,
+    Snapshot,
+    first_kept,
+    named_since,
+    read_folder,
+    snapshots,
+    snapshots_of_table,
+)
 from lake_assets.lake.ledger.read import commits
 from lake_assets.lake.ledger.tables import Hold, LedgerRow
 from lake_assets.lake.session import LakeSession

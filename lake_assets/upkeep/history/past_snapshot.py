@@ -7,10 +7,17 @@ from dataclasses import dataclass
 from lake_assets.base.errors import CatalogError, PartitionError
 from lake_assets.config.layout.partition import Partition
 from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError
-from lake_assets.lake.catalog.past import PastPartition, past_table
-from lake_assets.lake.catalog.snapshots import snapshot_span, snapshots
-from lake_assets.lake.catalog.table import LakeColumn, find_table, named_since, read_columns, read_folder
-from lake_assets.lake.catalog.untyped import untyped_ids
+from lake_assets.lake.catalog.file_entries import untyped_ids
+from lake_assets.lake.catalog.past_partitions import PastPartition, past_table
+from lake_assets.lake.catalog.table import (
+    LakeColumn,
+    find_table,
+    named_since,
+    read_columns,
+    read_folder,
+    snapshot_span,
+    snapshots,
+)
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.streams.stream import OpenStream
 

@@ -13,15 +13,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Annotated
 
-from lake_assets.base.documented import AsText, Documented
 from lake_assets.base.errors import CatalogError, LakeAssetsError, PartitionError, SourceChangedError, StorageError
-from lake_assets.base.events import step
-from lake_assets.base.progress import counted
+from lake_assets.base.events import counted, step
+from lake_assets.base.json_dataclasses import AsText, Documented
 from lake_assets.config.layout.partition import Partition
 from lake_assets.ingest.compare_objects import Comparison, compare, read_noted
 from lake_assets.ingest.outcome import IngestOptions, about_partition, blank_row
 from lake_assets.ingest.plan import PartitionPlan, Planner
-from lake_assets.lake.catalog.past import CatalogFile, PastPartition, counted_rows
+from lake_assets.lake.catalog.past_partitions import CatalogFile, PastPartition, counted_rows
 from lake_assets.lake.commit.change import Change, Copy, EarlierRows, Requirements
 from lake_assets.lake.commit.deltas import DeltaFile
 from lake_assets.lake.commit.strategy import commit, commit_release
@@ -43,8 +42,7 @@ from lake_assets.lake.ledger.tables import (
 )
 from lake_assets.lake.session import LakeSession
 from lake_assets.lake.table_setup import prepare_table
-from lake_assets.spark.task.cleanup import discard
-from lake_assets.spark.task.job import MARK, LetterFile, named_fingerprint, new_name
+from lake_assets.spark.task.job import MARK, LetterFile, discard, named_fingerprint, new_name
 from lake_assets.storage.manifest import LandedObject, Manifest
 from lake_assets.storage.store import Store
 from lake_assets.streams.stream import OpenStream

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Annotated, Self
 
 from pydantic import Field
 
-from lake_assets.base.documented import AsText, Documented
 from lake_assets.base.errors import (
     CatalogError,
     CatalogLockedError,
@@ -23,11 +22,12 @@ from lake_assets.base.errors import (
     SparkUnavailableError,
     StorageUnreachableError,
 )
-from lake_assets.base.progress import checkpoint, counted
+from lake_assets.base.events import checkpoint, counted
+from lake_assets.base.json_dataclasses import AsText, Documented
 from lake_assets.config.layout.partition import Partition
 from lake_assets.ingest.outcome import IngestOptions, blank_row
 from lake_assets.lake.catalog.database import NotDirectError
-from lake_assets.lake.catalog.past import LIVE, CatalogFile, partition_of, past_table
+from lake_assets.lake.catalog.past_partitions import LIVE, CatalogFile, partition_of, past_table
 from lake_assets.lake.catalog.table import Partitioning, columns_changed_at, read_folder, read_partitioning
 from lake_assets.lake.commit.change import Change, Requirements, Rewrite, Written
 from lake_assets.lake.commit.strategy import UNDONE, commit
@@ -36,9 +36,8 @@ from lake_assets.lake.ledger.tables import COMPACT, LedgerRow, create_ledger
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.lake.table_setup import data_schema, prepare_table, rules_of_table
 from lake_assets.schema.column_rules import STRICT
-from lake_assets.spark.task.cleanup import discard
-from lake_assets.spark.task.job import DataFile, Job, PartitionJob
-from lake_assets.storage.formats.landed import LandingZone
+from lake_assets.spark.task.job import DataFile, Job, PartitionJob, discard
+from lake_assets.storage.formats.any_format import LandingZone
 from lake_assets.storage.manifest import LandedObject
 from lake_assets.storage.store import Store
 from lake_assets.streams.stream import OpenStream
@@ -193,8 +192,8 @@ def _rewrite(stream: OpenStream, candidate: CompactionCandidate, row: LedgerRow)
 
 def _replace(stream: OpenStream, candidate: CompactionCandidate, sessions: "Sessions", row: LedgerRow) -> LedgerRow:
     """Rewrite the rows by a Spark job, and replace the files that it read."""
-    from lake_assets.spark.remote import in_a_session  # noqa: PLC0415
-    from lake_assets.spark.tasks import pass_through  # noqa: PLC0415 - the type above needs no PySpark
+    from lake_assets.spark.cluster import in_a_session  # noqa: PLC0415
+    from lake_assets.spark.spark_jobs import pass_through  # noqa: PLC0415 - the type above needs no PySpark
 
     storage = stream.lake_config.own_storage
     partition = candidate.partition

@@ -7,20 +7,18 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Annotated
 
-from lake_assets.base.documented import Documented, NotInJson, in_json
 from lake_assets.base.errors import CatalogError, SpecificationError
-from lake_assets.base.events import about, step
-from lake_assets.base.progress import checkpoint, counting
+from lake_assets.base.events import about, checkpoint, counting, step
+from lake_assets.base.json_dataclasses import Documented, NotInJson, in_json
 from lake_assets.config.lake import Lake, Maintenance
 from lake_assets.config.models import LakeConfig
-from lake_assets.ingest.after_load import LoadedObject, after_load, left_behind
-from lake_assets.ingest.replace.staging import leftovers
+from lake_assets.ingest.run import LoadedObject, after_load, left_behind
 from lake_assets.lake.catalog.corrected_bounds import repair_bounds, wrong_bounds
 from lake_assets.lake.ducklake import DuckLake
 from lake_assets.lake.ledger.flush import expire_ledger, flush_ledger
-from lake_assets.lake.retry import under_lock
-from lake_assets.lake.session import LakeSession, TableName
+from lake_assets.lake.session import LakeSession, TableName, under_lock
 from lake_assets.spark.spark_session import Sessions
+from lake_assets.spark.task.write import leftovers
 from lake_assets.storage.manifest import LandedObject
 from lake_assets.storage.store import Store
 from lake_assets.streams.load import chosen

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from lake_assets.base.documented import AsText, Documented
 from lake_assets.base.errors import ConfigError, LakeAssetsError, SchemaError
+from lake_assets.base.json_dataclasses import AsText, Documented
 from lake_assets.config.layout.partition import Partition
 from lake_assets.ingest.outcome import IngestOptions, blank_row
 from lake_assets.lake.catalog.backup import unknown_files

@@ -7,15 +7,14 @@ from functools import partial
 from types import MappingProxyType
 from typing import Literal
 
-from lake_assets.base.documented import Documented
-from lake_assets.base.progress import counted
+from lake_assets.base.events import counted
+from lake_assets.base.json_dataclasses import Documented
 from lake_assets.config.models import LakeConfig
 from lake_assets.lake.catalog.files import snapshot_count, table_files
 from lake_assets.lake.ducklake import DuckLake
 from lake_assets.lake.ledger.read import last_runs
-from lake_assets.streams.landing_zone import list_landed
 from lake_assets.streams.pending import LandingScan, lag_by
-from lake_assets.streams.stream import OpenStream, open_streams
+from lake_assets.streams.stream import OpenStream, list_landed, open_streams
 from lake_assets.upkeep.report.state import State, state_by
 
 InstrumentType = Literal["counter", "histogram", "gauge"]

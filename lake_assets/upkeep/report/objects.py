@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from lake_assets.base.documented import Documented
+from lake_assets.base.json_dataclasses import Documented
 from lake_assets.config.layout.partition import Partition
 from lake_assets.ingest.compare_objects import Comparison, compare_partition, read_noted
 from lake_assets.lake.ledger.ledger_relation import WantedRows, wanted_rows
@@ -14,8 +14,7 @@ from lake_assets.lake.ledger.object_history import KnownObject
 from lake_assets.lake.ledger.read import last_runs
 from lake_assets.lake.ledger.tables import LEDGER
 from lake_assets.storage.manifest import LandedObject, Manifest
-from lake_assets.streams.landing_zone import list_scope
-from lake_assets.streams.stream import OpenStream
+from lake_assets.streams.stream import OpenStream, list_scope
 
 ObjectState = Literal["loaded", "quarantined", "changed", "waiting", "gone", "left_out"]
 

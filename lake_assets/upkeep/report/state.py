@@ -17,12 +17,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Literal, get_args
 
-from lake_assets.base.documented import AsText, Documented, NotInJson, in_json
 from lake_assets.base.errors import OutsidePartitionError
+from lake_assets.base.json_dataclasses import AsText, Documented, NotInJson, in_json
 from lake_assets.config.layout.partition import Partition, PartitionColumn
 from lake_assets.config.layout.times import TIME_TYPES
 from lake_assets.ingest.plan import edited_text
-from lake_assets.lake.catalog.past import LIVE, key_of, live_rows, past_table
+from lake_assets.lake.catalog.past_partitions import LIVE, key_of, live_rows, past_table
 from lake_assets.lake.ledger.lookup import LastRuns
 from lake_assets.lake.ledger.read import last_runs
 from lake_assets.lake.ledger.tables import LedgerRow, release_command
@@ -30,11 +30,10 @@ from lake_assets.lake.session import LakeSession
 from lake_assets.spark.task.job import LetterFile
 from lake_assets.storage.manifest import Manifest
 from lake_assets.streams.calendar import Calendar, sort_key
-from lake_assets.streams.landing_zone import list_landed
 from lake_assets.streams.left_out import LeftOut
 from lake_assets.streams.pending import LandingScan, failed_by_objects, is_pending, next_tries
 from lake_assets.streams.select import Wanted
-from lake_assets.streams.stream import OpenStream
+from lake_assets.streams.stream import OpenStream, list_landed
 
 State = Literal["committed", "held", "stale", "failed", "missing", "absent", "outside"]
 STATES: tuple[State, ...] = get_args(State)

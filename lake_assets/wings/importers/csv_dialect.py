@@ -11,7 +11,7 @@ import pyarrow as pa
 from lake_assets.config.formats import CsvFormat
 from lake_assets.schema.dialects import read_times
 from lake_assets.storage.formats.csv_text import HEADER_OF_LOGS
-from lake_assets.storage.formats.decoding import BOMS, mark_of
+from lake_assets.storage.formats.text_files import BOMS, mark_of
 
 _NONE = {"", "(empty)"}  # how the sniffer says that there is no such character
 _DAYS = ("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y", "%Y/%m/%d", "%Y.%m.%d")

@@ -19,8 +19,8 @@ from lake_assets.base.texts import is_unicode
 from lake_assets.config.fields import check_identifier, is_true, validation_context
 from lake_assets.config.layout.hive import escape
 from lake_assets.config.layout.template import Template
+from lake_assets.config.messages import sentence
 from lake_assets.config.models import LakeConfig
-from lake_assets.config.sentences import sentence
 from lake_assets.config.uris import has_query, is_glob, split_glob
 
 SOURCE = "SOURCE_GLOB"

@@ -20,8 +20,8 @@ from lake_assets.config.formats import COMPRESSED, PARQUET, LandedFormat
 from lake_assets.config.layout.hive import is_hidden, logged_table
 from lake_assets.config.layout.partition import WHOLE, Partition
 from lake_assets.config.layout.times import TIME_TYPES
+from lake_assets.config.messages import sentence
 from lake_assets.config.partitions import DIMENSIONS, name_clash
-from lake_assets.config.sentences import sentence
 from lake_assets.config.storages import AnyStorage
 from lake_assets.config.streams import StreamConfig
 from lake_assets.storage.manifest import LandedObject

@@ -13,10 +13,10 @@ from lake_assets.base.errors import KeyOrderError, SchemaError, SourceChangedErr
 from lake_assets.config.formats import PARQUET, LandedFormat, format_by_name
 from lake_assets.config.layout.hive import is_hidden, is_reserved, logged_table, side_suffix
 from lake_assets.config.storages import AnyStorage
-from lake_assets.schema.spans import Box, ValueSpan
-from lake_assets.storage.formats.decoding import decompressed
-from lake_assets.storage.formats.landed import LandingZone
+from lake_assets.schema.partition_values import Box, ValueSpan
+from lake_assets.storage.formats.any_format import LandingZone
 from lake_assets.storage.formats.parquet_files import opened_object, read_spans
+from lake_assets.storage.formats.text_files import decompressed
 from lake_assets.storage.manifest import LandedObject
 from lake_assets.storage.store import Store
 from lake_assets.wings.importers.csv_dialect import sniffed

@@ -17,7 +17,7 @@ from pyarrow import types
 
 from lake_assets.base.errors import SchemaError
 from lake_assets.config.sections import Batch
-from lake_assets.schema.leaves import leaf_types, no_rows
+from lake_assets.schema.arrow_types import leaf_types, no_rows
 
 _PER_SECOND = 10_000
 

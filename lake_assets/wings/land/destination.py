@@ -25,8 +25,8 @@ from lake_assets.config.partitions import renamed_line
 from lake_assets.config.sections import Landing
 from lake_assets.config.streams import StreamConfig
 from lake_assets.lake.table_setup import data_schema
-from lake_assets.schema.leaves import no_rows
-from lake_assets.schema.partition_columns import AddedColumns, is_other, typed_value
+from lake_assets.schema.arrow_types import no_rows
+from lake_assets.schema.partition_values import AddedColumns, is_other, typed_value
 from lake_assets.storage.formats.parquet_files import read_schema
 from lake_assets.storage.store import Store
 from lake_assets.streams.calendar import Calendar

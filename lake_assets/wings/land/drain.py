@@ -9,7 +9,7 @@ from pathlib import Path
 from threading import Event, Thread
 
 from lake_assets.base.errors import LakeAssetsError, LandingError, StorageUnreachableError
-from lake_assets.base.progress import counting
+from lake_assets.base.events import counting
 from lake_assets.base.retrying import Limit, pause_around, pause_from, poll, retry
 from lake_assets.config.sections import Landing
 from lake_assets.config.streams import StreamConfig

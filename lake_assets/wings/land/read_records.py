@@ -19,14 +19,14 @@ from lake_assets.base.errors import LandingError
 from lake_assets.base.texts import is_unicode, shown
 from lake_assets.config.formats import COMPRESSED
 from lake_assets.schema.annotations import is_foreign
-from lake_assets.schema.leaves import shown_type as type_text
+from lake_assets.schema.arrow_types import shown_type as type_text
 from lake_assets.storage.formats.blocks import Fill, TextBlock, fill_from, whole_records
 from lake_assets.storage.formats.csv_text import CsvRecords
-from lake_assets.storage.formats.decoding import decompressed
+from lake_assets.storage.formats.inferred_types import inferred
 from lake_assets.storage.formats.json_lines import JsonText
-from lake_assets.storage.formats.landed_columns import inferred
 from lake_assets.storage.formats.parquet_files import ParquetRows
 from lake_assets.storage.formats.records import ArrowRows, FixSchema, Records, TextSource
+from lake_assets.storage.formats.text_files import decompressed
 
 if TYPE_CHECKING:
     from io import BufferedIOBase

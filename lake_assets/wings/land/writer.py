@@ -21,7 +21,7 @@ from lake_assets.base.texts import count
 from lake_assets.config.column_types import arrow_schema
 from lake_assets.config.sections import READABLE, Landing, ending_of, unread
 from lake_assets.config.streams import StreamConfig
-from lake_assets.storage.formats.landed_columns import fit, inferred
+from lake_assets.storage.formats.inferred_types import fit, inferred
 from lake_assets.storage.formats.records import ArrowRows, Records, Rejected, validate
 from lake_assets.wings.land.batches import BatchNames, CompleteBatch, Encoder, OpenBatches
 from lake_assets.wings.land.buffer import Buffer

@@ -19,8 +19,7 @@ from dagster_pipes import (
 )
 
 from lake_assets.base.errors import is_interrupt
-from lake_assets.base.events import Event, listening
-from lake_assets.base.progress import ended_by
+from lake_assets.base.events import Event, ended_by, listening
 from lake_assets.config.layout.partition import Partition
 from lake_assets.config.models import LakeConfig
 from lake_assets.ingest.ingest_all import ingest_all

@@ -15,10 +15,8 @@ from pathlib import Path
 from lake_assets.base.errors import LauncherError
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.spark import REMOTE, SparkSubmit, launcher_refusal
-from lake_assets.spark.class_sharing import sharing_options
-from lake_assets.spark.java import find_java
-from lake_assets.spark.python_side import JvmErrors
-from lake_assets.spark.remote import remote_url
+from lake_assets.spark.cluster import remote_url
+from lake_assets.spark.jvm import JvmErrors, find_java, sharing_options
 from lake_assets.spark.spark_session import JVM_OPTIONS, spark_config
 from lake_assets.wings.launch import cancellation
 from lake_assets.wings.launch.cancellation import DRIVER_FILE, GRACE_SECONDS, LAUNCHER, is_running

@@ -13,7 +13,7 @@ from lake_assets.config.layout.times import TIME_TYPES
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.streams import StreamConfig
 from lake_assets.streams.detection.scan import ScanOptions, scan
-from lake_assets.streams.landing_zone import list_landed
+from lake_assets.streams.stream import list_landed
 from lake_assets_tests.streams.detection.bucket import Bucket
 
 HOURS = "{hour,,YY}/{hour,,MM}/{hour,,DD}/{hour,,HH}"

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from lake_assets.base.errors import LayoutError
-from lake_assets.config.layout.explain import explanation
+from lake_assets.config.layout.explanation import explanation
 from lake_assets.config.layout.template import Compat, Template
 
 # Template, characters before the caret, the problem's words, the hint.

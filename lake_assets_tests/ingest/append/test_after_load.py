@@ -8,9 +8,9 @@ import pytest
 
 from lake_assets.base.errors import SourceError, StorageError
 from lake_assets.config.storages import S3Storage
-from lake_assets.ingest import after_load as module
-from lake_assets.ingest.after_load import LoadedObject, after_load
+from lake_assets.ingest import run as module
 from lake_assets.ingest.ingest_all import ingest_all
+from lake_assets.ingest.run import LoadedObject, after_load
 from lake_assets.storage.manifest import LandedObject
 from lake_assets.storage.s3 import S3Bucket
 from lake_assets.storage.store import Store

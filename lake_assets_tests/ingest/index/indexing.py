@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lake_assets.base.progress import ended_by
+from lake_assets.base.events import ended_by
 from lake_assets.ingest.index.index_run import index_all
 from lake_assets.ingest.outcome import IngestOptions, Outcome
 from lake_assets.lake.commit.extension import register_by_extension

@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 
 from lake_assets.base.errors import CatalogLockedError
 from lake_assets.cli import main
-from lake_assets.config.catalogs import PostgresCatalog
+from lake_assets.config.lake import PostgresCatalog
 from lake_assets.config.storages import LocalStorage
 from lake_assets.lake.backends.postgres import connect_postgres
 from lake_assets.lake.catalog.backup import BACKUPS, backups, make_backup, restore_backup

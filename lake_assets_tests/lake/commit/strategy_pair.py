@@ -24,12 +24,12 @@ from lake_assets.lake.commit.direct import replace_directly
 from lake_assets.lake.commit.extension import replace_by_extension
 from lake_assets.lake.commit.strategy import Strategy
 from lake_assets.lake.ducklake import DuckLake
-from lake_assets.lake.fitting import FileChecker, PartitionKeys
+from lake_assets.lake.file_checker import FileChecker, PartitionKeys
 from lake_assets.lake.ledger.tables import MANIFEST, LedgerRow, create_ledger, manifest_values
 from lake_assets.lake.session import PartitionedTable, TableName
 from lake_assets.lake.table_setup import create_table, data_schema, prepare_table
 from lake_assets.schema.column_rules import REGISTERED
-from lake_assets.schema.schema_fit import Target
+from lake_assets.schema.fitter import Target
 from lake_assets.spark.task.job import DataFile
 from lake_assets.storage.manifest import LandedObject, Manifest
 

@@ -7,7 +7,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from lake_assets.config.catalogs import DUCKLAKE_VERSION
+from lake_assets.config.lake import DUCKLAKE_VERSION
 from lake_assets.lake.catalog import spec
 from lake_assets.lake.catalog.database import NotDirectError
 from lake_assets.lake.commit.direct import register_directly

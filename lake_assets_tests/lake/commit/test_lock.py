@@ -20,13 +20,12 @@ from dev.servers.postgres_proxy import PostgresProxy, Statement
 from dev.servers.proxy import Request, Rule, S3Proxy
 from lake_assets.base.errors import CatalogLockedError, CatalogUnreachableError, LakeAssetsError, PartitionMovedError
 from lake_assets.lake.backends import catalog_backend, commit_lock
+from lake_assets.lake.backends.database_backend import FILES_IN_USE, FILES_REMOVED
 from lake_assets.lake.commit import direct, exporter
 from lake_assets.lake.commit.strategy import commit
 from lake_assets.lake.failures import OVERTAKEN
 from lake_assets.lake.ledger import flush
-from lake_assets.lake.locks import FILES_IN_USE, FILES_REMOVED
-from lake_assets.lake.retry import write_retried
-from lake_assets.lake.session import LakeSession
+from lake_assets.lake.session import LakeSession, write_retried
 from lake_assets.upkeep.history.restore import Restoration
 from lake_assets_tests.faults.lake_invariants import assert_sound
 from lake_assets_tests.faults.test_lost_answer import proxy
@@ -294,7 +293,7 @@ def test_a_commit_that_never_gets_the_lock_raises_a_passing_error_and_the_next_o
     with world.stream.lake.open() as lake:
         change = prepared(world, NW, 1.0)
         with commit_lock(lake.config), monkeypatch.context() as patched:
-            patched.setattr("lake_assets.lake.locks.TIMEOUT", 0.1)
+            patched.setattr("lake_assets.lake.backends.database_backend.TIMEOUT", 0.1)
             with pytest.raises(
                 CatalogLockedError, match=r"commit lock was not free within 0.1 seconds: .* run it again"
             ):

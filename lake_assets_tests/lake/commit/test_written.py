@@ -20,7 +20,7 @@ from lake_assets.lake.commit.strategy import commit
 from lake_assets.lake.session import LakeSession
 from lake_assets.spark.task import write
 from lake_assets.spark.task.job import DataFile, Job
-from lake_assets.storage.formats.landed import LandingZone
+from lake_assets.storage.formats.any_format import LandingZone
 from lake_assets_tests.lake.commit.strategy_pair import SCHEMA, row
 from lake_assets_tests.world import NW, World, sales
 

@@ -18,8 +18,8 @@ from lake_assets.config.layout.partition import Partition, PartitionColumn
 from lake_assets.config.storages import LocalStorage
 from lake_assets.schema.column_rules import Rules
 from lake_assets.spark.task.job import Job, LetterRules, PartitionJob
-from lake_assets.spark.task.task import Bin, encode
-from lake_assets.storage.formats.landed import LandingZone
+from lake_assets.spark.task.work import Bin, encode
+from lake_assets.storage.formats.any_format import LandingZone
 from lake_assets.storage.formats.landed_rows import Share
 from lake_assets.storage.store import Store
 from lake_assets_tests.memory import peak

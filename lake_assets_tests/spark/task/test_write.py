@@ -10,8 +10,8 @@ from lake_assets.config.storages import LocalStorage
 from lake_assets.spark.task import write
 from lake_assets.spark.task.job import Job, named_fingerprint, new_name
 from lake_assets.spark.task.write import write_files
-from lake_assets.storage.formats import footers
-from lake_assets.storage.formats.landed import LandingZone
+from lake_assets.storage.formats import parquet_footers
+from lake_assets.storage.formats.any_format import LandingZone
 
 NAN = float("nan")
 
@@ -79,7 +79,7 @@ def test_a_footer_comes_with_its_file(tmp_path: Path, monkeypatch: pytest.Monkey
     body = Path(file.uri).read_bytes()
     length = int.from_bytes(body[-8:-4], "little")
     assert file.footer == b"PAR1" + body[-8 - length :]
-    monkeypatch.setattr(footers, "MOST_BYTES", len(file.footer) - 1)
+    monkeypatch.setattr(parquet_footers, "MOST_BYTES", len(file.footer) - 1)
     (large,) = write_files([batch], job, "x/")
     assert large.footer is None
 

@@ -15,9 +15,9 @@ from lake_assets.config.layout.partition import Partition, PartitionColumn
 from lake_assets.config.storages import LocalStorage
 from lake_assets.schema.bad_rows import ROW_NUMBER, BadRows
 from lake_assets.schema.column_rules import Rules
-from lake_assets.schema.schema_fit import Fitter, Target
+from lake_assets.schema.fitter import Fitter, Target
 from lake_assets.storage.formats import avro
-from lake_assets.storage.formats.landed import NO_COLUMNS, LandingZone
+from lake_assets.storage.formats.any_format import NO_COLUMNS, LandingZone
 from lake_assets.storage.formats.landed_rows import LandedBatch, Part
 
 LANDED = LandingZone(LocalStorage(path="/landing"))

@@ -12,10 +12,10 @@ from lake_assets.config.layout.partition import Partition, PartitionColumn
 from lake_assets.config.storages import LocalStorage
 from lake_assets.schema.bad_rows import BadRows
 from lake_assets.schema.column_rules import Rules
-from lake_assets.schema.schema_fit import Fitter, Target
-from lake_assets.storage.formats.decoding import PEEKED
-from lake_assets.storage.formats.landed import LandingZone
+from lake_assets.schema.fitter import Fitter, Target
+from lake_assets.storage.formats.any_format import LandingZone
 from lake_assets.storage.formats.landed_rows import WHOLE_OBJECT
+from lake_assets.storage.formats.text_files import PEEKED
 
 PLACE = pa.struct([("Id", pa.int64()), ("tags", pa.list_(pa.struct([("Key", pa.string())])))])
 TABLE = pa.schema([("n", pa.int64()), ("userId", pa.string()), ("u", PLACE)])

@@ -18,9 +18,9 @@ from lake_assets.config.layout.partition import Partition, PartitionColumn
 from lake_assets.config.storages import LocalStorage
 from lake_assets.schema.bad_rows import BadRows
 from lake_assets.schema.column_rules import Rules
-from lake_assets.schema.schema_fit import Fitter, Target
+from lake_assets.schema.fitter import Fitter, Target
 from lake_assets.storage.formats import landed_text
-from lake_assets.storage.formats.landed import LandingZone
+from lake_assets.storage.formats.any_format import LandingZone
 from lake_assets.storage.formats.landed_rows import Part
 
 LANDED = LandingZone(LocalStorage(path="/landing"))

@@ -161,7 +161,7 @@ def test_objects_that_changed_are_left_to_the_check_of_the_landing_zone(
         return read_footer(store, key, **options)
 
     # One that vanishes during the check, too.
-    monkeypatch.setattr("lake_assets.storage.formats.landed.read_footer", after_it_is_gone)
+    monkeypatch.setattr("lake_assets.storage.formats.any_format.read_footer", after_it_is_gone)
     assert check(filled, "row_counts").numbers == {"partitions": 0, "wrong": 0, "changed_since": 2}
 
 
@@ -314,7 +314,7 @@ def test_many_partitions_whose_files_are_read_at_once_are_checked_like_few(
     filled.commit(NULL, 7)
     scope = Scope(None, tuple(filled.partition(text) for text in (NW, SW, NULL)))
     few = [results(filled, each) for each in (scope, Scope())]
-    monkeypatch.setattr("lake_assets.lake.catalog.past.SINGLY", 1)
+    monkeypatch.setattr("lake_assets.lake.catalog.past_partitions.SINGLY", 1)
     assert [results(filled, each) for each in (scope, Scope())] == few
     wrong = [[name for name, result in each.items() if not result.passed] for each in few]
     assert wrong == [["row_counts", "no_null_partition"]] * 2

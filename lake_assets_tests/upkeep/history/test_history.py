@@ -3,7 +3,7 @@
 import pytest
 
 from lake_assets.base.errors import CatalogError
-from lake_assets.lake.catalog.past import past_table
+from lake_assets.lake.catalog.past_partitions import past_table
 from lake_assets.upkeep.history.history_entries import HistoryEntry, history
 from lake_assets_tests.upkeep.history.test_restore import back, ingested
 from lake_assets_tests.world import NW, SW, World

@@ -162,7 +162,7 @@ def test_files_that_would_not_become_fewer_are_not_compacted(
 def test_a_partition_is_compacted_once_with_any_number_of_cores(
     local_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lake_assets.spark.tasks.spark_cores", lambda _: 16)
+    monkeypatch.setattr("lake_assets.spark.spark_jobs.spark_cores", lambda _: 16)
     monkeypatch.setattr("lake_assets.spark.task.job.MIN_SHARE", 500)  # bytes
     for number in range(12):
         local_world.land(NW, sales(number), f"{number}.parquet")

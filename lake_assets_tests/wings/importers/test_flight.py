@@ -5,7 +5,7 @@ import pendulum
 import pytest
 
 from lake_assets.base.errors import ConfigError
-from lake_assets.config.catalogs import MotherDuckCatalog, SqliteCatalog
+from lake_assets.config.lake import MotherDuckCatalog, SqliteCatalog
 from lake_assets.config.storages import LocalStorage, S3Storage
 from lake_assets.streams.calendar import Calendar, recent_texts
 from lake_assets.streams.load import load_config

@@ -16,11 +16,10 @@ from lake_assets.cli import main
 from lake_assets.config.layout.template import Template
 from lake_assets.ingest.ingest_all import ingest_all
 from lake_assets.ingest.outcome import IngestOptions
-from lake_assets.streams.landing_zone import list_landed
 from lake_assets.streams.load import load_config
 from lake_assets.streams.pending import scan_landing
 from lake_assets.streams.select import only_partition
-from lake_assets.streams.stream import OpenStream
+from lake_assets.streams.stream import OpenStream, list_landed
 from lake_assets.upkeep.checks.check_run import checks_of
 from lake_assets.upkeep.checks.facts import Scope
 from lake_assets.upkeep.report.state import read_stream_state

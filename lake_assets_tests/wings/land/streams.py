@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from lake_assets.config.column_types import arrow_schema
 from lake_assets.config.streams import StreamConfig
-from lake_assets.storage.formats.landed_columns import fit
+from lake_assets.storage.formats.inferred_types import fit
 from lake_assets.storage.formats.records import Rejected, validate
 from lake_assets.wings.land.read_records import RecordForm, RecordSource, read_records
 from lake_assets.wings.land.writer import REJECTS, LandingWriter

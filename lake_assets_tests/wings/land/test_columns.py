@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lake_assets.base.errors import LandingError, LayoutError, SchemaError
-from lake_assets.storage.formats.landed_columns import inferred
+from lake_assets.storage.formats.inferred_types import inferred
 from lake_assets.wings.land.destination import as_known
 from lake_assets.wings.land.writer import LandingWriter
 from lake_assets_tests.cli.conftest import Run, run, sessions

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lake_assets.base.errors import LandingError, SourceError
-from lake_assets.storage.formats.landed_columns import inferred
+from lake_assets.storage.formats.inferred_types import inferred
 from lake_assets.storage.formats.records import Rejected, validate
 from lake_assets.wings.land.read_records import RecordSource, form_of, read_records
 from lake_assets.wings.land.writer import LandingWriter

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lake_assets.base.errors import SchemaError
-from lake_assets.storage.formats.landed_columns import fit
+from lake_assets.storage.formats.inferred_types import fit
 from lake_assets.storage.formats.records import Rejected
 from lake_assets.wings.land.batches import Encoder
 from lake_assets.wings.land.read_records import RecordForm, RecordSource, read_records

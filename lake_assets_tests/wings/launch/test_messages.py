@@ -14,8 +14,8 @@ from lake_assets.config.layout.partition import Partition, PartitionColumn
 from lake_assets.ingest.outcome import Outcome, error_text
 from lake_assets.lake.catalog.preview import PartitionView
 from lake_assets.lake.commit.deltas import DeltaFile
-from lake_assets.lake.evolve import ColumnChange
 from lake_assets.lake.ledger.tables import LedgerRow
+from lake_assets.lake.table_setup import ColumnChange
 from lake_assets.spark.task.job import LetterFile
 from lake_assets.storage.manifest import LandedObject, Manifest
 from lake_assets.wings.launch.pipes import Ended, Received

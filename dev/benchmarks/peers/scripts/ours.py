@@ -17,7 +17,7 @@ from lake_assets.config.models import LakeConfig
 from lake_assets.ingest.index.index_run import index_all
 from lake_assets.ingest.ingest_all import ingest, ingest_all
 from lake_assets.ingest.outcome import IngestOptions
-from lake_assets.lake.catalog.past import counted_rows
+from lake_assets.lake.catalog.past_partitions import counted_rows
 from lake_assets.lake.connecting import connected
 from lake_assets.spark.spark_session import spark_config, start_session
 from lake_assets.streams.stream import OpenStream

@@ -18,12 +18,12 @@ import pyarrow.parquet as pq
 from pyarrow import csv
 
 from lake_assets.base.errors import SourceError, StorageError, install
-from lake_assets.base.progress import counting
+from lake_assets.base.events import counting
 from lake_assets.base.texts import count, size
 from lake_assets.cli.common import Session
 from lake_assets.cli.interrupt import interrupt
 from lake_assets.cli.output import echo, info, style
-from lake_assets.cli.query import print_ledger, print_relation
+from lake_assets.cli.query_ledger import print_ledger, print_relation
 from lake_assets.ingest.ingest_all import ingest_all
 from lake_assets.ingest.outcome import IngestOptions
 from lake_assets.lake.connecting import open_confined
