@@ -63,11 +63,7 @@ def doublings(first: float, total: float) -> int:
 
 
 def retry(
-    work: Callable[[], Result],
-    *,
-    transient: Transient,
-    limit: Limit | Callable[[BaseException], Limit],
-    pause: Pause,
+    work: Callable[[], Result], *, transient: Transient, limit: Limit | Callable[[BaseException], Limit], pause: Pause
 ) -> Result:
     """Call `work` until it returns; retry it after each transient error. Each retry is an event.
 

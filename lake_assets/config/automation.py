@@ -177,8 +177,7 @@ class Alerts(Model):
     email: Email | None = Field(None, description="Sends them by mail.")
     teams: Teams | None = Field(None, description="Sends them to a channel of Microsoft Teams.")
     failed_runs: bool = Field(
-        True,
-        description="Send failed runs, of all of the code location; false where another section `alerts` does it.",
+        True, description="Send failed runs, of all of the code location; false where another section `alerts` does it."
     )
     ui_url: Url | None = Field(None, description="URL of Dagster's web server, for links to runs.")
     name: Identifier = Field("alerts", description="First part of the names of the sensors in Dagster.")

@@ -14,14 +14,7 @@ from lake_assets.config.column_types import arrow_type
 from lake_assets.config.fields import LocatedError
 from lake_assets.config.lake import Lake
 from lake_assets.config.layout.times import TIME_TYPES
-from lake_assets.config.sections import (
-    LETTER_COLUMNS,
-    READABLE,
-    Move,
-    SqsSensor,
-    ending_of,
-    unread,
-)
+from lake_assets.config.sections import LETTER_COLUMNS, READABLE, Move, SqsSensor, ending_of, unread
 from lake_assets.config.stream_fields import StreamFields
 from lake_assets.config.uris import is_glob
 
@@ -483,10 +476,7 @@ CONTRADICTIONS: tuple[Contradiction[StreamFields], ...] = (
         "remove one of them",
     ),
     Contradiction(
-        ("files", "landing"),
-        lambda s: s.landing and ending_of(s.files) is None and unread(s.files),
-        "{it}",
-        READABLE,
+        ("files", "landing"), lambda s: s.landing and ending_of(s.files) is None and unread(s.files), "{it}", READABLE
     ),
 )
 

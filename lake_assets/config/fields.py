@@ -103,9 +103,7 @@ def check_identifier(value: str) -> str:
 
 
 Identifier = Annotated[
-    str,
-    AfterValidator(check_identifier),
-    Field(json_schema_extra={"pattern": rf"{VARIABLE}|^[A-Za-z_][A-Za-z0-9_]*$"}),
+    str, AfterValidator(check_identifier), Field(json_schema_extra={"pattern": rf"{VARIABLE}|^[A-Za-z_][A-Za-z0-9_]*$"})
 ]
 
 
@@ -179,9 +177,7 @@ def _check_key_prefix(parts: tuple[str, ...]) -> tuple[str, ...]:
 
 
 KeyPrefix = Annotated[
-    tuple[str, ...],
-    BeforeValidator(_split, json_schema_input_type=_WRITTEN_PREFIX),
-    AfterValidator(_check_key_prefix),
+    tuple[str, ...], BeforeValidator(_split, json_schema_input_type=_WRITTEN_PREFIX), AfterValidator(_check_key_prefix)
 ]
 """The first parts of asset keys, as `retail/raw` or as a list."""
 
@@ -219,8 +215,7 @@ def size_between(least: int, most: int, limits: str) -> Callable[[ByteSize], Byt
 
 
 FileSize = Annotated[
-    ByteSize,
-    AfterValidator(size_between(2**20, 2**32, "1 MiB to 4 GiB: 128MiB to 512MiB are good for most tables")),
+    ByteSize, AfterValidator(size_between(2**20, 2**32, "1 MiB to 4 GiB: 128MiB to 512MiB are good for most tables"))
 ]
 """The target size of data files."""
 

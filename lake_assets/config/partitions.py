@@ -61,9 +61,7 @@ class PartitionField(Model):
         "the composed one is the value of both. With `in: rows` and in mode index they are two.",
     )
     where: Literal["path", "rows"] = Field(
-        "path",
-        alias="in",
-        description="Where a row's value is: in its object's path, or in this column of the rows.",
+        "path", alias="in", description="Where a row's value is: in its object's path, or in this column of the rows."
     )
 
     @field_validator("values", mode="before", json_schema_input_type=list[str | int | float] | None)

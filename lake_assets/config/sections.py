@@ -48,9 +48,7 @@ class LayoutOptions(Model):
 
     template: str = Field(min_length=1, max_length=1000, description="The path template.")
     time_zone: str = Field(
-        "UTC",
-        description="Time zone of the dates and hours in paths.",
-        json_schema_extra=editor_schema.TIME_ZONE,
+        "UTC", description="Time zone of the dates and hours in paths.", json_schema_extra=editor_schema.TIME_ZONE
     )
     nested: bool = Field(default=False, description="A `/` in a value makes folders.")
     compat: Compat | None = Field(None, description="Read and write paths as this other system does.")

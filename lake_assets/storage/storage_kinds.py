@@ -137,14 +137,7 @@ class WebFolder(Bucket[WebStorage]):
 
 
 _BACKENDS: Mapping[str, type[Backend[Any]]] = MappingProxyType(
-    {
-        "local": Folder,
-        "s3": S3Bucket,
-        "r2": S3Bucket,
-        "gcs": GoogleBucket,
-        "azure": AzureContainer,
-        "web": WebFolder,
-    }
+    {"local": Folder, "s3": S3Bucket, "r2": S3Bucket, "gcs": GoogleBucket, "azure": AzureContainer, "web": WebFolder}
 )
 
 

@@ -298,10 +298,6 @@ def _stage(batches: Iterable[pa.RecordBatch], job: Job, folder: str, written: li
             del group  # frees its memory for the next one
             key = job.file_key(folder)
             written.append(store.uri(key))
-            with (
-                path.open("rb") as source,
-                write_errors(job.storage, store.uri(key)),
-                store.create(key) as sink,
-            ):
+            with path.open("rb") as source, write_errors(job.storage, store.uri(key)), store.create(key) as sink:
                 shutil.copyfileobj(source, sink, COPIED)
             yield DataFile(store.uri(key), rows, size)
