@@ -21,7 +21,7 @@ from docs.hooks.json_reference import json_page
 from lake_assets import api
 from lake_assets.cli import main
 from lake_assets.cli.documents import output_schema
-from lake_assets.cli.output import COMMANDS
+from lake_assets.cli.output import JSON_COMMANDS
 from lake_assets.config.models import LakeConfig
 from lake_assets.version import VERSION
 
@@ -62,7 +62,7 @@ These names are the public interface of the package. [From Python](../python.md)
 PAGES: Mapping[str, Callable[[], str]] = {
     "reference/config.md": lambda: config_page(LakeConfig),
     "reference/cli.md": lambda: cli_page(main),
-    "reference/json.md": lambda: json_page({command: output_schema(command) for command in COMMANDS}),
+    "reference/json.md": lambda: json_page({command: output_schema(command) for command in JSON_COMMANDS}),
     "reference/python.md": lambda: _PYTHON,
     "reference/changelog.md": lambda: (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").replace("](docs/", "](../"),
 }

@@ -36,7 +36,7 @@ def optimize(options: Options, lake: str | None, *, drop: bool) -> None:
     run it again after a migration. In PostgreSQL the user of the config has to own DuckLake's tables.
     """
     from lake_assets.lake.catalog.backup import create_indexes, drop_indexes
-    from lake_assets.lake.catalog.database import NotDirectError
+    from lake_assets.lake.catalog.catalog_database import NotDirectError
     from lake_assets.lake.ducklake import DuckLake
 
     change, done = (drop_indexes, "dropped") if drop else (create_indexes, "created")

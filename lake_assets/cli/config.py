@@ -11,7 +11,7 @@ import click
 from lake_assets.base.errors import ConfigError, LakeAssetsError, LayoutError, SparkUnavailableError
 from lake_assets.base.events import counted
 from lake_assets.cli.common import Options, stream_argument, usage_error
-from lake_assets.cli.output import COMMANDS, Form, echo, form_option, info, json_of, print_table, style
+from lake_assets.cli.output import JSON_COMMANDS, Form, echo, form_option, info, json_of, print_table, style
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -84,7 +84,7 @@ def _check_sql(options: Options, config: "LakeConfig") -> None:
 
 
 @click.command()
-@click.argument("command", required=False, type=click.Choice((*COMMANDS, "infer")))
+@click.argument("command", required=False, type=click.Choice((*JSON_COMMANDS, "infer")))
 @stream_argument
 @click.pass_obj
 def schema(options: Options, command: str | None, stream: str | None) -> None:

@@ -156,7 +156,7 @@ form_option = click.option(
 )
 
 
-COMMANDS = (  # with documents
+JSON_COMMANDS = (  # with documents
     "doctor",
     "validate",
     "plan",

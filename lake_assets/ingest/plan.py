@@ -543,7 +543,7 @@ def _no_file(stream: OpenStream, landed: Manifest) -> SourceError | None:
     """Return the error of the first object that cannot be a file of the stream's format; None if there is none."""
     try:
         if stream.config.format.has_types:
-            landed.check()
+            landed.refuse_empty()
     except SourceError as error:
         return error
     return None

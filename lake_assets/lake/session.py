@@ -22,7 +22,7 @@ from lake_assets.lake.backends import catalog_backend, database_backend
 from lake_assets.lake.backends.database_backend import ALIAS, COMMITS, FILES_IN_USE, WHO_LOCKS, Lock
 from lake_assets.lake.backends.duckdb_file import DuckdbDatabase
 from lake_assets.lake.catalog import spec
-from lake_assets.lake.catalog.database import CatalogDatabase, HiddenTablesError, NotDirectError
+from lake_assets.lake.catalog.catalog_database import CatalogDatabase, HiddenTablesError, NotDirectError
 from lake_assets.lake.database_errors import Fault, matches
 from lake_assets.lake.failures import catalog_error, is_conflict, is_locked, translated
 

@@ -17,7 +17,7 @@ from pyarrow import types as t
 from lake_assets.base.duckdb_engine import identifier
 from lake_assets.base.errors import CatalogError, SchemaError
 from lake_assets.config.modes import Compression
-from lake_assets.lake.catalog.database import NotDirectError
+from lake_assets.lake.catalog.catalog_database import NotDirectError
 from lake_assets.lake.catalog.described import describe
 from lake_assets.lake.catalog.file_entries import give_types, untyped_ids, with_untyped
 from lake_assets.lake.catalog.table import (

@@ -63,7 +63,7 @@ _WIDER: Mapping[AnyRows, str] = {
 }
 
 
-class Verdict(Enum):
+class ColumnVerdict(Enum):
     """What becomes of a column, or of a part of one, that a landed object has otherwise than the table."""
 
     FILL = "its rows have NULL or a default in the table's column"
@@ -179,43 +179,43 @@ class Rules:
         return next((source for own, source in self.sources.items() if own.lower() == name.lower()), name)
 
     @property
-    def unknown(self) -> Verdict:
+    def unknown(self) -> ColumnVerdict:
         """What becomes of a column that the table lacks, and whose type lakes have."""
         return self.verdict(Misfit(("",), pa.string(), None))
 
     @property
     def grows(self) -> bool:
         """Whether the table gets the columns and the wider types of landed objects."""
-        return self.unknown is Verdict.CHANGE
+        return self.unknown is ColumnVerdict.CHANGE
 
-    def verdict(self, misfit: Misfit) -> Verdict:
+    def verdict(self, misfit: Misfit) -> ColumnVerdict:
         """Return what becomes of a column, or a part of one."""
         given, known, evolves = misfit.given, misfit.known, self.policy == "evolve"
         if given is None:
             has_default = len(misfit.path) == 1 and self.default_of(misfit.name) is not None
-            return Verdict.FILL if evolves or has_default else Verdict.REFUSE
+            return ColumnVerdict.FILL if evolves or has_default else ColumnVerdict.REFUSE
         if known is None and not misfit.is_second and (self.policy == "ignore_extra" or (evolves and t.is_null(given))):
-            return Verdict.LEAVE_OUT  # a new column without a value has no type yet
+            return ColumnVerdict.LEAVE_OUT  # a new column without a value has no type yet
         is_new = known is None and len(misfit.path) == 1
         may_change = evolves and not self.is_input and (is_new or not self._is_declared(misfit))
         if known is None:
             is_kept = self.rescue is not None and (not may_change or is_foreign(given))
-            return Verdict.RESCUE if is_kept else Verdict.CHANGE if may_change else Verdict.REFUSE
+            return ColumnVerdict.RESCUE if is_kept else ColumnVerdict.CHANGE if may_change else ColumnVerdict.REFUSE
         if (t.is_null(known) and not self.is_input) or (may_change and wider_type(known, given) is not None):
-            return Verdict.CHANGE
+            return ColumnVerdict.CHANGE
         if self.rescue is not None:
-            return Verdict.RESCUE
+            return ColumnVerdict.RESCUE
         is_written = self.rows != "registered"  # a registered file keeps its type
-        return Verdict.CAST if is_written and is_number(given) and is_number(known) else Verdict.REFUSE
+        return ColumnVerdict.CAST if is_written and is_number(given) and is_number(known) else ColumnVerdict.REFUSE
 
-    def verdicts(self, given: Iterable[pa.Field], known: Iterable[pa.Field]) -> Mapping[Verdict, list[Misfit]]:
+    def verdicts(self, given: Iterable[pa.Field], known: Iterable[pa.Field]) -> Mapping[ColumnVerdict, list[Misfit]]:
         """Return what becomes of columns, given those of the table: each that is not there as it is."""
-        result: dict[Verdict, list[Misfit]] = {verdict: [] for verdict in Verdict}
+        result: dict[ColumnVerdict, list[Misfit]] = {verdict: [] for verdict in ColumnVerdict}
         for misfit in misfits(given, known):
             result[self.verdict(misfit)].append(misfit)
         return result
 
-    def accepted(self, given: pa.Schema, known: pa.Schema, origin: str) -> Mapping[Verdict, list[Misfit]]:
+    def accepted(self, given: pa.Schema, known: pa.Schema, origin: str) -> Mapping[ColumnVerdict, list[Misfit]]:
         """Return the verdicts on columns of which the table takes each in some way; see `verdict`.
 
         `given` are the columns of an object or result, which `origin` names, and `known` those of the table, without
@@ -223,7 +223,7 @@ class Rules:
         change before; if it cannot, that is refused then, before it has changed.
         """
         verdicts = self.verdicts(given, known)
-        for misfit in (*verdicts[Verdict.FILL], *verdicts[Verdict.REFUSE]):
+        for misfit in (*verdicts[ColumnVerdict.FILL], *verdicts[ColumnVerdict.REFUSE]):
             is_missing = misfit.given is None and len(misfit.path) == 1 and self.default_of(misfit.name) is None
             if is_missing and (why := self.why_required(misfit.name)) is not None:
                 raise SchemaError(
@@ -231,16 +231,16 @@ class Rules:
                     "land it again with the column"
                     + ("." if self.rows == "registered" else ", or declare a default in `columns`."),
                 )
-        if verdicts[Verdict.CHANGE] or (verdicts[Verdict.REFUSE] and self.grows):
+        if verdicts[ColumnVerdict.CHANGE] or (verdicts[ColumnVerdict.REFUSE] and self.grows):
             raise drift_error(origin, given)
-        if verdicts[Verdict.REFUSE]:
+        if verdicts[ColumnVerdict.REFUSE]:
             refuse_places(given, known.names, origin)
-            raise self.refusal(verdicts[Verdict.REFUSE], origin)
+            raise self.refusal(verdicts[ColumnVerdict.REFUSE], origin)
         return verdicts
 
     def takes(self, given: pa.Field, known: pa.Field) -> bool:
         """Return whether a column of the table has a type for all values of a landed one, or gets it."""
-        return all(self.verdict(misfit) is Verdict.CHANGE for misfit in misfits([given], [known]))
+        return all(self.verdict(misfit) is ColumnVerdict.CHANGE for misfit in misfits([given], [known]))
 
     def evolved(
         self, table: pa.Schema, landed: Sequence[tuple[str, pa.Schema]], partition_columns: Sequence[PartitionColumn]
@@ -266,9 +266,9 @@ class Rules:
         declared = self.types.keys() - columns.keys()
         columns |= {key: self.types[key] for key in map(str.lower, given.names) if key in declared}
         verdicts = self.verdicts(given, columns.values())
-        if verdicts[Verdict.REFUSE]:
-            raise self.refusal(verdicts[Verdict.REFUSE], origin)
-        changing = {misfit.path[0].lower() for misfit in verdicts[Verdict.CHANGE]}
+        if verdicts[ColumnVerdict.REFUSE]:
+            raise self.refusal(verdicts[ColumnVerdict.REFUSE], origin)
+        changing = {misfit.path[0].lower() for misfit in verdicts[ColumnVerdict.CHANGE]}
         for column in given:
             if (key := column.name.lower()) in changing:
                 known = columns.setdefault(key, column.with_type(without_null_parts(column.type)))
@@ -285,7 +285,7 @@ class Rules:
         if self.is_landed:
             refuse_places(columns, (), origin)
         columns = self.read_as(with_types_of(columns, others))
-        leaves_out = self.rescue is not None or self.unknown is Verdict.LEAVE_OUT
+        leaves_out = self.rescue is not None or self.unknown is ColumnVerdict.LEAVE_OUT
         kept = pa.schema([column for column in columns if not (leaves_out and is_foreign(column.type))])
         return self._with_declared(columns_with_values(kept) if self.grows else kept)
 

@@ -41,7 +41,7 @@ from lake_assets.schema.bad_rows import (
     with_kept,
 )
 from lake_assets.schema.casts import cast
-from lake_assets.schema.column_rules import STRICT, Rules, Verdict
+from lake_assets.schema.column_rules import STRICT, ColumnVerdict, Rules
 from lake_assets.schema.dialects import read_texts
 from lake_assets.schema.partition_values import cast_whole, derived_values, is_other, other_value, selecting_values
 
@@ -77,11 +77,13 @@ class Fitter:
         given = [f.with_type(types[f.name.lower()]) if f.name in self._forms else f for f in source]
         of_rows = without_columns(given, (column.name for column in partition.columns))
         verdicts = rules.accepted(of_rows, target.columns, origin)
-        rescued = verdicts[Verdict.RESCUE]
+        rescued = verdicts[ColumnVerdict.RESCUE]
         self._extras = [misfit.name for misfit in rescued if misfit.known is None and len(misfit.path) == 1]
         """The columns of the source that only the column of what does not fit takes."""
         self._rescuable = {by_name[misfit.path[0].lower()] for misfit in rescued}
-        self._hints = {by_name[m.path[0].lower()]: hint for m in verdicts[Verdict.CAST] if (hint := rules.widening(m))}
+        self._hints = {
+            by_name[m.path[0].lower()]: hint for m in verdicts[ColumnVerdict.CAST] if (hint := rules.widening(m))
+        }
         self._set_columns(source, by_name)
 
     def _read_partition(self, source: pa.Schema, by_name: Mapping[str, str]) -> None:

@@ -105,8 +105,8 @@ class Manifest:
             digest.update(b"\0")
         return digest.hexdigest()
 
-    def check(self) -> None:
-        """Refuse objects that cannot be Parquet, ORC or Avro before a task starts."""
+    def refuse_empty(self) -> None:
+        """Refuse objects without bytes, which are no Parquet, ORC or Avro, before a task starts."""
         for landed in self.read:
             if landed.size == 0:
                 raise _empty(landed)

@@ -56,7 +56,7 @@ class _Words:
     may_pay: Callable[[Any], bool] = lambda _: False  # for requests, and the config does not permit it
 
 
-_WORDS: Mapping[str, _Words] = MappingProxyType(
+_TERMS: Mapping[str, _Words] = MappingProxyType(
     {
         "s3": _Words(
             {"list": "s3:ListBucket", "read": "s3:GetObject", "write": "s3:PutObject", "delete": "s3:DeleteObject"},
@@ -168,7 +168,7 @@ def storage_error(error: Exception, request: StorageRequest) -> LakeAssetsError:
         case None if request.refusing is not None or not storage.is_local:  # `Store` tries a folder again
             return no_answer(error, storage, undone)
     problem = f"{named or storage.root} was not {_DONE[operation]} by {place}: {reason(error)}:"
-    if _WORDS[storage.type].has_checksums and _OF_CHECKSUMS.search(problem):
+    if _TERMS[storage.type].has_checksums and _OF_CHECKSUMS.search(problem):
         return StorageError(problem, "set `checksums: when_required` of the storage, and run it again.")
     return StorageError(problem, "correct the cause, and run it again.")
 
@@ -181,7 +181,7 @@ def _whole(
     match means:
         case Meaning.OTHER_REGION:
             named = _REGION.search(f"{error} {getattr(error, 'body', '')}")
-            region = named[1] if named else _WORDS[storage.type].region(storage)
+            region = named[1] if named else _TERMS[storage.type].region(storage)
             return WholeStorageError(
                 f"the bucket of {storage.root} is in another region{f': {region}' if region else ''}{own}:",
                 "set `region` of the storage to that of its bucket.",
@@ -206,7 +206,7 @@ def _whole(
             refusal = f"{place if more else storage.root} refuses access{more}{own}:"
             return WholeStorageError(refusal, access_fix(storage))
         case Meaning.ABSENT:
-            kind = _WORDS[storage.type].bucket
+            kind = _TERMS[storage.type].bucket
             return AbsentStorageError(
                 f"the {kind} {storage.root.split('/')[2]!r} does not exist at {storage.server}{own}:",
                 f"create it, or correct `{kind}` in the config.",
@@ -303,7 +303,7 @@ def location(storage: AnyStorage) -> str:
 
 def access_fix(storage: AnyStorage, operation: Operation | None = None) -> str:
     """Return how to fix a storage that refuses an operation, or, if that is None, the key itself."""
-    words = _WORDS[storage.type]
+    words = _TERMS[storage.type]
     if not storage.is_listable:
         return "read public files over https://, and others from the bucket behind it."
     correct = f"correct {words.key}, or the role of the credential chain."
@@ -318,7 +318,7 @@ def _reach_fix(storage: AnyStorage) -> str:
     """Return how to fix a storage that does not answer."""
     if storage.is_local:
         return "repair the disk or network share, and run it again."
-    return f"correct {_WORDS[storage.type].server} of the storage, or run it again when it answers."
+    return f"correct {_TERMS[storage.type].server} of the storage, or run it again when it answers."
 
 
 def folder_refusal(error: Exception, uri: str | None) -> StorageError | None:

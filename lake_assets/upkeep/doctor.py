@@ -36,7 +36,7 @@ from lake_assets.lake.attach import extensions
 from lake_assets.lake.backends import catalog_backend, commit_lock
 from lake_assets.lake.catalog import spec
 from lake_assets.lake.catalog.backup import missing_indexes
-from lake_assets.lake.catalog.database import NotDirectError
+from lake_assets.lake.catalog.catalog_database import NotDirectError
 from lake_assets.lake.ducklake import DuckLake
 from lake_assets.lake.ledger.read import read_ledger
 from lake_assets.lake.session import LakeSession

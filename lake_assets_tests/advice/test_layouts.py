@@ -18,7 +18,7 @@ from lake_assets.config.sections import SqsSensor
 from lake_assets.ingest.ingest_all import ingest_all
 from lake_assets.lake.commit.extension import register_by_extension
 from lake_assets.orchestration.sensors.sqs_queue import Queue
-from lake_assets.streams.detection.deliveries import object_events
+from lake_assets.streams.detection.notifications import object_events
 from lake_assets.streams.stream import list_landed
 from lake_assets.wings.land.writer import LandingWriter
 from lake_assets_tests.advice.cases import Case, Cases, Steps, Verb, follow

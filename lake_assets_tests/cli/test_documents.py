@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from lake_assets.base.errors import StorageError
 from lake_assets.cli import main
 from lake_assets.cli.documents import output_schema
-from lake_assets.cli.output import COMMANDS
+from lake_assets.cli.output import JSON_COMMANDS
 from lake_assets.ingest.index.index_run import index_all
 from lake_assets.ingest.outcome import IngestOptions, Outcome
 from lake_assets.streams.stream import OpenStream
@@ -77,7 +77,7 @@ def test_every_command_with_json_has_a_schema_and_is_called_here() -> None:
         if "--format" in option.opts and isinstance(option.type, click.Choice) and "json" in option.type.choices
     }
 
-    assert found == set(COMMANDS) == {command for command, _ in CALLS}
+    assert found == set(JSON_COMMANDS) == {command for command, _ in CALLS}
 
 
 def test_the_json_of_each_command_fits_its_schema(
@@ -260,7 +260,7 @@ def test_a_restore_is_a_document_with_its_failures(local_world: World, run: Run)
     assert entry["snapshot_id"] == good["row"]["snapshot_id"] + 1
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", JSON_COMMANDS)
 def test_schemas_are_valid_and_refuse_other_documents(command: str) -> None:
     schema = json.loads(CliRunner().invoke(main, ["schema", command]).stdout)
 

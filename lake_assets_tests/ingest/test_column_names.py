@@ -8,7 +8,7 @@ import pytest
 
 from lake_assets.base.errors import CatalogError, SchemaError
 from lake_assets.ingest.view import view_partition
-from lake_assets.lake.catalog.database import NotDirectError
+from lake_assets.lake.catalog.catalog_database import NotDirectError
 from lake_assets.lake.catalog.table import read_table
 from lake_assets.lake.commit import strategy
 from lake_assets.lake.commit.extension import replace_by_extension

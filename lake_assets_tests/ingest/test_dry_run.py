@@ -12,7 +12,7 @@ from lake_assets.ingest.dry_run import plan_stream
 from lake_assets.ingest.ingest_all import ingest_all
 from lake_assets.ingest.outcome import IngestOptions
 from lake_assets.ingest.plan import PartitionPlan
-from lake_assets.lake.catalog.database import CatalogDatabase, Row
+from lake_assets.lake.catalog.catalog_database import CatalogDatabase, Row
 from lake_assets.lake.ledger.read import Pace
 from lake_assets.storage.formats.parquet_files import read_footer
 from lake_assets.storage.store import Store

@@ -10,7 +10,7 @@ import pytest
 
 from lake_assets.base.errors import CatalogError
 from lake_assets.base.events import ended_by
-from lake_assets.lake.catalog.database import NotDirectError
+from lake_assets.lake.catalog.catalog_database import NotDirectError
 from lake_assets.lake.commit.change import Change, Written
 from lake_assets.lake.commit.direct import replace_directly
 from lake_assets.lake.commit.extension import replace_by_extension

@@ -6,17 +6,17 @@ import pyarrow as pa
 import pytest
 
 from lake_assets.schema.annotations import opaque_type
-from lake_assets.schema.column_rules import REGISTERED, Rules, Verdict
+from lake_assets.schema.column_rules import REGISTERED, ColumnVerdict, Rules
 from lake_assets.schema.misfits import Misfit, misfits
 from lake_assets_tests.test_rooms import PACKAGE
 
 FILL, OUT, CHANGE, CAST, RESCUE, REFUSE = (
-    Verdict.FILL,
-    Verdict.LEAVE_OUT,
-    Verdict.CHANGE,
-    Verdict.CAST,
-    Verdict.RESCUE,
-    Verdict.REFUSE,
+    ColumnVerdict.FILL,
+    ColumnVerdict.LEAVE_OUT,
+    ColumnVerdict.CHANGE,
+    ColumnVerdict.CAST,
+    ColumnVerdict.RESCUE,
+    ColumnVerdict.REFUSE,
 )
 RULES = [Rules(policy, rescue=rescue) for rescue in (None, "_rest") for policy in ("strict", "evolve", "ignore_extra")]
 INTERVAL = opaque_type(pa.binary(12), "INTERVAL")
@@ -41,7 +41,9 @@ POINT = pa.struct([("x", pa.int32())])
     ids=str,
 )
 def test_each_difference_has_one_verdict(
-    given: pa.DataType | None, known: pa.DataType | None, verdicts: tuple[Verdict | tuple[Verdict, ...], ...]
+    given: pa.DataType | None,
+    known: pa.DataType | None,
+    verdicts: tuple[ColumnVerdict | tuple[ColumnVerdict, ...], ...],
 ) -> None:
     landed, table = (pa.schema([("a", kind)] if kind is not None else []) for kind in (given, known))
     for rules, expected in zip(RULES, verdicts, strict=False):

@@ -224,7 +224,7 @@ def test_the_fingerprint_stays_when_only_the_time_changes() -> None:
 
 def test_an_empty_object_is_refused_by_name() -> None:
     with pytest.raises(SourceError, match=r"s3://b/a\.parquet is empty \(0 bytes\)"):
-        Manifest((dataclasses.replace(A, size=0), B)).check()
+        Manifest((dataclasses.replace(A, size=0), B)).refuse_empty()
 
 
 KEY = "region=N%2FA x/ü?&=+~#'.parquet"

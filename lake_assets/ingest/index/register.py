@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from lake_assets.base.errors import LakeAssetsError, ObjectRefusedError, SchemaError, SourceError
 from lake_assets.config.layout.partition import Partition
-from lake_assets.lake.catalog.database import NotDirectError
+from lake_assets.lake.catalog.catalog_database import NotDirectError
 from lake_assets.lake.catalog.file_entries import PathState, registered_before
 from lake_assets.lake.catalog.table import Table, read_folder
 from lake_assets.lake.commit.candidates import Candidate, Inspection, inspect_candidates

@@ -32,7 +32,7 @@ from lake_assets.ingest.partition_run import PartitionRun, RunState
 from lake_assets.ingest.plan import Planner, held_back, waiting_text
 from lake_assets.ingest.replace.write_step import Writer
 from lake_assets.ingest.run import Run, chunks, end_by_plans, fail_all, reported_step, skip, still_open
-from lake_assets.lake.catalog.database import NotDirectError
+from lake_assets.lake.catalog.catalog_database import NotDirectError
 from lake_assets.lake.commit.change import Change, New, Requirements, Staged, UnknownCommitError, Written
 from lake_assets.lake.commit.strategy import OF_ALL, UNDONE, commit
 from lake_assets.lake.ledger.tables import LETTERS, MANIFEST, create_ledger, letter_values, record

@@ -26,7 +26,7 @@ import duckdb
 from lake_assets.base.errors import CatalogError, CatalogLockedError, CatalogUnreachableError
 from lake_assets.base.retrying import Limit, pause_between, poll
 from lake_assets.config.lake import CatalogModel, FileCatalog, Lake
-from lake_assets.lake.catalog.database import CatalogDatabase, Row
+from lake_assets.lake.catalog.catalog_database import CatalogDatabase, Row
 
 TIMEOUT = 600.0  # seconds; a commit takes well under one
 BUSY = 60.0  # seconds that a writer without the lake's lock may hold a catalog

@@ -27,7 +27,7 @@ from lake_assets.base.machine import can_write
 from lake_assets.config.lake import DuckdbCatalog
 from lake_assets.lake.backends.database_backend import ALIAS, COMMITS, EngineLostError, FileBackend, file_lock
 from lake_assets.lake.catalog import spec
-from lake_assets.lake.catalog.database import CatalogDatabase, PendingRows, Row, names_of, set_clause
+from lake_assets.lake.catalog.catalog_database import CatalogDatabase, PendingRows, Row, names_of, set_clause
 from lake_assets.storage.folder import fill
 
 _LOG = logging.getLogger(__name__)

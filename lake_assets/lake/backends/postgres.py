@@ -17,7 +17,7 @@ from lake_assets.base.errors import CatalogError, CatalogLockedError, CatalogUnr
 from lake_assets.config.lake import Lake, PostgresCatalog
 from lake_assets.lake.backends import database_backend
 from lake_assets.lake.backends.database_backend import CatalogBackend, Lock, create_secret
-from lake_assets.lake.catalog.database import CatalogDatabase, PendingRows, Row, names_of, set_clause, time_text
+from lake_assets.lake.catalog.catalog_database import CatalogDatabase, PendingRows, Row, names_of, set_clause, time_text
 from lake_assets.lake.database_errors import Fault, matches
 
 if TYPE_CHECKING:

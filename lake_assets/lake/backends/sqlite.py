@@ -26,7 +26,7 @@ from lake_assets.config.lake import Lake, SqliteCatalog
 from lake_assets.lake.backends import database_backend
 from lake_assets.lake.backends.database_backend import COMMITS, FileBackend, Lock
 from lake_assets.lake.backends.duckdb_file import DuckdbDatabase
-from lake_assets.lake.catalog.database import (
+from lake_assets.lake.catalog.catalog_database import (
     CatalogDatabase,
     NotDirectError,
     PendingRows,

@@ -26,7 +26,7 @@ from lake_assets.lake.attach import extensions, http_limits, secret_statements
 from lake_assets.lake.backends import catalog_backend, commit_lock
 from lake_assets.lake.backends.database_backend import COMMITS
 from lake_assets.lake.catalog import spec
-from lake_assets.lake.catalog.database import CatalogDatabase
+from lake_assets.lake.catalog.catalog_database import CatalogDatabase
 from lake_assets.lake.catalog.files import needed_files, table_folders, unnamed_files
 from lake_assets.lake.ducklake import DuckLake
 from lake_assets.lake.failures import catalog_error, translated

@@ -17,7 +17,7 @@ import numpy as np
 from lake_assets.lake.catalog import spec
 
 if TYPE_CHECKING:
-    from lake_assets.lake.catalog.database import CatalogDatabase
+    from lake_assets.lake.catalog.catalog_database import CatalogDatabase
 
 _DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)", re.IGNORECASE)
 

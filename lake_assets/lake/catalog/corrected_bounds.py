@@ -14,7 +14,7 @@ from lake_assets.lake.catalog.bounds import (
     merged,
     of_unknown_values,
 )
-from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError
+from lake_assets.lake.catalog.catalog_database import CatalogDatabase, NotDirectError
 from lake_assets.lake.catalog.file_facts import file_facts, open_footers
 from lake_assets.lake.catalog.table import Table, read_folder, read_table
 from lake_assets.lake.failures import is_conflict, translated

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from lake_assets.base.duckdb_engine import identifier
 from lake_assets.lake.catalog import spec
-from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError, PendingRows
+from lake_assets.lake.catalog.catalog_database import CatalogDatabase, NotDirectError, PendingRows
 from lake_assets.lake.catalog.table import (
     Mappings,
     Partitioning,

@@ -16,7 +16,7 @@ from pyarrow import types as t
 
 from lake_assets.lake.catalog import spec
 from lake_assets.lake.catalog.bounds import ORDERED_TYPES, Bounds
-from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError, Row
+from lake_assets.lake.catalog.catalog_database import CatalogDatabase, NotDirectError, Row
 from lake_assets.lake.catalog.file_facts import ColumnFacts
 from lake_assets.lake.catalog.table import LakeColumn, Mappings, Table
 from lake_assets.lake.catalog.transaction import Transaction

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from lake_assets.base.duckdb_engine import all_threads, glob_literal, identifier
 from lake_assets.lake.catalog.bounds import MAY_BE_UNKNOWN, Bounds, duckdb_type, in_order, merged
-from lake_assets.lake.catalog.database import NotDirectError
+from lake_assets.lake.catalog.catalog_database import NotDirectError
 from lake_assets.lake.catalog.table import LakeColumn, Partitioning, Table
 from lake_assets.schema.partition_values import ValueSpan
 from lake_assets.spark.task.job import DataFile

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from lake_assets.base.duckdb_engine import identifier
 from lake_assets.lake.catalog import spec
-from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError, Row
+from lake_assets.lake.catalog.catalog_database import CatalogDatabase, NotDirectError, Row
 from lake_assets.lake.catalog.described import ask_counts, inlined_rows, inlined_tables, total
 from lake_assets.lake.catalog.table import Key, Partitioning, Table, find_table
 from lake_assets.lake.session import LakeSession, TableName

@@ -14,7 +14,7 @@ from lake_assets.base.errors import PartitionError
 from lake_assets.config.layout.hive import HIVE_NULL, escape
 from lake_assets.config.layout.partition import Partition, PartitionColumn
 from lake_assets.lake.catalog import spec
-from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError, Row
+from lake_assets.lake.catalog.catalog_database import CatalogDatabase, NotDirectError, Row
 from lake_assets.lake.catalog.described import inlined_tables
 from lake_assets.lake.catalog.files import is_any_of, of_partition, partition_rows, refuse_inlined_rows, values_of_files
 from lake_assets.lake.catalog.table import Key, Snapshot, changes_rows, read_folder, snapshots_with_rows

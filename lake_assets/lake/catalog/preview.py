@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from lake_assets.base.duckdb_engine import glob_literal, identifier, literal
 from lake_assets.base.errors import CatalogError
 from lake_assets.config.layout.partition import Partition
-from lake_assets.lake.catalog.database import NotDirectError
+from lake_assets.lake.catalog.catalog_database import NotDirectError
 from lake_assets.lake.catalog.past_partitions import LIVE, CatalogFile, past_table
 from lake_assets.lake.catalog.table import column_types, columns_since, read_columns, read_folder
 from lake_assets.lake.failures import translated

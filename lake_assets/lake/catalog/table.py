@@ -13,7 +13,7 @@ from lake_assets.base.duckdb_engine import identifier
 from lake_assets.config.layout.partition import Partition
 from lake_assets.lake.catalog import spec
 from lake_assets.lake.catalog.bounds import duckdb_type
-from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError, Row
+from lake_assets.lake.catalog.catalog_database import CatalogDatabase, NotDirectError, Row
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.schema.column_rules import SortKey
 

@@ -9,7 +9,7 @@ from lake_assets.base.duckdb_engine import identifier
 from lake_assets.base.errors import SchemaError
 from lake_assets.lake.catalog import spec
 from lake_assets.lake.catalog.bounds import FLOATS, Bounds, beyond, bounds_of_files, merged, of_unknown_values
-from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError, Row
+from lake_assets.lake.catalog.catalog_database import CatalogDatabase, NotDirectError, Row
 from lake_assets.lake.catalog.described import Description, ask_state, ask_tables, read_schema_state, read_tables
 from lake_assets.lake.catalog.file_facts import ColumnFacts, FileFacts
 from lake_assets.lake.catalog.table import Mappings, Partitioning, Table, read_mappings

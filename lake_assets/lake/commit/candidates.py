@@ -20,7 +20,7 @@ from lake_assets.base.errors import (
 from lake_assets.base.texts import visible_name
 from lake_assets.config.layout.partition import Partition
 from lake_assets.config.secrets import mask_error
-from lake_assets.lake.catalog.database import NotDirectError
+from lake_assets.lake.catalog.catalog_database import NotDirectError
 from lake_assets.lake.catalog.described import describe
 from lake_assets.lake.catalog.file_facts import FileFacts, Footer, file_facts, open_footers, with_parts
 from lake_assets.lake.catalog.table import Partitioning, Table

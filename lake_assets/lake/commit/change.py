@@ -14,7 +14,7 @@ from lake_assets.base.errors import CatalogError, PartitionHeldError, PartitionM
 from lake_assets.config.lake import Lake
 from lake_assets.config.layout.partition import Partition
 from lake_assets.lake.catalog import spec
-from lake_assets.lake.catalog.database import CatalogDatabase
+from lake_assets.lake.catalog.catalog_database import CatalogDatabase
 from lake_assets.lake.catalog.described import Description, ask_added
 from lake_assets.lake.catalog.file_entries import Folders, PathState
 from lake_assets.lake.catalog.file_facts import FileFacts

@@ -15,7 +15,7 @@ import duckdb
 from lake_assets.base.errors import CatalogError, SchemaChangedError, StorageError
 from lake_assets.config.layout.partition import Partition
 from lake_assets.lake.backends.database_backend import FILES_IN_USE
-from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError
+from lake_assets.lake.catalog.catalog_database import CatalogDatabase, NotDirectError
 from lake_assets.lake.catalog.described import Description, describe
 from lake_assets.lake.catalog.file_entries import add_copies, ensure_mapping, live_file_ids, registered_before
 from lake_assets.lake.catalog.file_facts import FileFacts, read_footers

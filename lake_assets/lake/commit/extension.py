@@ -11,8 +11,8 @@ from lake_assets.base.duckdb_engine import all_threads, glob_literal
 from lake_assets.base.errors import CatalogError, CatalogUnreachableError, LakeUnreachableError
 from lake_assets.config.layout.partition import Partition
 from lake_assets.lake.catalog.bounds import Bounds
+from lake_assets.lake.catalog.catalog_database import NotDirectError
 from lake_assets.lake.catalog.corrected_bounds import correct_bounds, table_bounds
-from lake_assets.lake.catalog.database import NotDirectError
 from lake_assets.lake.catalog.file_entries import registered_before
 from lake_assets.lake.catalog.past_partitions import LIVE, counted_rows, partition_condition, past_table
 from lake_assets.lake.catalog.table import partition_keys, read_folder

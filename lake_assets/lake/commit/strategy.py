@@ -26,7 +26,7 @@ from lake_assets.base.texts import count
 from lake_assets.config.lake import Lake
 from lake_assets.config.layout.partition import Partition
 from lake_assets.lake.backends.database_backend import FILES_IN_USE
-from lake_assets.lake.catalog.database import NotDirectError
+from lake_assets.lake.catalog.catalog_database import NotDirectError
 from lake_assets.lake.catalog.files import refuse_inlined_rows, whole_files_of
 from lake_assets.lake.catalog.table import key_values, read_partitioning, read_table
 from lake_assets.lake.commit.change import (

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 from lake_assets.base.duckdb_engine import glob_literal, identifier
-from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError
+from lake_assets.lake.catalog.catalog_database import CatalogDatabase, NotDirectError
 from lake_assets.lake.catalog.described import flushed_files, inlined_tables
 from lake_assets.lake.catalog.table import read_folder
 from lake_assets.lake.ledger.tables import OwnTable

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 
 from lake_assets.base.duckdb_engine import identifier
 from lake_assets.config.layout.partition import Partition
-from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError
+from lake_assets.lake.catalog.catalog_database import CatalogDatabase, NotDirectError
 from lake_assets.lake.catalog.described import FlushedFile, flushed_files, inlined_tables
 from lake_assets.lake.catalog.files import PartitionFile, files_of_partitions
 from lake_assets.lake.catalog.table import Key, Partitioning, key_values, named_since, read_folder, read_partitioning

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from typing import Annotated, Any
 
 from lake_assets.base.json_dataclasses import Documented, NotInJson
-from lake_assets.lake.catalog.database import CatalogDatabase
+from lake_assets.lake.catalog.catalog_database import CatalogDatabase
 from lake_assets.lake.catalog.table import named_since
 from lake_assets.lake.ledger.ledger_relation import (
     ADDED,

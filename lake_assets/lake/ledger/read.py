@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from lake_assets.base.errors import CatalogError
 from lake_assets.config.layout.partition import Partition
-from lake_assets.lake.catalog.database import NotDirectError
+from lake_assets.lake.catalog.catalog_database import NotDirectError
 from lake_assets.lake.catalog.table import named_since, snapshot_span
 from lake_assets.lake.ledger.ledger_relation import LedgerScope, WantedRows, wanted_rows
 from lake_assets.lake.ledger.lookup import LastRuns, commits_by_files, newest_runs

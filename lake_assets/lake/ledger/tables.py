@@ -14,7 +14,7 @@ from lake_assets.base.texts import storable
 from lake_assets.config.lake import Lake
 from lake_assets.config.modes import Mode
 from lake_assets.lake.backends import catalog_backend
-from lake_assets.lake.catalog.database import NotDirectError
+from lake_assets.lake.catalog.catalog_database import NotDirectError
 from lake_assets.lake.catalog.described import Description, describe
 from lake_assets.lake.catalog.table import find_table, read_columns
 from lake_assets.lake.catalog.transaction import Transaction

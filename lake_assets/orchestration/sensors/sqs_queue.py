@@ -15,7 +15,7 @@ from lake_assets.config.secrets import mask_error, masked
 from lake_assets.config.sections import SqsSensor
 from lake_assets.storage.boto import boto_options
 from lake_assets.storage.server_answers import Meaning, meaning_of
-from lake_assets.streams.detection.deliveries import QueueMessage
+from lake_assets.streams.detection.notifications import QueueMessage
 
 _BATCH = 10  # messages that SQS gives or takes with one request
 _LONGEST_WAIT = 5  # seconds for which SQS may hold a request until a message comes

@@ -22,7 +22,7 @@ from lake_assets.orchestration.partition_keys import StreamKeys, ValueOrder, par
 from lake_assets.orchestration.queued_runs import QueuedRuns
 from lake_assets.orchestration.sensors.sqs_queue import Queue
 from lake_assets.orchestration.stream_schedules import run_request
-from lake_assets.streams.detection.deliveries import Notifications, QueueCursor
+from lake_assets.streams.detection.notifications import Notifications, QueueCursor
 from lake_assets.streams.detection.requests import RequestedCells
 from lake_assets.streams.detection.run_plan import RunTarget, ScanResult, runs_of
 from lake_assets.streams.detection.scan import ScanOptions, scan

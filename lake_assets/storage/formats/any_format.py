@@ -22,7 +22,7 @@ from lake_assets.config.formats import (
 )
 from lake_assets.config.storages import AnyStorage
 from lake_assets.schema.arrow_types import joined_columns, with_types_of, without_columns
-from lake_assets.schema.column_rules import STRICT, Rules, Verdict
+from lake_assets.schema.column_rules import STRICT, ColumnVerdict, Rules
 from lake_assets.schema.misfits import refuse_places, shared_columns, united_columns, wider_type
 from lake_assets.schema.partition_values import AddedColumns, with_added_columns
 from lake_assets.storage.formats.avro import LandedAvro
@@ -148,7 +148,7 @@ class LandingZone:
 
         `by_path` are partition columns, which are left out.
         """
-        if not (self.rules.grows or (self.form.has_types and self.rules.unknown is Verdict.LEAVE_OUT)):
+        if not (self.rules.grows or (self.form.has_types and self.rules.unknown is ColumnVerdict.LEAVE_OUT)):
             first = self.schemas(keys[:SAMPLE])[0][1] if self.form.has_types else self.sampled(keys)
             return without_columns(with_types_of(first, self.later(keys)), by_path)
         schemas = [(origin, without_columns(schema, by_path)) for origin, schema in self.schemas(keys)]

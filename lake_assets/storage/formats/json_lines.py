@@ -28,7 +28,7 @@ from lake_assets.schema.bad_rows import (
     split_by_type,
 )
 from lake_assets.schema.casts import NumberText, has_large, may_wrap, rounded_number
-from lake_assets.schema.column_rules import STRICT, Rules, Verdict
+from lake_assets.schema.column_rules import STRICT, ColumnVerdict, Rules
 from lake_assets.schema.dialects import replaced_leaves, with_times_as_text
 from lake_assets.schema.misfits import wider_type
 from lake_assets.storage.formats.blocks import FindEnds, Positions, TextBlock, line_breaks, object_breaks
@@ -49,7 +49,7 @@ _WHOLE = re.compile(r"to u?int\d+, couldn't parse: ?-?\d+(\.0*|(\.\d*)?[eE]\+?\d
 _OBJECT = re.compile(rb"[ \t\r\n]*\{")
 _KEY = re.compile(rb'"((?:[^"\\]|\\.)*+)"[ \t\r\n]*:')
 
-_BEHAVIOURS = {Verdict.REFUSE: "error", Verdict.LEAVE_OUT: "ignore", Verdict.RESCUE: "infer"}
+_BEHAVIOURS = {ColumnVerdict.REFUSE: "error", ColumnVerdict.LEAVE_OUT: "ignore", ColumnVerdict.RESCUE: "infer"}
 """Of Arrow's reader, if a record has a field that the schema lacks."""
 
 
@@ -59,7 +59,11 @@ class JsonText(TextSource):
     blank = b" \t\r\n"
 
     def __init__(
-        self, source: str, schema: pa.Schema | FixSchema, rules: Rules | None = None, unknown: Verdict = Verdict.REFUSE
+        self,
+        source: str,
+        schema: pa.Schema | FixSchema,
+        rules: Rules | None = None,
+        unknown: ColumnVerdict = ColumnVerdict.REFUSE,
     ) -> None:
         super().__init__(source, schema, rules)
         self._unknown = unknown  # what becomes of a field that the schema lacks: of `_BEHAVIOURS`
@@ -89,7 +93,7 @@ class JsonText(TextSource):
 
     @cached_property
     def _options(self) -> pj.ParseOptions:
-        unknown = Verdict.RESCUE if self._omitted and self._unknown is Verdict.REFUSE else self._unknown
+        unknown = ColumnVerdict.RESCUE if self._omitted and self._unknown is ColumnVerdict.REFUSE else self._unknown
         behaviour = "ignore" if self._maps else _BEHAVIOURS[unknown]
         return pj.ParseOptions(explicit_schema=self._texts, unexpected_field_behavior=behaviour)
 
@@ -112,7 +116,7 @@ class JsonText(TextSource):
             return _parse_json(text, self._options)
         rows = None
         try:
-            if self._unknown is not Verdict.LEAVE_OUT or not self.folds(text):
+            if self._unknown is not ColumnVerdict.LEAVE_OUT or not self.folds(text):
                 rows = self._parsed(text, ends)
                 if (known := self._known(rows)) is not None:
                     return known
@@ -180,7 +184,7 @@ class JsonText(TextSource):
         Some columns of `rows`, which Arrow's reader has given, may be of other types.
         """
         assert self._schema is not None  # noqa: S101 - the caller checks
-        keeps = self._unknown is Verdict.RESCUE
+        keeps = self._unknown is ColumnVerdict.RESCUE
         kept: list[dict[str, object]] = []
         records = []
         for record in self._objects(text, ends):
@@ -189,7 +193,7 @@ class JsonText(TextSource):
                 name: value for name, value in others.items() if value is not None and name.lower() not in self._omitted
             }
             for name in others:
-                if self._unknown is Verdict.REFUSE or name.lower() in self._reserved:
+                if self._unknown is ColumnVerdict.REFUSE or name.lower() in self._reserved:
                     raise pa.ArrowInvalid(f"{_UNKNOWN} {name!r}")
             records.append(known)
             kept.append(others if keeps else {})
@@ -215,9 +219,9 @@ class JsonText(TextSource):
             refused = set(unfit)
             for row, value in enumerate(values):
                 rest = value if row in refused else parts[row][1]
-                if rest is NOTHING or (row not in refused and self._unknown is Verdict.LEAVE_OUT):
+                if rest is NOTHING or (row not in refused and self._unknown is ColumnVerdict.LEAVE_OUT):
                     continue
-                if row not in refused and self._unknown is Verdict.REFUSE:
+                if row not in refused and self._unknown is ColumnVerdict.REFUSE:
                     path = path_of({field.name: rest}, pa.struct([field]))
                     raise pa.ArrowInvalid(f"{_UNKNOWN} {path!r}")
                 kept[row][field.name] = rest
@@ -234,7 +238,7 @@ class JsonText(TextSource):
         if not isinstance(fields, dict):
             return _no_object(fields)
         reason, whole = reason_of(error), pa.struct(list(self._schema or ()))
-        if self._unknown is Verdict.REFUSE and reason.startswith((_UNKNOWN, "unexpected field")):
+        if self._unknown is ColumnVerdict.REFUSE and reason.startswith((_UNKNOWN, "unexpected field")):
             landed = {name: value for name, value in fields.items() if name.lower() not in self._omitted}
             _, rest = split_by_type(landed, whole)
             return f"{_UNKNOWN} {path_of(rest, whole)!r}" if isinstance(rest, dict) else reason
@@ -488,17 +492,17 @@ class LandedJson(LandedText):
         self.schema, rules = expected.columns, expected.rules
         has_known = len(self.schema) > 0
         self._is_known = False  # whether all columns are
-        self._keeps = rules.unknown is Verdict.RESCUE and has_known
+        self._keeps = rules.unknown is ColumnVerdict.RESCUE and has_known
         super().__init__(file, origin, expected)
         self._has_breaks = have_breaks(self._opened().peek())
         self._is_stored &= self._has_breaks
-        leaves_out = rules.unknown is Verdict.LEAVE_OUT and has_known
-        self._unknown = Verdict.LEAVE_OUT if leaves_out else Verdict.REFUSE
+        leaves_out = rules.unknown is ColumnVerdict.LEAVE_OUT and has_known
+        self._unknown = ColumnVerdict.LEAVE_OUT if leaves_out else ColumnVerdict.REFUSE
         if not (has_known and self._fits()) and (sample := self._sample()) is not None:
             self.schema = self._with_new_columns(sample)
         self._is_known = True
         if self._keeps:
-            self._unknown = Verdict.RESCUE
+            self._unknown = ColumnVerdict.RESCUE
 
     def _fits(self) -> bool:
         """Return whether the first records have known columns only; by fewer than a sample, which costs a parse."""

@@ -33,7 +33,7 @@ Check = Callable[[Facts], PreparedCheck]
 
 
 @dataclass(frozen=True, slots=True)
-class _Check:
+class _BuiltInCheck:
     run: Check
     after: str  # what it looks at after a run
     audit: str  # and of the whole table
@@ -44,32 +44,36 @@ class _Check:
 
 
 _WITHOUT_TABLE = ("last_run", "landing_zone")  # have results before there is a table
-_BUILT_IN: Mapping[str, _Check] = {
-    "last_run": _Check(last_run, "its partitions", "the newest run of every partition", by_partition=True),
-    "row_counts": _Check(
+_BUILT_IN: Mapping[str, _BuiltInCheck] = {
+    "last_run": _BuiltInCheck(last_run, "its partitions", "the newest run of every partition", by_partition=True),
+    "row_counts": _BuiltInCheck(
         row_counts,
         "its partitions, from the catalog's figures",
         "the 200 newest commits, with a query",
         by_partition=True,
     ),
-    "landing_zone": _Check(
+    "landing_zone": _BuiltInCheck(
         landing_zone_check, "its partitions", "the whole landing zone", by_partition=True, warns=True
     ),
-    "no_null_partition": _Check(no_null_partition, "its partitions", "every row", keeps=True),
-    "schema": _Check(schema_check, "the table's columns", "the table's columns", warns=True),
-    "ledger": _Check(ledger_check, "its own commits", "every commit", keeps=True),
-    "data_files": _Check(data_files, "the live files of its partitions", "the files of all snapshots", keeps=True),
-    "indexed_objects": _Check(
+    "no_null_partition": _BuiltInCheck(no_null_partition, "its partitions", "every row", keeps=True),
+    "schema": _BuiltInCheck(schema_check, "the table's columns", "the table's columns", warns=True),
+    "ledger": _BuiltInCheck(ledger_check, "its own commits", "every commit", keeps=True),
+    "data_files": _BuiltInCheck(
+        data_files, "the live files of its partitions", "the files of all snapshots", keeps=True
+    ),
+    "indexed_objects": _BuiltInCheck(
         indexed_objects, "its partitions", "all registered objects", by_partition=True, mode=Mode.INDEX
     ),
-    "quarantine": _Check(
+    "quarantine": _BuiltInCheck(
         quarantine, "its partitions", "the last commit of every partition", by_partition=True, warns=True
     ),
-    "dead_letters": _Check(dead_letters_check, "its partitions", "every partition", by_partition=True, warns=True),
-    "appended_objects": _Check(
+    "dead_letters": _BuiltInCheck(
+        dead_letters_check, "its partitions", "every partition", by_partition=True, warns=True
+    ),
+    "appended_objects": _BuiltInCheck(
         appended_objects, "its partitions", "all appended objects", by_partition=True, mode=Mode.APPEND, warns=True
     ),
-    "freshness": _Check(freshness, "the values of its partitions beside the time", "all values", keeps=True),
+    "freshness": _BuiltInCheck(freshness, "the values of its partitions beside the time", "all values", keeps=True),
 }
 
 

@@ -10,7 +10,7 @@ from lake_assets.base.json_dataclasses import Documented
 from lake_assets.base.texts import figure, moment
 from lake_assets.config.layout.hive import HIVE_NULL, escape
 from lake_assets.config.layout.partition import Partition
-from lake_assets.lake.catalog.database import NotDirectError
+from lake_assets.lake.catalog.catalog_database import NotDirectError
 from lake_assets.lake.catalog.past_partitions import PastPartition, changed_partitions, partition_of, past_table
 from lake_assets.lake.catalog.table import (
     Key,

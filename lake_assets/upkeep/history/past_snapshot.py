@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from lake_assets.base.errors import CatalogError, PartitionError
 from lake_assets.config.layout.partition import Partition
-from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError
+from lake_assets.lake.catalog.catalog_database import CatalogDatabase, NotDirectError
 from lake_assets.lake.catalog.file_entries import untyped_ids
 from lake_assets.lake.catalog.past_partitions import PastPartition, past_table
 from lake_assets.lake.catalog.table import (

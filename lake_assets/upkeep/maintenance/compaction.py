@@ -26,7 +26,7 @@ from lake_assets.base.events import checkpoint, counted
 from lake_assets.base.json_dataclasses import AsText, Documented
 from lake_assets.config.layout.partition import Partition
 from lake_assets.ingest.outcome import IngestOptions, blank_row
-from lake_assets.lake.catalog.database import NotDirectError
+from lake_assets.lake.catalog.catalog_database import NotDirectError
 from lake_assets.lake.catalog.past_partitions import LIVE, CatalogFile, partition_of, past_table
 from lake_assets.lake.catalog.table import Partitioning, columns_changed_at, read_folder, read_partitioning
 from lake_assets.lake.commit.change import Change, Requirements, Rewrite, Written

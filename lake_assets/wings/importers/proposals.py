@@ -45,7 +45,7 @@ MOST_VALUES = 50  # of a column; one with more gets its values from the landing 
 
 _UNFIT = "one of { } [ ] * ? \\, or a control character"
 _SUFFIXES = (".parquet", ".PARQUET", ".parq", ".pq")
-_TEXTS = {suffix: suffix for suffix in (".csv", ".tsv", ".tab", ".json", ".ndjson", ".avro", ".orc")} | {
+_OTHER_SUFFIXES = {suffix: suffix for suffix in (".csv", ".tsv", ".tab", ".json", ".ndjson", ".avro", ".orc")} | {
     ".jsonl": ".json"
 }
 _DEPTH = 4  # of folders above those of streams
@@ -207,7 +207,9 @@ def _notes(sampler: Sampler, folder: SeenFolder, suffix: str) -> list[str]:
     """Return what is not certain of the files of a stream."""
     others = sum(_suffix(landed.key) != suffix for landed in folder.objects)
     notes = [f"{count(others, 'object')} of those seen are not *{suffix}: the stream ignores them"] if others else []
-    if suffix in _SUFFIXES and (texts := [landed.key for landed in folder.objects if _suffix(landed.key) in _TEXTS]):
+    if suffix in _SUFFIXES and (
+        texts := [landed.key for landed in folder.objects if _suffix(landed.key) in _OTHER_SUFFIXES]
+    ):
         names = several([key.rpartition("/")[2] for key in texts])
         notes.append(f"{names} are of another format beside Parquet: `format: auto` and `files: '*.*'` read them too")
     notes += [
@@ -224,7 +226,7 @@ def _suffix(key: str) -> str:
     if (last := PurePosixPath(key).suffix) in _SUFFIXES:
         return last
     suffixes = [suffix for suffix in PurePosixPath(key).suffixes if suffix.lower() not in COMPRESSED]
-    return "" if not suffixes or logged_table(key) else _TEXTS.get(suffixes[-1], "")
+    return "" if not suffixes or logged_table(key) else _OTHER_SUFFIXES.get(suffixes[-1], "")
 
 
 def _file_keys(form: LandedFormat, names: str, suffix: str) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from click.testing import CliRunner
 
 from lake_assets.cli import main
 from lake_assets.lake.catalog.backup import INDEXES, create_indexes, missing_indexes
-from lake_assets.lake.catalog.database import CatalogDatabase
+from lake_assets.lake.catalog.catalog_database import CatalogDatabase
 from lake_assets.lake.catalog.files import files_of_partitions
 from lake_assets.lake.catalog.table import read_folder, read_partitioning
 from lake_assets.upkeep.doctor import examine

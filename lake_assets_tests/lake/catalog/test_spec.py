@@ -6,7 +6,7 @@ import pytest
 
 from lake_assets.base.errors import CatalogError, SpecificationError
 from lake_assets.lake.catalog import spec
-from lake_assets.lake.catalog.database import NotDirectError
+from lake_assets.lake.catalog.catalog_database import NotDirectError
 from lake_assets.lake.catalog.described import describe
 from lake_assets.lake.catalog.transaction import Transaction
 from lake_assets.upkeep.checks.facts import Scope

@@ -9,7 +9,7 @@ import pytest
 
 from dev.servers.postgres_proxy import PostgresProxy, Rule
 from lake_assets.base.errors import CatalogError
-from lake_assets.lake.catalog.database import NotDirectError
+from lake_assets.lake.catalog.catalog_database import NotDirectError
 from lake_assets.lake.commit import strategy
 from lake_assets.lake.commit.change import Change
 from lake_assets.lake.commit.direct import replace_directly

@@ -9,7 +9,7 @@ import pytest
 
 from lake_assets.config.lake import DUCKLAKE_VERSION
 from lake_assets.lake.catalog import spec
-from lake_assets.lake.catalog.database import NotDirectError
+from lake_assets.lake.catalog.catalog_database import NotDirectError
 from lake_assets.lake.commit.direct import register_directly
 from lake_assets.lake.commit.extension import register_by_extension, replace_by_extension
 from lake_assets_tests.lake.commit.strategy_pair import NOTHING, Catalogs, StrategyLake, StrategyPair, empty_pair, row

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from lake_assets.lake.catalog.database import CatalogDatabase
+from lake_assets.lake.catalog.catalog_database import CatalogDatabase
 from lake_assets.lake.ducklake import DuckLake
 from lake_assets.lake.ledger import flush
 from lake_assets.lake.ledger.ledger_relation import LedgerScope

@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from lake_assets.ingest.outcome import IngestOptions, blank_row
-from lake_assets.lake.catalog.database import NotDirectError
+from lake_assets.lake.catalog.catalog_database import NotDirectError
 from lake_assets.lake.ledger import flush, ledger_relation, lookup
 from lake_assets.lake.ledger.lookup import LastRuns
 from lake_assets.lake.ledger.read import (

@@ -17,7 +17,7 @@ from lake_assets.config.sections import SqsSensor
 from lake_assets.orchestration.sensors import sqs_queue
 from lake_assets.orchestration.sensors.stream_sensor import KeptState
 from lake_assets.streams.detection.cursor import CURSOR_VERSION
-from lake_assets.streams.detection.deliveries import MOST_FUTURE, Notifications
+from lake_assets.streams.detection.notifications import MOST_FUTURE, Notifications
 from lake_assets_tests.orchestration.sensors.test_stream_sensor import TODAY, day, key, keys_of
 from lake_assets_tests.orchestration.ticks import Clock, Ticks, ticks_of
 from lake_assets_tests.world import World, sales

@@ -18,7 +18,7 @@ from dagster._core.loader import LoadingContextForTest
 
 from lake_assets.cli import main
 from lake_assets.ingest.index.index_run import index_all
-from lake_assets.lake.catalog.database import CatalogDatabase
+from lake_assets.lake.catalog.catalog_database import CatalogDatabase
 from lake_assets.lake.ledger.read import newest_commits
 from lake_assets.lake.ledger.tables import COMPACT, LEDGER, RELEASE, LedgerRow
 from lake_assets.orchestration.build import build_definitions

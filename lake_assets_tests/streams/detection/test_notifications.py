@@ -8,7 +8,7 @@ import pytest
 
 from lake_assets.base.errors import NotificationError
 from lake_assets.streams.detection.cursor import packed, unpacked
-from lake_assets.streams.detection.deliveries import Notifications, QueueCursor, QueueMessage, object_events
+from lake_assets.streams.detection.notifications import Notifications, QueueCursor, QueueMessage, object_events
 from lake_assets_tests.streams.detection.bucket import NOW
 from lake_assets_tests.streams.detection.watch import stream_of
 

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from pydantic import ValidationError
 
 from lake_assets.cli import main
-from lake_assets.lake.catalog.database import CatalogDatabase
+from lake_assets.lake.catalog.catalog_database import CatalogDatabase
 from lake_assets.lake.catalog.table import Key
 from lake_assets.upkeep.checks.check_run import checks_of, is_error
 from lake_assets.upkeep.checks.facts import Scope
