@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 
 import psycopg
@@ -105,7 +106,7 @@ def test_a_backfill_is_right_and_dagster_says_what_happened_although_each_compon
         (killer.kill_connect_server, RETRIED_JOB),
         (killer.kill_code_server, ""),
         (killer.kill_definitions, ""),
-        (lambda: killer.kill("postgres"), CATALOG_AWAY),
+        (lambda: kill_in_a_commit(site, killer), CATALOG_AWAY),
         (lambda: killer.kill("s3"), STORAGE_AWAY),
     ]
     at = []
@@ -132,6 +133,16 @@ def test_a_backfill_is_right_and_dagster_says_what_happened_although_each_compon
         assert after or not pattern, (pattern, found)
     lost = next(trouble for trouble in found if re.search(RETRIED_JOB, trouble.text))
     check_visible(dagster, chromium, lost, site.folder / "run.png")
+
+
+def kill_in_a_commit(site: Site, killer: Killer) -> None:
+    """Kill PostgreSQL while a commit waits for it: it is back within a second, which a run may spend in Spark."""
+    waiting = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    with suppress(psycopg.OperationalError), catalog(site) as holder, catalog(site) as observer:
+        observer.autocommit = True  # a transaction would see the sessions of its beginning
+        holder.execute("LOCK TABLE ducklake_snapshot IN EXCLUSIVE MODE")
+        until(lambda: bool(observer.execute(waiting).fetchall()), "a commit that waits", 120)
+        killer.kill("postgres")
 
 
 def check_rows(site: Site) -> None:
