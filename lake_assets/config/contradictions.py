@@ -343,6 +343,12 @@ CONTRADICTIONS: tuple[Contradiction[StreamFields], ...] = (
         "remove it",
     ),
     Contradiction(
+        ("after_load", "anonymous"),
+        lambda s: isinstance(s.after_load, Move) and s.after_load.move.read_only,
+        "after_load.move is written to, and {it}",
+        "remove anonymous, and use keys or a role",
+    ),
+    Contradiction(
         ("partitions", "after_load"),
         lambda s: s.after_load != "keep" and s.selects_rows,
         "after_load is for objects of one partition, and an object may have rows of several partitions (in: rows)",

@@ -13,6 +13,7 @@ from lake_assets.config.stream_fields import StreamFields
 from lake_assets.config.streams import StreamConfig
 
 S3 = {"type": "s3", "bucket": "landing", "key_id": "k", "secret": "s"}
+NO_KEYS = {"key_id": None, "secret": None, "anonymous": True}
 WEB = {"source": "https://host/in", "files": "day.parquet", "partitions": {"region": {"values": ["NW"]}}}
 DATE = {"type": "date", "start": "2026-01-01"}
 ROWS = {"partitions": {"region": {"in": "rows"}}}
@@ -61,10 +62,14 @@ STREAMS: list[tuple[dict[str, Any], str]] = [
     (index(on_empty="clear"), "mode: index only adds files, .*: use fail or keep"),
     (index(deltas={"to": "/deltas"}), "deltas are of rows .*: remove deltas, or use mode: replace"),
     (index(after_load="delete"), "mode: index makes landed objects the files of the table: remove it"),
-    ({"source": S3 | {"key_id": None, "secret": None, "anonymous": True}, "after_load": "tag"}, "is anonymous and so"),
+    ({"source": S3 | NO_KEYS, "after_load": "tag"}, "is anonymous and so"),
     (
         {"mode": "append", "after_load": "delete", **ROWS},
         r"may have rows of several partitions \(in: rows\): remove it",
+    ),
+    (
+        {"mode": "append", "after_load": {"move": S3 | NO_KEYS}},
+        "after_load.move is written to, and is anonymous: remove anon",
     ),
     ({"mode": "append", "after_load": "tag"}, "is for objects in S3, .*: use delete or move"),
     ({"source": S3, "after_load": "delete"}, "cannot take them away: use mode: append, or after_load: tag"),
