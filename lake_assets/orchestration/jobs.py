@@ -100,7 +100,7 @@ def ingest_job(specs: StreamSpecs, config: LakeConfig) -> dg.JobDefinition:
     def run_ingest(context: dg.OpExecutionContext) -> JobEvents:
         config = SelectionConfig(**context.op_config)
         options = options_of(context, force=config.force)
-        run = StreamRun(specs, context, sessions(context.resources.pyspark, stream.spark), lake_config, options)
+        run = StreamRun(specs, context, lake_config, options)
         try:
             selection = select(stream, config.wanted)
         except LakeAssetsError as error:

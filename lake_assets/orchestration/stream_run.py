@@ -37,8 +37,8 @@ from lake_assets.orchestration.metadata import (
 )
 from lake_assets.orchestration.partition_keys import BACKFILL, StreamKeys, dimension_tags
 from lake_assets.orchestration.queued_runs import unfinished_runs
+from lake_assets.orchestration.resources import sessions
 from lake_assets.orchestration.translator import StreamSpecs
-from lake_assets.spark.spark_session import Sessions
 from lake_assets.upkeep.checks.facts import Scope
 from lake_assets.upkeep.exports import lineage, telemetry
 
@@ -69,19 +69,13 @@ class StreamRun:
     """One run over partitions of a stream."""
 
     def __init__(
-        self,
-        specs: StreamSpecs,
-        context: StepContext,
-        spark: Sessions,
-        config: LakeConfig | None,
-        options: IngestOptions,
+        self, specs: StreamSpecs, context: StepContext, config: LakeConfig | None, options: IngestOptions
     ) -> None:
         self.stream = specs.stream
         self.asset, self.landing = specs.table.key, specs.landing.key
         self._context = context
         self.log = EventLog(context.log, context.run.run_id)
         self._options = options
-        self.spark = spark
         self._config = config  # of a launcher; None for a driver in this process
         self.has_own_keys = StreamKeys(self.stream).are_partitions
         self.partitions: Mapping[Partition, str] = {}  # those that the run refreshes, each with its key
@@ -147,7 +141,8 @@ class StreamRun:
     def _ingest(self, partitions: Sequence[Partition], note: Callable[[Outcome], None]) -> None:
         """Refresh the partitions in this process."""
         viewer = Viewer(self.stream, self._context.log.warning)
-        outcomes = ingest_all(self.stream, partitions, self.spark, self._options)
+        spark = sessions(self._context.resources.pyspark, self.stream.spark)
+        outcomes = ingest_all(self.stream, partitions, spark, self._options)
         with passing_on_interrupts(outcomes):
             for outcome in outcomes:
                 note(viewer.viewed(outcome))

@@ -14,7 +14,7 @@ from lake_assets.orchestration.assets.downstream import StreamIOManager
 from lake_assets.orchestration.dagster_private import OUTPUT_WITHOUT_EVENT, UserFailure
 from lake_assets.orchestration.event_log import failure_or_retry
 from lake_assets.orchestration.partition_keys import StreamKeys, summary_of
-from lake_assets.orchestration.resources import PYSPARK, sessions
+from lake_assets.orchestration.resources import PYSPARK
 from lake_assets.orchestration.stream_checks import Checked, checked
 from lake_assets.orchestration.stream_run import StreamRun, options_of
 from lake_assets.orchestration.translator import StreamSpecs, asset_options
@@ -70,7 +70,7 @@ def stream_asset(specs: StreamSpecs, config: LakeConfig | None = None) -> dg.Ass
     def materialize(context: dg.AssetExecutionContext) -> AssetEvents:
         config = IngestConfig(**context.op_execution_context.op_config)
         options = options_of(context, force=config.force, landed_only=config.landed_only)
-        run = StreamRun(specs, context, sessions(context.resources.pyspark, stream.spark), lake_config, options)
+        run = StreamRun(specs, context, lake_config, options)
         with run.open():
             yield from _events(run, context, config.wanted)
 
