@@ -151,7 +151,7 @@ def shared_columns(schemas: Sequence[tuple[str, pa.Schema]]) -> pa.Schema:
     """Return the columns, and fields of structs, that all schemas have, in the types of `united_columns`."""
     columns = united_columns(schemas)
     for _, schema in schemas:
-        columns = joined_columns(columns, schema, lambda own, _: own, lambda own, given: None not in (own, given))
+        columns = joined_columns(columns, schema, lambda own, _: own, lambda own, given: bool(own and given))
     return columns
 
 

@@ -589,7 +589,7 @@ def quotes_that_do_not_tell_where_records_begin_are_corrected_or_compressed(
     rows = "total,note\n" + '1.0,"a\nb"\n' * 200_000
     text(local_world, rows, "a.csv")
     with monkeypatch.context() as wrong:
-        wrong.setattr(LandedText, "_told", lambda text, parser, at: at + 1)  # noqa: ARG005
+        wrong.setattr(LandedText, "_start_near", lambda text, parser, at: at + 1)  # noqa: ARG005
         yield "correct them | land it compressed, so that it is read from its begin"
         text(local_world, gzip.compress(rows.encode()), "a.csv.gz")
         local_world.unland(NW, "a.csv")

@@ -150,7 +150,7 @@ def test_a_large_object_is_known_by_the_checksum_of_its_store(
     local_world: World, monkeypatch: pytest.MonkeyPatch, now: str, is_same: bool
 ) -> None:
     for module in ("spark.task.share_reader", "ingest.replace.replace_run"):
-        monkeypatch.setattr(f"lake_assets.{module}.WHOLE", 0)
+        monkeypatch.setattr(f"lake_assets.{module}.SMALL_OBJECT", 0)
     monkeypatch.setattr("lake_assets.spark.task.share_reader.digest_of_file", lambda *_: {})  # as of a bucket
     monkeypatch.setattr(Store, "checksum", lambda *_: "CRC64NVME:a")
     local_world.options = {"mode": "append"}

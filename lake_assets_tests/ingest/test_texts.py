@@ -274,7 +274,7 @@ def test_an_empty_text_has_no_rows(csv: World) -> None:
 def test_a_large_text_is_divided_among_tasks(local_world: World, form: str, monkeypatch: pytest.MonkeyPatch) -> None:
     local_world.options = {"format": form, "target_file_size": "1MiB"}
     for module in ("share_reader", "work"):
-        monkeypatch.setattr(f"lake_assets.spark.task.{module}.WHOLE", 2**18)
+        monkeypatch.setattr(f"lake_assets.spark.task.{module}.SMALL_OBJECT", 2**18)
     note = "x" * 50 if form == "json" else '"a ""quoted""\nnote, ' + "x" * 40 + '"'
 
     load(local_world, landed(form, *({"id": number, "note": note} for number in range(40_000))))
