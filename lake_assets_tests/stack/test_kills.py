@@ -120,7 +120,7 @@ def test_a_backfill_is_right_and_dagster_says_what_happened_although_each_compon
     status = dagster.wait(launched, 400)
 
     runs = {run.run_id: (run.status, dagster.failures(run)) for run in dagster.runs(dagster__backfill=launched)}
-    assert status == "COMPLETED_SUCCESS", runs
+    assert status == "COMPLETED_SUCCESS", {run: end for run, end in runs.items() if end[0] != "SUCCESS"}
     assert len(runs) >= PARTITIONS / RUN
     check_rows(site)
     check_ledger(site)
