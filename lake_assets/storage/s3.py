@@ -83,9 +83,8 @@ class S3Bucket(Bucket[S3Storage | R2Storage]):
 
     def as_arrow(self) -> fs.FileSystem | None:
         storage = self.storage
-        if (
-            storage.requester_pays or storage.role
-        ):  # it does not say that the requester pays, and does not renew a role's keys
+        # Arrow does not say that the requester pays, and does not renew a role's keys.
+        if storage.requester_pays or storage.role:
             return None
         endpoint = urlsplit(storage.server_url) if storage.server_url else None
         key_id, secret, token = storage.keys

@@ -110,9 +110,7 @@ class CatalogBackend(ABC, Generic[C]):
     settings: ClassVar[tuple[str, ...]] = ()  # statements for an engine that attaches the lake
     prefix: ClassVar[str] = ""  # of the database in an ATTACH of the lake
     source_options: ClassVar[tuple[str, ...]] = ()  # of an ATTACH of the database itself
-    is_exclusive: ClassVar[bool] = (
-        False  # a process with the lake attached has the lock of commits, and excludes others
-    )
+    is_exclusive: ClassVar[bool] = False  # a process with the lake attached has the commit lock, and excludes others
     loses_answers: ClassVar[bool] = False  # a server may commit although the connection is lost
     locks_in_transactions: ClassVar[bool] = False  # a transaction acquires its lock itself
     is_scanned: ClassVar[bool] = False  # DuckDB reads whole tables of it, so conditions that prune files do not pay

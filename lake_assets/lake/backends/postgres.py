@@ -184,9 +184,8 @@ class PostgresBackend(CatalogBackend[PostgresCatalog]):
         return self._connection
 
     def _connect(self) -> Any:  # noqa: ANN401 - of the driver
-        return connect_postgres(
-            self.catalog, autocommit=True
-        )  # each block begins its transaction with its other statements
+        # Each block begins its transaction with its other statements.
+        return connect_postgres(self.catalog, autocommit=True)
 
     def close(self) -> None:
         """Close the connection; the next transaction opens another one."""

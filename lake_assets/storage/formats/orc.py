@@ -21,9 +21,8 @@ from lake_assets.storage.formats.landed_rows import BATCH_ROWS, DECODED, Expecte
 _WORD = re.compile(r"\w+")  # of a type's name, before its precision
 
 
-_NEW_CALENDAR = re.compile(
-    rb"X\x02(b.[ -~]*)?\Z", re.DOTALL
-)  # field 11 of the footer, which the writer's version follows
+# Field 11 of the footer, which the writer's version follows.
+_NEW_CALENDAR = re.compile(rb"X\x02(b.[ -~]*)?\Z", re.DOTALL)
 _CODECS: dict[str, Callable[[bytes], bytes]] = {
     "ZLIB": lambda data: zlib.decompress(data, -zlib.MAX_WBITS),
     "ZSTD": lambda data: bytes(pa.CompressedInputStream(pa.BufferReader(data), "zstd").read()),

@@ -131,9 +131,8 @@ class DigestRanges:
             size *= 2
 
 
-REPORTED: frozenset[LeftOutClass] = frozenset(
-    {"unmatched", "spelling", "outside", "odd"}
-)  # a sensor names these objects
+# A sensor names these objects.
+REPORTED: frozenset[LeftOutClass] = frozenset({"unmatched", "spelling", "outside", "odd"})
 MOST_UNMATCHED = 1000  # unmatched objects that one reading names; further ones are counted
 MOST_KEPT = 100_000  # objects that one reading keeps: some 50 MB
 
