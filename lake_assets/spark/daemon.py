@@ -54,6 +54,7 @@ def main() -> None:
     """Fork workers until the JVM closes standard input, or none is needed for a while."""
     with suppress(Exception):  # a task that needs it raises the error
         importlib.import_module(_TASK)
+    os.environ.setdefault("POLARS_MAX_THREADS", "4")  # of each worker; it would begin one for each core
     # pyspark's workers collect garbage after each task, which takes 20 ms for what has been imported.
     gc.freeze()
     daemon.worker = worker

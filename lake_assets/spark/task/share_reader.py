@@ -1,15 +1,17 @@
 """Reading a task's shares of landed objects, as Arrow record batches, with memory bound by a row group."""
 
-from collections import Counter, deque
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, closing, contextmanager
 from functools import partial
+from itertools import repeat
 from threading import BoundedSemaphore
 
 import pyarrow as pa
 
 from lake_assets.base.errors import SchemaDriftError
+from lake_assets.config.formats import ParquetFormat
 from lake_assets.config.layout.partition import Partition
 from lake_assets.config.secrets import masking
 from lake_assets.schema.bad_rows import BadRows
@@ -17,8 +19,9 @@ from lake_assets.schema.fitter import Fitter, Target
 from lake_assets.schema.partition_values import Facts, with_added_columns, with_added_values
 from lake_assets.spark.task.bad_row_sink import DROPPED, BadRowSink, Sink
 from lake_assets.spark.task.job import Job
-from lake_assets.storage.formats.landed_rows import LandedRows, RenamedRows, Share
-from lake_assets.storage.formats.parquet_files import ParquetReader, readable_object
+from lake_assets.storage.formats.landed_rows import LandedBatch, LandedRows, RenamedRows, Share
+from lake_assets.storage.formats.parquet_files import LandedParquet, ParquetReader, readable_object
+from lake_assets.storage.formats.parquet_together import LEAST, TINY_OBJECT, is_plain, polars, read_together
 from lake_assets.storage.manifest import digest_of
 from lake_assets.storage.store import Store
 
@@ -46,6 +49,7 @@ class ShareReader:
         self._threads = threads
         self._decoding = BoundedSemaphore(threads)
         self._parquet = ParquetReader(dictionaries=dictionaries and not job.landed.rules.selects)
+        self._reads_together = False  # tiny objects
         self._fitter: tuple[pa.Schema, Partition, Fitter] | None = None
         self.rows: Counter[str] = Counter()  # that were read, with those that do not fit, by the objects' keys
         self.digests: dict[str, str] = {}  # of the objects' content, by key; see `Job.digests`
@@ -87,23 +91,48 @@ class ShareReader:
         self, shares: Sequence[Share], partition: Partition
     ) -> Generator[tuple[Share, "Callable[[], _Loaded]"]]:
         """Yield each share with a function that opens it; small objects are fetched and decoded ahead of it."""
-        ahead: deque[Future[_Loaded]] = deque()
         small = deque(share for share in shares if share.landed.size <= SMALL_OBJECT)
+        tiny = sum(share.landed.size <= TINY_OBJECT for share in small)
+        self._reads_together = tiny >= LEAST and isinstance(self._landed.form, ParquetFormat) and polars() is not None
+        ahead: deque[Future[_Loaded]] = deque()
+        group: deque[Future[_Loaded]] = deque()  # that were ahead, and are read before all others
         fetched = 0
         with _pool(_REQUESTS) as pool:
-            for share in shares:
+
+            def request() -> None:
+                nonlocal fetched
                 while small and len(ahead) < _REQUESTS and fetched + small[0].landed.size <= FETCH_AHEAD:
                     item = small.popleft()
                     fetched += item.landed.size
                     ahead.append(pool.submit(self._load_whole, item, partition))
+
+            for share in shares:
+                request()
                 if share.landed.size <= SMALL_OBJECT:
-                    yield share, ahead.popleft().result
+                    if not group:
+                        group, ahead = ahead, group
+                        request()
+                        if self._reads_together:
+                            self._read_together(group)
+                    yield share, group.popleft().result
                     fetched -= share.landed.size
                     continue
                 with self._readable(share):
                     file = self._store.open(share.landed.key)
                 with file:
                     yield share, partial(self._load, share, partition, file)
+
+    def _read_together(self, group: Iterable[Future["_Loaded"]]) -> None:
+        """Read the objects of a group that wait for others of their columns; those that are left are read by Arrow."""
+        waiting: defaultdict[object, list[_Loaded]] = defaultdict(list)
+        for future in group:
+            if future.exception() is None and (loaded := future.result()).plain is not None:
+                waiting[loaded.plain[1].schema, tuple(loaded.stored)].append(loaded)
+        for objects in waiting.values():
+            plain = [loaded.plain for loaded in objects if loaded.plain is not None]
+            batches = read_together(plain, objects[0].stored)
+            for loaded, batch in zip(objects, batches or repeat(None)):  # noqa: B905 - one of them is endless
+                loaded.take(batch)
 
     def _readable(self, share: Share) -> AbstractContextManager[None]:
         uri = self._store.uri(share.landed.key)
@@ -113,11 +142,17 @@ class ShareReader:
         data = self._store.get(share.landed.key, share.landed.etag)
         if self._job.digests:
             self.digests[share.landed.key] = digest_of(data)
+        file = pa.BufferReader(pa.py_buffer(data))
         if self._threads == 1:
-            return self._load(share, partition, pa.BufferReader(pa.py_buffer(data)))
-        with self._decoding:
-            loaded = self._load(share, partition, pa.BufferReader(pa.py_buffer(data)))
-            loaded.decode()
+            loaded = self._load(share, partition, file)
+        else:
+            with self._decoding:
+                loaded = self._load(share, partition, file)
+        if self._reads_together and len(data) <= TINY_OBJECT and loaded.waits(data):
+            return loaded
+        if self._threads > 1:
+            with self._decoding:
+                loaded.decode()
         return loaded
 
     def _load(self, share: Share, partition: Partition, file: pa.NativeFile) -> "_Loaded":
@@ -172,9 +207,29 @@ class _Loaded:
         self._fitter = fitter
         self._constants = constants
         self._numbers = numbers  # the columns among them with the number of each row
+        self.plain: tuple[bytes, LandedParquet] | None = None  # the object, if it is read together with others
+        self._batch: pa.RecordBatch | None = None  # its rows, if it was
         self._bad: list[BadRows] = []  # among the decoded rows
         self._decoded: list[pa.RecordBatch] | None = None
         self._failure: Exception | None = None
+
+    @property
+    def stored(self) -> list[str]:
+        """The columns to read that the object has itself."""
+        fitter = self._fitter
+        columns = [*fitter.columns, *fitter.partition_columns] if fitter is not None else []
+        return [name for name in columns if name not in self._constants]
+
+    def waits(self, data: bytes) -> bool:
+        """Keep the object's bytes if it can be read together with others; returns whether it can."""
+        rows = self._rows
+        if isinstance(rows, LandedParquet) and self._fitter is not None and is_plain(data, rows, self.stored):
+            self.plain = data, rows
+        return self.plain is not None
+
+    def take(self, batch: pa.RecordBatch | None) -> None:
+        """Take the object's rows, which were read together with others; None: they were not."""
+        self.plain, self._batch = None, batch
 
     def batches(self, bad: Sink) -> Iterator[pa.RecordBatch]:
         """Yield the share's rows, in batches; `bad` gets those that do not fit, if the job has dead letters."""
@@ -195,13 +250,17 @@ class _Loaded:
         except Exception as error:  # noqa: BLE001 - raised by `batches`
             self._failure = error
 
+    def _read(self, fitter: Fitter) -> Iterable[LandedBatch | BadRows]:
+        if self._batch is not None:
+            return [LandedBatch(self._batch, 0)]
+        return self._rows.read(self._share.part, self.stored, fitter, numbered=bool(self._numbers))
+
     def _batches(self, bad: Sink) -> Iterator[pa.RecordBatch]:
         fitter = self._fitter
         if fitter is None:
             return
         columns = [*fitter.columns, *fitter.partition_columns]
-        stored = [name for name in columns if name not in self._constants]
-        for rows in self._rows.read(self._share.part, stored, fitter, numbered=bool(self._numbers)):
+        for rows in self._read(fitter):
             if isinstance(rows, BadRows):
                 bad(rows)
                 continue

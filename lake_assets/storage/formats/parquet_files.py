@@ -119,6 +119,12 @@ class ParquetRows:
             raise error from None
         self._metadata = pq.ParquetFile(pa.BufferReader(footer), **LIMITS).metadata
 
+    @property
+    def converted(self) -> frozenset[str]:
+        """The columns whose values are not read as they are stored."""
+        columns = self.columns
+        return columns.int96 | columns.cast | columns.old | self._unreadable.keys()
+
     def footer(self) -> bytes:
         """Return the bytes between the row groups and the footer's length."""
         return self._footer
@@ -428,6 +434,15 @@ class LandedParquet:
         self.count: int | None = rows.count
         self._rows = rows
         self._dictionaries = dictionaries  # columns that the object stores as such may stay dictionaries of texts
+
+    @property
+    def footer(self) -> pq.FileMetaData:
+        """The object's footer."""
+        return self._rows.parquet.metadata
+
+    def has_converted(self, names: Collection[str]) -> bool:
+        """Return whether `read` gives another type or value than is stored, of any of these columns."""
+        return not self._rows.converted.isdisjoint(names)
 
     @property
     def is_small(self) -> bool:

@@ -35,6 +35,7 @@ Struct: TypeAlias = dict[int, tuple[int, Any]]
 
 _MAGIC = b"PAR1"
 _BOOLEANS, _BYTE, I32, _TEXT, _LIST, _STRUCT = (1, 2), 3, 5, 8, 9, 12  # types of Thrift
+_CHECKSUM = 4  # of the fields of a page's header, behind its type and two sizes, which each page has
 _SCHEMA = 2  # of the fields of a footer, behind the version
 _BEGIN = bytes([0x15, 2, 0x19, 0x0C, 0x16, 0, 0x19, 0x0C, 0])  # a footer without nodes and rows
 _REPETITION, NAME, _CHILDREN, _CONVERTED, _SCALE, _PRECISION, LOGICAL = 3, 4, 5, 6, 7, 8, 10  # of a node of the schema
@@ -54,6 +55,15 @@ def written_footer(metadata: pq.FileMetaData) -> bytes | None:
 def footer_file(footer: bytes) -> bytes:
     """Return the footer of these bytes, which are between a file's row groups and the footer's length."""
     return b"".join((_MAGIC, footer, len(footer).to_bytes(4, "little"), _MAGIC))
+
+
+def has_checksum(data: bytes, at: int) -> bool:
+    """Return whether the page of a file that begins at a position has a checksum; also if no page begins there."""
+    try:
+        before, behind = _parsed(data, at, _CHECKSUM - 1)
+        return len(before) != _CHECKSUM - 1 or data[behind] >> 4 == 1
+    except (LookupError, ValueError):
+        return True
 
 
 def schema_nodes(footer: bytes) -> list[Struct]:
