@@ -1,6 +1,7 @@
 """Runs on a Spark Connect server, each with a session of its own: the memory of the cluster does not grow with them."""
 
 import os
+import shlex
 import sys
 import time
 from collections.abc import Iterator
@@ -38,9 +39,9 @@ def site() -> Iterator[Site]:
         yield result
 
 
-def memory(site: Site) -> tuple[int, int, int]:
-    """The number of the executors' Python daemons, and the megabytes of all their Python, and of the cluster's JVMs."""
-    daemons, python, java = 0, 0, 0
+def memory(site: Site) -> tuple[list[str], int, int]:
+    """The executors' Python daemons, and the megabytes of all their Python, and of the cluster's JVMs."""
+    daemons, python, java = list[str](), 0, 0
     for name, process in Supervisor(site).processes().items():
         if name.startswith("spark-"):
             found = psutil.Process(process.pid)
@@ -52,7 +53,11 @@ def memory(site: Site) -> tuple[int, int, int]:
                     else:
                         python += size
                         parent = one.parent()
-                        daemons += parent is not None and "java" in parent.name()
+                        if parent is not None and "java" in parent.name():
+                            age = time.time() - one.create_time()
+                            daemons.append(
+                                f"{name} {one.pid} of {parent.pid}, {age:.0f} s: {shlex.join(one.cmdline())}"
+                            )
     return daemons, python, java
 
 
@@ -69,9 +74,10 @@ def test_memory_does_not_grow_with_the_number_of_runs(site: Site, monkeypatch: p
         assert (outcome.status, outcome.row.row_count) == ("committed", number)
         ended.append(time.monotonic())
         daemons, python, java = memory(site)
-        seen.append((daemons, python, java))
+        seen.append((len(daemons), python, java))
         recent = sum(moment > ended[-1] - LIFE for moment in ended)
-        assert daemons <= EXECUTORS * recent + 2  # one that a JVM is just starting
+        # Two that a JVM is just starting.
+        assert len(daemons) <= EXECUTORS * recent + 2, daemons
         assert python <= DAEMON * (EXECUTORS * recent + 2)
         if number % 10 == 0:  # for the table of docs/how-to/run-the-stack.md
             shown = " ".join(str(max(figures)) for figures in zip(*seen[-10:], strict=True))

@@ -19,7 +19,7 @@ from lake_assets.schema.fitter import Fitter, Target
 from lake_assets.schema.partition_values import Facts, with_added_columns, with_added_values
 from lake_assets.spark.task.bad_row_sink import DROPPED, BadRowSink, Sink
 from lake_assets.spark.task.job import Job
-from lake_assets.storage.formats.landed_rows import LandedBatch, LandedRows, RenamedRows, Share
+from lake_assets.storage.formats.landed_rows import WHOLE_OBJECT, LandedBatch, LandedRows, RenamedRows, Share
 from lake_assets.storage.formats.parquet_files import LandedParquet, ParquetReader, readable_object
 from lake_assets.storage.formats.parquet_together import LEAST, TINY_OBJECT, is_plain, polars, read_together
 from lake_assets.storage.manifest import digest_of
@@ -222,8 +222,8 @@ class _Loaded:
 
     def waits(self, data: bytes) -> bool:
         """Keep the object's bytes if it can be read together with others; returns whether it can."""
-        rows = self._rows
-        if isinstance(rows, LandedParquet) and self._fitter is not None and is_plain(data, rows, self.stored):
+        rows, is_whole = self._rows, self._share.part == WHOLE_OBJECT
+        if is_whole and isinstance(rows, LandedParquet) and rows.count and is_plain(data, rows, self.stored):
             self.plain = data, rows
         return self.plain is not None
 

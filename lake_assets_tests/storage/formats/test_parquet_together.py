@@ -4,6 +4,7 @@ import datetime as dt
 import io
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from lake_assets.spark.task import share_reader
 from lake_assets.spark.task.job import Job
 from lake_assets.spark.task.share_reader import ShareReader
 from lake_assets.storage.formats.any_format import LandingZone
-from lake_assets.storage.formats.landed_rows import Share
+from lake_assets.storage.formats.landed_rows import Part, Share
 from lake_assets.storage.formats.parquet_files import ParquetReader
 from lake_assets.storage.formats.parquet_together import LEAST, TINY_OBJECT, is_plain, read_together
 from lake_assets.storage.store import Store
@@ -178,3 +179,15 @@ def test_a_task_reads_many_small_objects_together_and_in_order(tmp_path: Path, m
 
     assert ids == [*(number for number in range(3 * OBJECTS) for _ in range(2)), -1]
     assert sum(counts) == 3 * OBJECTS
+
+
+def test_of_an_object_that_tasks_share_only_the_part_is_read(tmp_path: Path) -> None:
+    for number in range(OBJECTS):
+        rows = pa.table({"id": pa.array([number, -number], pa.int64()), "text": ["a", None]})
+        pq.write_table(rows, tmp_path / f"{number:03}.parquet", row_group_size=1)
+    reader, shares = shares_of(tmp_path)
+    parts = [replace(share, part=Part(1, 2)) for share in shares]
+
+    ids = [n for batch in reader.read(parts, Partition((), ())) for n in batch.column("id").to_pylist()]
+
+    assert ids == [-number for number in range(OBJECTS)]
