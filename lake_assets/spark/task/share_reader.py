@@ -11,7 +11,6 @@ from threading import BoundedSemaphore
 import pyarrow as pa
 
 from lake_assets.base.errors import SchemaDriftError
-from lake_assets.config.formats import ParquetFormat
 from lake_assets.config.layout.partition import Partition
 from lake_assets.config.secrets import masking
 from lake_assets.schema.bad_rows import BadRows
@@ -21,7 +20,7 @@ from lake_assets.spark.task.bad_row_sink import DROPPED, BadRowSink, Sink
 from lake_assets.spark.task.job import Job
 from lake_assets.storage.formats.landed_rows import WHOLE_OBJECT, LandedBatch, LandedRows, RenamedRows, Share
 from lake_assets.storage.formats.parquet_files import LandedParquet, ParquetReader, readable_object
-from lake_assets.storage.formats.parquet_together import LEAST, TINY_OBJECT, is_plain, polars, read_together
+from lake_assets.storage.formats.parquet_together import TINY_OBJECT, is_plain, is_worth_it, read_together
 from lake_assets.storage.manifest import digest_of
 from lake_assets.storage.store import Store
 
@@ -92,8 +91,7 @@ class ShareReader:
     ) -> Generator[tuple[Share, "Callable[[], _Loaded]"]]:
         """Yield each share with a function that opens it; small objects are fetched and decoded ahead of it."""
         small = deque(share for share in shares if share.landed.size <= SMALL_OBJECT)
-        tiny = sum(share.landed.size <= TINY_OBJECT for share in small)
-        self._reads_together = tiny >= LEAST and isinstance(self._landed.form, ParquetFormat) and polars() is not None
+        self._reads_together = is_worth_it(self._landed.form, (share.landed.size for share in small))
         ahead: deque[Future[_Loaded]] = deque()
         group: deque[Future[_Loaded]] = deque()  # that were ahead, and are read before all others
         fetched = 0
@@ -148,7 +146,7 @@ class ShareReader:
         else:
             with self._decoding:
                 loaded = self._load(share, partition, file)
-        if self._reads_together and len(data) <= TINY_OBJECT and loaded.waits(data):
+        if self._reads_together and len(data) <= TINY_OBJECT and loaded.waits(bytes(data)):
             return loaded
         if self._threads > 1:
             with self._decoding:

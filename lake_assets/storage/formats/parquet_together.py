@@ -7,7 +7,7 @@ their errors are Arrow's.
 """
 
 import io
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from types import ModuleType
@@ -16,6 +16,7 @@ import pyarrow as pa
 from packaging.version import Version
 from pyarrow import types as t
 
+from lake_assets.config.formats import LandedFormat, ParquetFormat
 from lake_assets.storage.formats.parquet_files import LandedParquet
 from lake_assets.storage.formats.parquet_footers import has_checksum
 
@@ -42,6 +43,13 @@ def polars() -> ModuleType | None:
     import polars  # noqa: PLC0415 - may not be installed
 
     return polars
+
+
+def is_worth_it(form: LandedFormat, sizes: Iterable[int]) -> bool:
+    """Return whether objects of a stream's format, of these bytes, are read sooner together, and Polars is there."""
+    return (
+        isinstance(form, ParquetFormat) and sum(size <= TINY_OBJECT for size in sizes) >= LEAST and polars() is not None
+    )
 
 
 def is_plain(data: bytes, rows: LandedParquet, names: Sequence[str]) -> bool:
@@ -74,7 +82,7 @@ def read_together(objects: Sequence[tuple[bytes, LandedParquet]], names: Sequenc
     kinds = [
         own if _READ_AS.get(kind) == own else kind for kind, own in zip(table.schema.types, schema.types, strict=True)
     ]
-    counts = [rows.count for _, rows in objects]
+    counts = [rows.count or 0 for _, rows in objects]
     if kinds != schema.types or table.num_rows != sum(counts):
         return None
     batch = table.cast(schema).combine_chunks().to_batches()[0]
