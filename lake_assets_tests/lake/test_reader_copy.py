@@ -74,7 +74,7 @@ connection.execute("CREATE TABLE numbers (number INTEGER, text TEXT)")
 connection.close()
 print("begun", flush=True)
 number = 0
-while not select.select([sys.stdin], [], [], 0)[0]:  # until the test closes it
+while number < int(sys.argv[2]) or not select.select([sys.stdin], [], [], 0)[0]:  # until the test closes it
     number += 1
     if number % 7 == 1:  # the last one that closes the file removes the log
         connection = sqlite3.connect(sys.argv[1], isolation_level=None)
@@ -84,25 +84,28 @@ while not select.select([sys.stdin], [], [], 0)[0]:  # until the test closes it
         connection.close()
 print(number, flush=True)
 """
-STATES = 10
+COMMITS, STATES = 1500, 10  # at least
 
 
 def test_a_copy_has_one_state_while_another_process_commits_and_moves_the_log(
     local_world: World, tmp_path: Path
 ) -> None:
     file, seen = Path(local_world.catalog["path"]), list[float]()
-    command = [sys.executable, "-c", WRITER, str(file)]
+    command = [sys.executable, "-c", WRITER, str(file), str(COMMITS)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as writer:
         assert writer.stdout is not None
         assert writer.stdout.readline() == "begun\n"
-        while len(set(seen)) < STATES:
-            assert writer.poll() is None
+        assert writer.stdin is not None
+        while writer.poll() is None:
             sqlite._copy_file(file, tmp_path / "copy")
             seen.append(total(tmp_path / "copy"))
-        written, _ = writer.communicate()
+            if len(set(seen)) >= STATES:
+                writer.stdin.close()
+        written = writer.stdout.read()
+        assert writer.returncode == 0
     sqlite._copy_file(file, tmp_path / "copy")
 
-    assert total(tmp_path / "copy") == int(written)
+    assert total(tmp_path / "copy") == int(written) >= COMMITS
     assert seen == sorted(seen)
 
 
