@@ -1,7 +1,9 @@
 """Texts that stay dictionaries: the data file has the rows and statistics of one that was written from plain texts."""
 
+import random
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -173,3 +175,56 @@ def test_small_batches_without_dictionaries_are_written_as_one(monkeypatch: pyte
     monkeypatch.setattr(arrow_types, "_COPIED_BYTES", table.nbytes - 1)
     assert arrow_types.combined_table(batches).to_pylist() == expected
     assert arrow_types.combined_table(batches).column("n").num_chunks == 5
+
+
+ROWS = 20_000
+
+
+def encodings_of(folder: Path, rows: pa.Table) -> dict[str, bool]:
+    """Whether each column of the data file of some rows has a dictionary, after its rows were compared."""
+    job = replace(job_on(folder), schema=rows.schema)
+    (file,) = write_files(rows.to_batches(), job, "x/")
+    parquet = pq.ParquetFile(file.uri)
+    assert parquet.read().equals(rows)
+    group = parquet.metadata.row_group(0)
+    columns = [group.column(number) for number in range(group.num_columns)]
+    assert all(c.is_stats_set for c in columns)
+    return {c.path_in_schema: c.has_dictionary_page for c in columns}
+
+
+def test_values_that_come_once_get_no_dictionary(tmp_path: Path) -> None:
+    shuffled = random.Random(1).sample(range(ROWS), ROWS)
+    rows = pa.table(
+        {
+            "unique": shuffled,
+            "a.b": [f"text {number}" for number in shuffled],
+            "twice": [number // 2 for number in shuffled],
+            "decimal": pa.array([Decimal(number) for number in shuffled], pa.decimal128(15, 2)),
+            "few": [number % 50 for number in shuffled],
+            "ten times": [number // 10 for number in shuffled],
+            "sorted": [number // 10 for number in range(ROWS)],
+            "nested": [{"deep": number} for number in shuffled],
+            "half null": [number if number % 2 else None for number in shuffled],
+            "null": pa.nulls(ROWS, pa.string()),
+            "mostly one": [number if number % 20 == 0 else 0 for number in shuffled],
+            "flag": [number % 2 == 0 for number in shuffled],
+        }
+    )
+    assert encodings_of(tmp_path, rows) == {
+        "unique": False,
+        "a.b": False,
+        "twice": False,
+        "decimal": False,
+        "few": True,
+        "ten times": True,
+        "sorted": True,
+        "nested.deep": True,
+        "half null": False,
+        "null": True,
+        "mostly one": True,
+        "flag": False,  # Parquet has none of these
+    }
+
+
+def test_few_rows_are_not_looked_at(tmp_path: Path) -> None:
+    assert encodings_of(tmp_path, pa.table({"unique": range(1000)})) == {"unique": True}

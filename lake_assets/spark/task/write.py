@@ -30,6 +30,7 @@ from lake_assets.schema.arrow_types import (
     no_rows,
     schema_with_dictionaries,
     table_with_dictionaries,
+    unrepeated_leaves,
     without_dictionary,
 )
 from lake_assets.schema.column_rules import SortKey
@@ -168,6 +169,7 @@ def _write_file(groups: _Groups, store: Store, job: Job, key: str) -> DataFile:
     with write_errors(job.storage, store.uri(key)), ExitStack() as stack:
         sink = stack.enter_context(store.create(key))
         first = groups.take()
+        unrepeated = unrepeated_leaves(first)
         writer = stack.enter_context(
             pq.ParquetWriter(
                 sink,
@@ -175,6 +177,7 @@ def _write_file(groups: _Groups, store: Store, job: Job, key: str) -> DataFile:
                 compression=job.compression,
                 version="2.6",
                 store_schema=False,
+                use_dictionary=_leaf_paths(job.schema, unrepeated) if unrepeated else True,
                 write_statistics=_leaf_paths(job.schema, nan) if nan else True,
             )
         )
@@ -215,8 +218,11 @@ def _with_nan(group: pa.Table | None) -> frozenset[int]:
 
 def _leaf_paths(schema: pa.Schema, without: frozenset[int]) -> list[str]:
     """Return Parquet's paths of the leaves, without those at some positions."""
-    parquet = parquet_schema(schema)
-    return [parquet.column(index).path for index in range(len(parquet)) if index not in without]
+    paths = schema.names
+    if any(map(pa.types.is_nested, schema.types)):
+        parquet = parquet_schema(schema)
+        paths = [parquet.column(index).path for index in range(len(parquet))]
+    return [path for index, path in enumerate(paths) if index not in without]
 
 
 def parquet_schema(schema: pa.Schema) -> pq.ParquetSchema:
