@@ -83,7 +83,7 @@ class PartitionLocator:
     """Finds the partition of an object by its path, or the reason why no refresh reads it.
 
     This is the one place that decides so, for listings, sensors and the writer of `land`. A partition outside of the
-    calendar is refused, if that is given. Each folder is parsed once.
+    calendar is refused, if that is given. Each folder is parsed once, and the value in the name of a folder too.
     """
 
     def __init__(self, stream: StreamConfig, calendar: Calendar | None = None) -> None:
@@ -99,6 +99,8 @@ class PartitionLocator:
         self._columns = tuple(column for column in stream.partition_columns if not column.in_rows)
         self._lenient = self._template.with_empty(values=(), nulls=self._template.columns)
         self._in_folder = lru_cache(_REMEMBERED)(self._partition_or_error)
+        # The values in the names of a run of folders, by the columns' names; of canonical paths only
+        self._values: dict[tuple[int, tuple[str, ...]], dict[str, PartitionValue]] = {}
 
     def at(self, path: str) -> Partition:
         """Return the partition with this path; see `Partition.at`."""
@@ -144,14 +146,40 @@ class PartitionLocator:
         return self._in_folder(tuple(folder.rstrip("/").split("/")) if folder else (), "file")
 
     def _partition_or_error(self, folders: tuple[str, ...], name: str) -> Partition | LakeAssetsError:
+        if (known := self._of_known_names(folders)) is not None:
+            return (self._calendar.outside(known) if self._calendar is not None else None) or known
         if self._template.hides(folders):
             return _HIDDEN
         if is_odd(key := "/".join([*folders, name])):
             return _ODD
         try:
-            return self._partition(key)
+            partition = self._partition(key)
         except (LayoutError, PartitionError) as error:
             return error
+        if key.startswith(self._template.prefix(partition.texts())):
+            self._remember(folders, partition)
+        return partition
+
+    def _remember(self, folders: tuple[str, ...], partition: Partition) -> None:
+        """Remember the values in the names of a canonical path."""
+        values = dict(zip((column.name for column in partition.columns), partition.values, strict=True))
+        if len(self._values) >= _REMEMBERED:
+            self._values.clear()
+        for span, names in self._template.runs:
+            self._values[span.start, folders[span]] = {name: values[name] for name in names if name in values}
+
+    def _of_known_names(self, folders: tuple[str, ...]) -> Partition | None:
+        """Return the partition of a canonical path of whose folders all names are known; None of another path."""
+        runs = self._template.runs
+        if not runs or len(folders) != runs[-1][0].stop:
+            return None
+        values: dict[str, PartitionValue] = {}
+        for span, _ in runs:
+            known = self._values.get((span.start, folders[span]))
+            if known is None:
+                return None
+            values |= known
+        return Partition(self._columns, tuple(values[column.name] for column in self._columns))
 
     def _empty(self, key: str) -> list[str]:
         """Return the columns with an empty value in a path that fits the layout otherwise."""

@@ -1,5 +1,7 @@
 """The partition of an object is the one whose run reads it."""
 
+import random
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -7,6 +9,7 @@ import pytest
 from lake_assets.api import open_stream
 from lake_assets.config.layout.partition import Partition
 from lake_assets.config.models import LakeConfig
+from lake_assets.streams.calendar import Calendar
 from lake_assets.streams.left_out import class_of
 from lake_assets.streams.locator import PartitionLocator
 from lake_assets.streams.stream import OpenStream
@@ -56,6 +59,25 @@ def test_an_object_is_read_by_the_run_of_its_partition_or_is_refused(tmp_path: P
     for partition in set(located.values()):
         read = {obj.key for obj in stream.manifest(partition).objects}
         assert read == {key for key, other in located.items() if other == partition}
+
+
+@pytest.mark.parametrize(
+    "layout",
+    ["p={p}/r={r}", "{p}-{r}", "{batch}/p={p}/r={r}", "p={p}/{store}/r={r}", "a={r}/b={p}/c={r}", "/p={p}/in/r={r}"],
+)
+def test_what_a_locator_has_seen_before_changes_nothing(tmp_path: Path, layout: str) -> None:
+    config = stream_of(tmp_path, layout=layout).config
+    texts = list(product(("7", "8", "07", "x"), ("a", "b", "a%2Fb", "a%2fb", "_a", ".", "", "A\u030a", "\u00c5")))
+    keys = [f"{layout.strip('/').format(p=p, r=r, store=s, batch=s)}/f.parquet" for p, r in texts for s in ("x", "_y")]
+    keys += [key.replace("r=", "R=") for key in keys] + [key.replace("/f.parquet", "/in/f.parquet") for key in keys]
+    keys += ["f.parquet", *(key.partition("/")[2] for key in keys)]
+    seen = PartitionLocator(config, Calendar(config))
+
+    for seed in range(3):
+        random.Random(seed).shuffle(keys)
+        for key in keys:
+            assert str(seen.find(key)) == str(PartitionLocator(config, Calendar(config)).find(key)), key
+    assert any(isinstance(seen.find(key), Partition) for key in keys)
 
 
 @pytest.mark.parametrize(

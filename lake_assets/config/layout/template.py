@@ -5,7 +5,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
-from itertools import pairwise, takewhile, zip_longest
+from itertools import chain, pairwise, takewhile, zip_longest
 from types import MappingProxyType
 from typing import Literal
 from zoneinfo import ZoneInfo
@@ -127,6 +127,25 @@ class Template:
     def columns(self) -> tuple[str, ...]:
         """The partition columns, in the order of the path."""
         return tuple(dict.fromkeys(p.name for p in self.placeholders if p.name is not None))
+
+    @cached_property
+    def runs(self) -> tuple[tuple[slice, tuple[str, ...]], ...]:
+        """The shortest runs of folders that share no column with others, in order, each with its columns.
+
+        What a path has of a column is in the folders of one run. None at all if a value may make folders, or if the
+        names of files have values.
+        """
+        folders = grammar.folder_parts(self.parts)
+        if self.nested or self.file_parts or not all(folders):
+            return ()
+        named = [[p.name for p in parts if isinstance(p, Placeholder) and p.name is not None] for parts in folders]
+        runs, begin = list[tuple[slice, tuple[str, ...]]](), 0
+        for end in range(1, len(folders) + 1):
+            columns = dict.fromkeys(chain.from_iterable(named[begin:end]))
+            if columns.keys().isdisjoint(chain.from_iterable(named[end:])):
+                runs.append((slice(begin, end), tuple(columns)))
+                begin = end
+        return tuple(runs)
 
     def with_empty(self, *, values: Iterable[str], nulls: Iterable[str]) -> "Template":
         """Return the same layout, but paths may have empty values of some columns, as in `region=/`.
