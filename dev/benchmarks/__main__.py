@@ -24,6 +24,7 @@ from dev.benchmarks.measure import Report
 from dev.benchmarks.planning import planning
 from dev.benchmarks.refresh import big, copied, small
 from dev.benchmarks.table_size import table_size
+from dev.benchmarks.whole_tables import whole_tables
 from lake_assets.spark.spark_session import spark_config, start_session
 
 BENCHMARKS = {
@@ -39,6 +40,7 @@ BENCHMARKS = {
     "cold": cold,
     "arrival": arrival,
     "plan": planning,
+    "whole-tables": whole_tables,
 }
 QUICK = 0.02  # of the full size
 

@@ -90,11 +90,11 @@ class Files:
         self._footer = written_footer(writer.writer.metadata)
         self._body: bytes = sink.getvalue().to_pybytes()
 
-    def replacement(self, partition: Partition, run_id: str) -> Change:
-        """The commit of such a file, which is written."""
+    def replacement(self, partition: Partition, run_id: str, manifest: Manifest | None = None) -> Change:
+        """The commit of such a file, which is written; of the landed objects, or of one that is nowhere."""
         stream, now = self._stream, dt.datetime.now(dt.UTC)
         landed = LandedObject("batch.parquet", f"{stream.source_glob(partition)}/batch.parquet", "etag", 1, now)
-        manifest = Manifest((landed,))
+        manifest = manifest or Manifest((landed,))
         fingerprint = stream.fingerprint(manifest)
         key = stream.destination_folder(partition) + new_name("bench-", fingerprint)
         with self._store.create(key) as file:
