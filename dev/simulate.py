@@ -18,7 +18,7 @@ from dev.benchmarks.peers.results import Refresh
 from dev.benchmarks.peers.results import Results as Peers
 from dev.benchmarks.scale.driver import OBJECTS
 from dev.benchmarks.scale.results import Grown, Rate, Results
-from lake_assets.ingest.replace.replace_run import LISTINGS
+from lake_assets.storage.requests import AT_ONCE
 
 DAY = 86_400.0
 BATCH, LARGER = 1, 10  # partitions of the commits that the constants come from
@@ -115,7 +115,7 @@ def predict(scale: Scale, of: Mapping[str, Constant]) -> Needed:
     tasks = cost["task"] + each * (cost["task_object"] + scale.rows_each * cost["task_row"])
     files = scale.files * cost["file_indexed" if scale.index else "file"]
     hold = cost["commit"] + scale.batch * cost["commit_partition"] + files
-    waiting = REQUESTS * scale.request / LISTINGS
+    waiting = REQUESTS * scale.request / AT_ONCE
     work = (scale.batch * (driver + waiting), scale.batch * tasks * lakes / scale.executors, hold)
     writers = max(scale.writers // lakes, 1)
     seconds, wait = contend(writers, work)

@@ -3,7 +3,6 @@
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Annotated
 
@@ -15,9 +14,9 @@ from lake_assets.lake.ledger.object_history import KnownObject, partition_object
 from lake_assets.lake.ledger.tables import MANIFEST, LedgerRow, Values, manifest_values, record
 from lake_assets.lake.session import LakeSession
 from lake_assets.storage.manifest import LandedObject, Manifest
+from lake_assets.storage.requests import requested
 from lake_assets.streams.stream import OpenStream
 
-_READS = 16  # of objects at once: mostly latency
 NAMED = 3  # changed objects of one partition, in its error
 
 
@@ -195,9 +194,8 @@ def _new_versions(stream: OpenStream, pairs: Sequence[tuple[LandedObject, KnownO
     doubtful = [pair for pair in pairs if _is_doubtful(*pair)]
     if not doubtful:
         return frozenset()
-    with ThreadPoolExecutor(_READS) as pool:
-        has_content = pool.map(lambda pair: _has_content(stream, *pair), doubtful)
-        return {obj.key for (obj, _), is_same in zip(doubtful, has_content, strict=True) if is_same}
+    has_content = requested(stream.source.storage, lambda pair: _has_content(stream, *pair), doubtful)
+    return {obj.key for (obj, _), is_same in zip(doubtful, has_content, strict=True) if is_same}
 
 
 def _is_doubtful(landed: LandedObject, known: KnownObject) -> bool:

@@ -1,7 +1,6 @@
 """The footers of landed objects that an ingest would read: their rows and columns, without the ingest."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,8 +22,8 @@ from lake_assets.schema.ducklake_types import sql_type
 from lake_assets.schema.fitter import Fitter, Target
 from lake_assets.schema.partition_values import with_added_columns
 from lake_assets.storage.formats.any_format import SAMPLE
-from lake_assets.storage.formats.parquet_files import FOOTERS
 from lake_assets.storage.manifest import Manifest
+from lake_assets.storage.requests import requested
 from lake_assets.storage.store import Store
 from lake_assets.streams.stream import OpenStream, list_landed
 
@@ -44,9 +43,8 @@ class Footers:
         self._known = known  # the columns of the table, if there is one, for formats that have no types
         few = [manifest.read for manifest in reads if len(manifest.read) <= MOST]
         keys = [] if stream.config.transform is not None else [landed.key for read in few for landed in read]
-        with ThreadPoolExecutor(FOOTERS) as pool:
-            footers = counted(pool.map(self._read, keys), f"read {stream.name}", "footers", len(keys))
-            self._by_key = dict(zip(keys, footers, strict=True))
+        footers = requested(self._store.storage, self._read, keys)
+        self._by_key = dict(zip(keys, counted(footers, f"read {stream.name}", "footers", len(keys)), strict=True))
 
     def rows(self, reads: Manifest) -> int | str:
         """Return the number of rows of a partition's objects, or a clause: why the footers do not tell it."""

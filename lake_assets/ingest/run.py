@@ -9,7 +9,6 @@ import datetime as dt
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,12 +34,12 @@ from lake_assets.lake.ledger.read import last_runs, rows_of_run
 from lake_assets.lake.ledger.tables import create_ledger, record
 from lake_assets.lake.session import LakeSession
 from lake_assets.storage.manifest import LandedObject
+from lake_assets.storage.requests import requested
 from lake_assets.storage.store import Store
 from lake_assets.streams.stream import OpenStream, list_landed
 
 _LOG = logging.getLogger(__name__)
 
-_REQUESTS = 16  # in parallel: most of the time is network latency
 _DONE = {"tag": "tagged", "delete": "deleted"}
 _TAG = ("lake_assets", "loaded")
 _TAGGED_LATER = dt.timedelta(days=7)  # after its commit: each object costs a request
@@ -75,8 +74,7 @@ def after_load(stream: OpenStream, objects: Sequence[LandedObject]) -> list[Load
             return error
         return done if is_same else "changed since it was read"
 
-    with ThreadPoolExecutor(_REQUESTS) as pool:
-        ends = list(pool.map(act, objects))
+    ends = list(requested(source.storage, act, objects))
     if errors := [end for end in ends if isinstance(end, StorageError)]:
         left = f"{stream.name}: after_load left {count(len(errors), 'loaded object')}"
         _LOG.warning("%s, which `lake-assets maintain` tries again: %s", left, errors[0])

@@ -132,10 +132,15 @@ class Fitter:
         """Whether a row that does not fit is left out by itself."""
         return self._rules.splits
 
-    def of(self, origin: str) -> Self:
-        """Return the fitter of another object or result with the same schema."""
+    def fits(self, partition: Partition) -> bool:
+        """Return whether this is the fitter of another partition too: of any if no column tells the partition."""
+        tells = self._partition_names or self.selecting_values or self.selecting_derived or self._checked_derived
+        return self._partition is partition or (not tells and self._partition.columns == partition.columns)
+
+    def of(self, origin: str, partition: Partition) -> Self:
+        """Return the fitter of another object or result with the same schema, of a partition that it `fits`."""
         fitter = copy(self)
-        fitter._origin = origin  # noqa: SLF001 - of the same class
+        fitter._origin, fitter._partition = origin, partition  # noqa: SLF001 - of the same class
         fitter.selecting_derived = [replace(made, origin=origin) for made in self.selecting_derived]
         fitter._checked_derived = [replace(made, origin=origin) for made in self._checked_derived]  # noqa: SLF001
         return fitter

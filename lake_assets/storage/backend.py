@@ -79,6 +79,10 @@ class Backend(ABC, Generic[Config]):
         """Return the ETag of an object; see `etag_of`."""
         return etag_of(meta)
 
+    def content(self, key: str, etag: str) -> bytes | None:
+        """Return the bytes of an object with this ETag if no server is asked; None if one is."""
+        return None
+
     @abstractmethod
     def pages(self, prefix: str, after: str, *, tree: bool) -> Iterator[Sequence["ObjectMeta"]]:
         """Yield the objects below a folder whose keys sort after a text, in the keys' order.

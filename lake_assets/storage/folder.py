@@ -76,6 +76,15 @@ class Folder(Backend[LocalStorage]):
     def folders(self, prefix: str) -> Sequence[str]:
         return [key.rstrip("/") for key, entry in _entries(self._root, prefix) if entry.is_dir()]
 
+    def content(self, key: str, etag: str) -> bytes:
+        path = f"{self._root}/{key}"  # a text, as the name may be bytes that are not UTF-8
+        file = os.open(path, os.O_RDONLY)
+        with os.fdopen(file, "rb", buffering=0) as opened:
+            _refuse_changed(path, etag, file)
+            data = opened.read()
+            _refuse_changed(path, etag, file)  # while it was read
+        return data
+
     def create(self, key: str, body: bytes) -> bool:
         return create(Path(self.storage.root, key), body)
 
@@ -152,10 +161,14 @@ def _files(
                 status = entry.stat(follow_symlinks=False)  # of a link to no file, which is a bad object
             if not (stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode)):  # a pipe would be read without end
                 continue
-            microseconds = status.st_mtime_ns // 1000  # as the client has them, also in the ETag of a single object
-            time = _EPOCH + dt.timedelta(microseconds=microseconds)
-            etag = f"{status.st_ino:x}-{max(microseconds, 0):x}-{status.st_size:x}"  # before 1970 it is that of 1970
-            yield {"path": key, "last_modified": time, "size": status.st_size, "e_tag": etag, "version": None}
+            time = _EPOCH + dt.timedelta(microseconds=status.st_mtime_ns // 1000)  # as the client of a single object
+            size, etag = status.st_size, _etag(status)
+            yield {"path": key, "last_modified": time, "size": size, "e_tag": etag, "version": None}
+
+
+def _etag(status: os.stat_result) -> str:
+    """Return the ETag of a file, as obstore has it; a time before 1970 is that of 1970."""
+    return f"{status.st_ino:x}-{max(status.st_mtime_ns // 1000, 0):x}-{status.st_size:x}"
 
 
 def _entries(root: str, folder: str) -> list[tuple[str, "os.DirEntry[str]"]]:
@@ -177,14 +190,14 @@ def _copy_file(path: Path, original: LandedObject, copy: Path, *, may_link: bool
     except FileNotFoundError as error:
         raise changed_object(str(path)) from error
     try:
-        _refuse_changed(path, original, file)
+        _refuse_changed(path, original.etag, file)
         if not (may_link and _links(file, path, copy)):
             target = os.open(copy, _NEW, 0o666)
             try:
                 fill(file, target, original.size)
             finally:
                 os.close(target)
-        _refuse_changed(path, original, file)
+        _refuse_changed(path, original.etag, file)
     finally:
         os.close(file)
 
@@ -219,9 +232,6 @@ def _links(file: int, path: Path, link: Path) -> bool:
     return False
 
 
-def _refuse_changed(path: Path, original: LandedObject, file: int) -> None:
-    status = os.fstat(file)
-    # As obstore has it in the ETag of a file.
-    etag = f"{status.st_ino:x}-{status.st_mtime_ns // 1000:x}-{status.st_size:x}"
-    if etag != original.etag:
+def _refuse_changed(path: Path | str, etag: str, file: int) -> None:
+    if _etag(os.fstat(file)) != etag:
         raise changed_object(str(path))

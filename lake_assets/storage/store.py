@@ -30,6 +30,7 @@ from lake_assets.config.storages import AnyStorage
 from lake_assets.storage.backend import Client, Hides
 from lake_assets.storage.manifest import TIME, LandedObject, etag_of, landed_object
 from lake_assets.storage.object_files import ARROWS_PART, BufferedUpload, RangeFile, copied
+from lake_assets.storage.requests import requested
 from lake_assets.storage.server_answers import Meaning, is_absent, meaning_of, request_may_pass
 from lake_assets.storage.storage_errors import (
     Operation,
@@ -50,7 +51,6 @@ _PART = 5 * 2**20  # bytes of a landed file, above which it is uploaded in parts
 CHUNK = 16 * 2**20  # bytes of a copy at a time
 _AHEAD = 2  # chunks that are fetched while one is written
 _GONE = (NotFoundError, FileNotFoundError, PreconditionError)
-_DELETIONS = 16  # at a time; a deletion is mostly latency
 
 
 class Store:
@@ -150,9 +150,14 @@ class Store:
                 return False
         return True
 
-    def get(self, key: str, etag: str) -> obstore.Bytes:
+    def get(self, key: str, etag: str) -> bytes | obstore.Bytes:
         """Return the bytes of a whole object, by one request; SourceChangedError if it is gone, or has another ETag."""
-        return self._request("read", lambda client: self._answer(client, key, etag).bytes(), key)
+
+        def got(client: Client) -> bytes | obstore.Bytes:
+            content = self.backend.content(key, etag)
+            return self._answer(client, key, etag).bytes() if content is None else content
+
+        return self._request("read", got, key)
 
     def get_range(self, key: str, etag: str, start: int, end: int) -> obstore.Bytes:
         """Return the bytes of an object from `start` up to `end`, by one request; not of a web server.
@@ -378,8 +383,7 @@ class Store:
         """
         if len(keys) > 1 and self._delete_together(keys):
             return
-        with ThreadPoolExecutor(_DELETIONS) as pool:
-            list(pool.map(self._delete_one, keys))
+        list(requested(self.storage, self._delete_one, keys))
 
     def _delete_together(self, keys: tuple[str, ...]) -> bool:
         """Return whether all of them were removed: none was gone already, and none was refused."""

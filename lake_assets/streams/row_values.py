@@ -3,7 +3,6 @@
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import lru_cache
 from threading import Lock
@@ -32,9 +31,10 @@ from lake_assets.spark.task.job import Job
 from lake_assets.spark.task.share_reader import SMALL_OBJECT, ShareReader
 from lake_assets.storage.formats.any_format import LandingZone
 from lake_assets.storage.formats.landed_rows import Share
-from lake_assets.storage.formats.parquet_files import FOOTERS, read_spans, readable_object
+from lake_assets.storage.formats.parquet_files import read_spans, readable_object
 from lake_assets.storage.manifest import LandedObject, Manifest
 from lake_assets.storage.object_files import RangeFile
+from lake_assets.storage.requests import requested
 from lake_assets.storage.store import Store
 
 _REMEMBERED_SPANS = 262_144  # objects
@@ -101,9 +101,8 @@ class Holdings:
                     self._known.move_to_end(obj.key)
                     known[obj.key] = boxes
         if new := [obj for obj in objects if obj.key not in known]:
-            with ThreadPoolExecutor(FOOTERS) as pool:
-                read = counted(pool.map(self._read, new), "read statistics", "footers", len(new))
-                known |= {obj.key: boxes for obj, boxes in zip(new, read, strict=True)}
+            read = counted(requested(self._store.storage, self._read, new), "read statistics", "footers", len(new))
+            known |= {obj.key: boxes for obj, boxes in zip(new, read, strict=True)}
         return ((obj, known[obj.key]) for obj in objects)
 
     def _read(self, landed: LandedObject) -> tuple[Box, ...]:
@@ -198,13 +197,13 @@ class RowValues:
                 for column, values in of_box.items():
                     of_columns[column] |= values
         failed: SourceError | None = None
-        with ThreadPoolExecutor(FOOTERS) as pool:
-            for read in counted(pool.map(self._of_object, unproved), "read values", "objects", len(unproved)):
-                if isinstance(read, SourceError):
-                    failed = read  # a run of any partition reports it
-                    continue
-                for column, values in read.items():
-                    of_columns[column] |= values
+        values_of = requested(self._landed.storage, self._of_object, unproved)
+        for read in counted(values_of, "read values", "objects", len(unproved)):
+            if isinstance(read, SourceError):
+                failed = read  # a run of any partition reports it
+                continue
+            for column, values in read.items():
+                of_columns[column] |= values
         if failed is not None and not any(of_columns.values()):
             raise failed
         return of_columns

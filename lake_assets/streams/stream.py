@@ -4,7 +4,6 @@ import datetime as dt
 import json
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from itertools import product
@@ -34,6 +33,7 @@ from lake_assets.schema.partition_values import AddedColumns
 from lake_assets.spark.task.job import CopyRules, LetterFile, LetterRules
 from lake_assets.storage.formats.any_format import LandingZone
 from lake_assets.storage.manifest import LandedObject, Manifest
+from lake_assets.storage.requests import requested
 from lake_assets.storage.store import Store
 from lake_assets.streams.calendar import Calendar
 from lake_assets.streams.left_out import LeftOut, LeftOutObject, refuse_tables
@@ -305,8 +305,9 @@ class OpenStream:
         may_be_left = self.config.on_empty != "fail" or self.config.mode.reads_new
         return others if others.read or may_be_left else manifest
 
-    def fingerprint(self, manifest: Manifest, *, is_old: bool = False) -> str:
-        """Return the fingerprint of these objects and of the stream's job; see `Manifest.fingerprint`."""
+    @cached_property
+    def _job(self) -> str:
+        """What decides, besides the objects, which rows they become."""
         transform = self.config.transform
         job = [json.dumps(transform.model_dump() if transform else None, sort_keys=True)]
         if self.config.format != PARQUET:
@@ -322,7 +323,11 @@ class OpenStream:
             job.append(json.dumps({"file_columns": self.config.file_columns}))
         if self.config.rescue:
             job.append(json.dumps({"rescue": self.config.rescue}))
-        return manifest.fingerprint("\n".join(job), is_old=is_old)
+        return "\n".join(job)
+
+    def fingerprint(self, manifest: Manifest, *, is_old: bool = False) -> str:
+        """Return the fingerprint of these objects and of the stream's job; see `Manifest.fingerprint`."""
+        return manifest.fingerprint(self._job, is_old=is_old)
 
     def has_read(self, manifest: Manifest, fingerprint: str | None) -> bool:
         """Return whether a fingerprint is that of these objects, also if an older version of this package made it."""
@@ -340,9 +345,6 @@ def open_streams(config: LakeConfig) -> Mapping[str, OpenStream]:
     """Open all streams of a config. Streams of one lake share its engine. Nothing is connected yet."""
     lakes = {name: DuckLake(lake) for name, lake in config.lakes.items()}
     return {name: OpenStream.of(config, name, lakes[config.lake_name(name)]) for name in config.streams}
-
-
-_LISTINGS = 16  # in parallel: most of the time is network latency
 
 
 def list_landed(
@@ -383,9 +385,10 @@ def list_landed_in(stream: OpenStream, partitions: Iterable[Partition]) -> dict[
     path_parts: dict[Partition, list[Partition]] = {}
     for partition in wanted:
         path_parts.setdefault(partition.path_part, []).append(partition)
-    with ThreadPoolExecutor(_LISTINGS) as pool:
-        listed = counted(pool.map(stream.landed_at, path_parts), f"list {stream.name}", "prefixes", len(path_parts))
-        manifests = dict(zip(path_parts, listed, strict=True))
+    listings = requested(stream.source.storage, stream.landed_at, path_parts)
+    manifests = dict(
+        zip(path_parts, counted(listings, f"list {stream.name}", "prefixes", len(path_parts)), strict=True)
+    )
     held = [stream.holding(manifests[path_part], sharing) for path_part, sharing in path_parts.items()]
     landed = {partition: manifest for of_path_part in held for partition, manifest in of_path_part.items()}
     return {partition: landed[partition] for partition in wanted}

@@ -245,3 +245,16 @@ def test_rows_are_chosen_beside_views_in_any_depth(data_type: pa.DataType, value
     fitter = Fitter(batch.schema, Target(target, Rules(selects=True)), partition, "the object x")
 
     assert fitter.fit(batch).column("v").to_pylist() == [None, value]
+
+
+def test_a_fitter_serves_other_partitions_unless_a_column_tells_the_partition() -> None:
+    sw = Partition(NW.columns, ("SW", NW.values[1]))
+    target = Target(pa.schema([("x", pa.int64())]))
+    of_any = Fitter(pa.schema([("x", pa.int32())]), target, NW, "the object a")
+    of_one = Fitter(pa.schema([("x", pa.int32()), ("region", pa.string())]), target, NW, "the object a")
+
+    assert of_any.fits(sw)
+    assert not of_one.fits(sw)
+    assert of_one.fits(NW)
+    with pytest.raises(SchemaError, match=r"the object a has a row with region='SW', and belongs to region=NW/"):
+        of_one.of("the object a", NW).fit(pa.record_batch({"x": pa.array([1], pa.int32()), "region": ["SW"]}))

@@ -34,7 +34,7 @@ def content(storage: AnyStorage, key: str) -> bytes:
     store = Store(storage)
     landed = store.find(key)
     assert landed is not None
-    return store.get(key, landed.etag).to_bytes()
+    return bytes(store.get(key, landed.etag))
 
 
 def change(storage: AnyStorage) -> None:

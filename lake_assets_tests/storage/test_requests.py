@@ -1,6 +1,11 @@
-"""Retries, pauses, time-outs and the multipart threshold of a storage, as the S3 server sees them from each client."""
+"""Retries, pauses, time-outs and the multipart threshold of a storage, as the S3 server sees them from each client.
+
+And requests for many objects, which overlap if they wait.
+"""
 
 import datetime as dt
+import threading
+import time
 from collections.abc import Callable
 from itertools import product
 from typing import Any
@@ -13,9 +18,10 @@ from lake_assets.base.duckdb_engine import open_engine
 from lake_assets.base.errors import StorageError, StorageUnreachableError
 from lake_assets.config.connections import Requests
 from lake_assets.config.lake import Lake
-from lake_assets.config.storages import AzureStorage, GcsStorage, S3Storage, WebStorage
+from lake_assets.config.storages import AzureStorage, GcsStorage, LocalStorage, S3Storage, WebStorage
 from lake_assets.lake.attach import extensions, http_limits
 from lake_assets.spark.task.job import discard_unfinished
+from lake_assets.storage.requests import LONG, requested
 from lake_assets.storage.storage_kinds import backend_of
 from lake_assets.storage.store import Store
 from lake_assets_tests.tiers import more
@@ -244,3 +250,34 @@ def test_what_does_not_fit_is_refused(requests: dict[str, Any], message: str) ->
         Requests.model_validate(requests)
 
     assert message in str(refused.value)
+
+
+def test_requests_of_a_bucket_overlap_in_the_order_of_their_items() -> None:
+    both = threading.Barrier(2, timeout=10)
+
+    def work(number: int) -> int:
+        both.wait()  # for another one
+        return number
+
+    assert list(requested(S3Storage(bucket="bucket"), work, range(4))) == [0, 1, 2, 3]
+
+
+def test_work_in_a_folder_overlaps_as_soon_as_one_takes_long() -> None:
+    threads = dict[int, threading.Thread]()
+
+    def work(number: int) -> int:
+        threads[number] = threading.current_thread()
+        time.sleep(2 * LONG if number == 2 else 0)
+        return number
+
+    assert list(requested(LocalStorage(path="/"), work, range(6))) == [0, 1, 2, 3, 4, 5]
+    assert all((threads[number] is threading.main_thread()) == (number <= 2) for number in range(6))
+
+
+def test_an_error_of_one_request_ends_the_others() -> None:
+    def work(number: int) -> int:
+        return 1 // (number - 3)
+
+    for storage in (S3Storage(bucket="bucket"), LocalStorage(path="/")):
+        with pytest.raises(ZeroDivisionError):
+            list(requested(storage, work, range(6)))

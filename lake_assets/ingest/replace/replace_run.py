@@ -8,7 +8,6 @@ import datetime as dt
 import logging
 import time
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from itertools import chain
@@ -40,12 +39,11 @@ from lake_assets.lake.session import LakeSession
 from lake_assets.spark.cluster import kept_session
 from lake_assets.spark.spark_session import Sessions
 from lake_assets.spark.task.share_reader import SMALL_OBJECT
+from lake_assets.storage.requests import requested
 from lake_assets.storage.store import Store
 from lake_assets.streams.stream import OpenStream
 
 _LOG = logging.getLogger(__name__)
-
-LISTINGS = 16  # in parallel: most of the time is network latency
 
 
 class StreamSteps:
@@ -118,8 +116,7 @@ class StreamSteps:
                         raise first.error
                     run.set_manifest(held[run.partition])
 
-        with ThreadPoolExecutor(LISTINGS) as pool:
-            list(pool.map(list_path_part, path_parts.values()))
+        list(requested(self.stream.source.storage, list_path_part, path_parts.values()))
         checkpoint()
 
     def write(self, runs: Sequence[PartitionRun]) -> None:
@@ -180,9 +177,8 @@ class StreamSteps:
         if self.stream.commit_batch == 1:
             for run in runs:
                 compare(run)
-        else:  # one after the other, the listings would take longer than the commit
-            with ThreadPoolExecutor(LISTINGS) as pool:
-                list(pool.map(compare, runs))
+        else:  # one after the other, the listings of a bucket would take longer than the commit
+            list(requested(self.stream.source.storage, compare, runs))
         self.writer.discard([run for run in runs if run.error is not None])
 
     def _checksums(self, run: PartitionRun) -> dict[str, str]:

@@ -6,7 +6,6 @@ footers. Under the lock it asks the catalog once for all that may have changed, 
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
@@ -55,9 +54,8 @@ from lake_assets.lake.failures import OVERTAKEN, translated
 from lake_assets.lake.ledger.tables import LedgerRow, append_directly
 from lake_assets.lake.session import AUTHOR, LakeSession, TableName
 from lake_assets.spark.task.job import DataFile
+from lake_assets.storage.requests import requested
 from lake_assets.storage.store import Store
-
-_REQUESTS = 16  # in parallel: most of the time is network latency
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,12 +294,7 @@ def _check_stored(session: LakeSession, files: Sequence[DataFile]) -> None:
                 "and run it again.",
             )
 
-    if len(files) == 1 or store.storage.is_local:  # the threads would take longer
-        for file in files:
-            check(file)
-    else:
-        with ThreadPoolExecutor(_REQUESTS) as pool:
-            list(pool.map(check, files))
+    list(requested(store.storage, check, files))
 
 
 def _inspected(new: Sequence[LandedFiles | Renewed]) -> tuple[Table | None, list[LandedFile]]:

@@ -10,7 +10,6 @@ import secrets
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Annotated
@@ -28,6 +27,7 @@ from lake_assets.schema.fitter import Target
 from lake_assets.storage.formats.any_format import LandingZone
 from lake_assets.storage.formats.landed_rows import Part, Share
 from lake_assets.storage.manifest import LandedObject
+from lake_assets.storage.requests import requested
 from lake_assets.storage.store import Store
 
 _OF_DUCKLAKE = "ducklake-"  # with which the names begin that DuckLake gives
@@ -222,8 +222,11 @@ def split_objects(objects: tuple[LandedObject, ...], target: int, cores: int) ->
 
 
 def spark_tasks(bins: int, size: int, cores: int) -> int:
-    """Return the number of Spark tasks for lists of shares with these bytes; small lists share a task of 50 ms."""
-    return max(min(bins, max(4 * cores, size // MIN_SHARE)), 1)
+    """Return the number of Spark tasks for lists of shares with these bytes; small lists share a task.
+
+    Between two tasks a core waits for some ten milliseconds, so there are just two for each.
+    """
+    return max(min(bins, max(2 * cores, size // MIN_SHARE)), 1)
 
 
 def task_threads(tasks: int, cores: int) -> int:
@@ -231,7 +234,6 @@ def task_threads(tasks: int, cores: int) -> int:
     return max(min(cores // tasks, _MOST_THREADS), 1)
 
 
-_LISTINGS = 16  # in parallel: most of the time is network latency
 _KILLED_AFTER = 3.0  # seconds, more than Spark's two (spark.python.task.killTimeout)
 
 
@@ -298,5 +300,5 @@ def _discard_folders(job: Job, storage: AnyStorage, folders: Sequence[str]) -> N
         discard(storage, [obj.uri for obj in store.list(folder) if obj.key.startswith(prefix)])
         store.abort_uploads(prefix)
 
-    with suppress(StorageError), ThreadPoolExecutor(_LISTINGS) as pool:
-        list(pool.map(discard_folder, dict.fromkeys(folders)))
+    with suppress(StorageError):
+        list(requested(storage, discard_folder, dict.fromkeys(folders)))

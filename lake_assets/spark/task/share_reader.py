@@ -1,5 +1,6 @@
 """Reading a task's shares of landed objects, as Arrow record batches, with memory bound by a row group."""
 
+import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -22,6 +23,7 @@ from lake_assets.storage.formats.landed_rows import WHOLE_OBJECT, LandedBatch, L
 from lake_assets.storage.formats.parquet_files import LandedParquet, ParquetReader, readable_object
 from lake_assets.storage.formats.parquet_together import TINY_OBJECT, is_plain, is_worth_it, read_together
 from lake_assets.storage.manifest import digest_of
+from lake_assets.storage.requests import LONG
 from lake_assets.storage.store import Store
 
 SMALL_OBJECT = 8 * 2**20  # bytes; objects up to this size are fetched by one request
@@ -47,9 +49,11 @@ class ShareReader:
         self._store = Store(job.landed.storage)
         self._threads = threads
         self._decoding = BoundedSemaphore(threads)
+        # Whether small objects are fetched in threads: in a folder that costs more than it saves, unless one takes long
+        self._overlaps = threads > 1 or not job.landed.storage.is_local
         self._parquet = ParquetReader(dictionaries=dictionaries and not job.landed.rules.selects)
         self._reads_together = False  # tiny objects
-        self._fitter: tuple[pa.Schema, Partition, Fitter] | None = None
+        self._fitter: tuple[pa.Schema, Fitter] | None = None
         self.rows: Counter[str] = Counter()  # that were read, with those that do not fit, by the objects' keys
         self.digests: dict[str, str] = {}  # of the objects' content, by key; see `Job.digests`
 
@@ -94,7 +98,7 @@ class ShareReader:
         self._reads_together = is_worth_it(self._landed.form, (share.landed.size for share in small))
         ahead: deque[Future[_Loaded]] = deque()
         group: deque[Future[_Loaded]] = deque()  # that were ahead, and are read before all others
-        fetched = 0
+        fetched, is_single = 0, len(shares) == 1
         with _pool(_REQUESTS) as pool:
 
             def request() -> None:
@@ -102,7 +106,8 @@ class ShareReader:
                 while small and len(ahead) < _REQUESTS and fetched + small[0].landed.size <= FETCH_AHEAD:
                     item = small.popleft()
                     fetched += item.landed.size
-                    ahead.append(pool.submit(self._load_whole, item, partition))
+                    submit = pool.submit if self._overlaps and not is_single else _done
+                    ahead.append(submit(self._load_whole, item, partition))
 
             for share in shares:
                 request()
@@ -137,7 +142,9 @@ class ShareReader:
         return readable_object(self._landed.storage, uri, self._landed.form_of(share.landed.key).title)
 
     def _load_whole(self, share: Share, partition: Partition) -> "_Loaded":
+        begun = time.perf_counter()
         data = self._store.get(share.landed.key, share.landed.etag)
+        self._overlaps |= time.perf_counter() - begun > LONG
         if self._job.digests:
             self.digests[share.landed.key] = digest_of(data)
         file = pa.BufferReader(pa.py_buffer(data))
@@ -175,10 +182,10 @@ class ShareReader:
     def _fitted(self, source: pa.Schema, partition: Partition, origin: str) -> Fitter:
         """Return the fitter of an object; most objects of a task have the schema of the one before."""
         known = self._fitter
-        if known is not None and known[1] is partition and known[0].equals(source):
-            return known[2].of(origin)
+        if known is not None and known[1].fits(partition) and known[0].equals(source):
+            return known[1].of(origin, partition)
         fitter = Fitter(source, Target(self._known, self._landed.rules.of_landed), partition, origin)
-        self._fitter = source, partition, fitter
+        self._fitter = source, fitter
         return fitter
 
 
@@ -268,6 +275,16 @@ class _Loaded:
                 bad(rows.letters(unfit) if rows.letters else unfit)
             if fitted.num_rows:
                 yield fitted
+
+
+def _done(work: Callable[[Share, Partition], _Loaded], share: Share, partition: Partition) -> Future[_Loaded]:
+    """Return a future that has ended, as the work is done in this thread."""
+    future: Future[_Loaded] = Future()
+    try:
+        future.set_result(work(share, partition))
+    except Exception as error:  # noqa: BLE001 - raised by `result`
+        future.set_exception(error)
+    return future
 
 
 @contextmanager

@@ -1,7 +1,6 @@
 """Where a stream's objects are, and the columns that they have: nothing above knows which format they are of."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -30,7 +29,8 @@ from lake_assets.storage.formats.csv_text import LandedCsv
 from lake_assets.storage.formats.json_lines import LandedJson
 from lake_assets.storage.formats.landed_rows import ExpectedObject, LandedRows
 from lake_assets.storage.formats.orc import LandedOrc
-from lake_assets.storage.formats.parquet_files import FOOTERS, ParquetReader, opened_object, read_footer
+from lake_assets.storage.formats.parquet_files import ParquetReader, opened_object, read_footer
+from lake_assets.storage.requests import AT_ONCE, requested
 from lake_assets.storage.store import Store
 
 _READERS: Mapping[str, Callable[[pa.NativeFile, str, ExpectedObject], LandedRows]] = MappingProxyType(
@@ -115,9 +115,8 @@ class LandingZone:
 
         An object without rows or columns is left out, unless all are such: what it says of them decides nothing.
         """
-        with ThreadPoolExecutor(FOOTERS) as pool:
-            facts = pool.map(self._counted, keys)
-            counted = [(key, rows, schema) for key, (rows, schema) in zip(keys, facts, strict=True)]
+        facts = requested(self.storage, self._counted, keys)
+        counted = [(key, rows, schema) for key, (rows, schema) in zip(keys, facts, strict=True)]
         filled = [(key, rows, schema) for key, rows, schema in counted if rows != 0 and len(schema)]
         return [(self.origin(key), schema) for key, _, schema in filled or counted]
 
@@ -158,8 +157,8 @@ class LandingZone:
 
     def later(self, keys: Sequence[str]) -> Iterator[pa.Schema]:
         """Yield the columns of the objects behind the first one, which are read in parallel, some at a time."""
-        for start in range(1, len(keys), FOOTERS):
-            yield from (schema for _, schema in self.schemas(keys[start : start + FOOTERS]))
+        for start in range(1, len(keys), AT_ONCE):
+            yield from (schema for _, schema in self.schemas(keys[start : start + AT_ONCE]))
 
     def unreadable(self, keys: Sequence[str], known: pa.Schema = NO_COLUMNS) -> dict[str, str]:
         """Return why the columns of objects cannot be read, by key; they are read in parallel."""
@@ -173,9 +172,8 @@ class LandingZone:
                 return str(error)
             return None
 
-        with ThreadPoolExecutor(FOOTERS) as pool:
-            reasons = zip(keys, pool.map(reason, keys), strict=True)
-            return {key: text for key, text in reasons if text is not None}
+        reasons = zip(keys, requested(self.storage, reason, keys), strict=True)
+        return {key: text for key, text in reasons if text is not None}
 
     def origin(self, key: str) -> str:
         """Return the name of an object for errors."""

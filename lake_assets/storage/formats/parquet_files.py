@@ -320,9 +320,6 @@ def _forms(path: str, data_type: pa.DataType) -> list[str]:
     return _forms(rf"{path}(?:\.list{_NAME}{oldest})", value)
 
 
-FOOTERS = 16  # read in parallel: most of the time is network latency
-
-
 def read_schema(store: Store, key: str, *, as_it_is: bool = False) -> pa.Schema:
     """Return the Arrow schema of one object, as `read_footer`."""
     return read_footer(store, key, as_it_is=as_it_is)[1]

@@ -89,7 +89,7 @@ def test_an_unchanged_object_that_exists_again_after_a_repair_is_kept(world: Wor
     owning(world)
     store = Store(world.config.streams["sales"].source)
     (registered,) = (stored for stored in store.list() if stored.key.endswith("a.parquet") and "NW" in stored.key)
-    body = store.get(registered.key, registered.etag).to_bytes()
+    body = bytes(store.get(registered.key, registered.etag))
     world.unland(NW, "a.parquet")
     assert not repair_indexed(world.stream).errors
     uri = world.land(NW, body, "a.parquet")
