@@ -18,7 +18,7 @@ from dev.benchmarks.peers.results import Refresh
 from dev.benchmarks.peers.results import Results as Peers
 from dev.benchmarks.scale.driver import OBJECTS
 from dev.benchmarks.scale.results import Grown, Rate, Results
-from lake_assets.storage.requests import AT_ONCE
+from lake_assets.storage.overlapping import AT_ONCE
 
 DAY = 86_400.0
 BATCH, LARGER = 1, 10  # partitions of the commits that the constants come from

@@ -94,7 +94,7 @@ def _filled(folder: Path, size: int) -> Path:
             }
         },
     }
-    (folder / "lake.yaml").write_text(yaml.safe_dump(config))
+    (folder / "lake.yaml").write_text(yaml.safe_dump(config, sort_keys=False))
     stream = open_stream(folder / "lake.yaml", "sales")
     for number, seed in zip(range(size), _seeds(folder, size), strict=True):
         place = folder / "landing" / numbered(number).replace(",", "/")
@@ -102,6 +102,7 @@ def _filled(folder: Path, size: int) -> Path:
         os.link(seed, place / "batch.parquet")
     make_table(stream)
     files, landed, run_id = Files(stream), list_landed(stream)[0], str(uuid.uuid4())
+    assert len(landed) == size
     with stream.lake.open() as lake:
         for chunk in chunks(landed.items(), A_COMMIT):
             commit_all(lake, [files.replacement(partition, run_id, manifest) for partition, manifest in chunk])

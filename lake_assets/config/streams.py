@@ -1,6 +1,6 @@
 """A stream: landed files, and how they become a table of the lake."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Self, TypeVar
 
@@ -213,7 +213,11 @@ class StreamConfig(StreamFields):
             return None
         return partition if partition.path == path else None
 
-    def by_partition(self, by_path: Mapping[str, _Value]) -> dict[Partition, _Value]:
-        """Return the values by partition instead of by path, without those of earlier partition columns."""
-        partitions = ((self.partition_at(path), value) for path, value in by_path.items())
+    def by_partition(self, by_path: Mapping[str, _Value], known: Iterable[Partition] = ()) -> dict[Partition, _Value]:
+        """Return the values by partition instead of by path, without those of earlier partition columns.
+
+        The paths of `known` partitions are not parsed again.
+        """
+        at = {partition.path: partition for partition in known}
+        partitions = ((at.get(path) or self.partition_at(path), value) for path, value in by_path.items())
         return {partition: value for partition, value in partitions if partition is not None}

@@ -14,7 +14,7 @@ from lake_assets.lake.ledger.object_history import KnownObject, partition_object
 from lake_assets.lake.ledger.tables import MANIFEST, LedgerRow, Values, manifest_values, record
 from lake_assets.lake.session import LakeSession
 from lake_assets.storage.manifest import LandedObject, Manifest
-from lake_assets.storage.requests import requested
+from lake_assets.storage.overlapping import requested
 from lake_assets.streams.stream import OpenStream
 
 NAMED = 3  # changed objects of one partition, in its error

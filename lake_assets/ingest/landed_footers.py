@@ -23,7 +23,7 @@ from lake_assets.schema.fitter import Fitter, Target
 from lake_assets.schema.partition_values import with_added_columns
 from lake_assets.storage.formats.any_format import SAMPLE
 from lake_assets.storage.manifest import Manifest
-from lake_assets.storage.requests import requested
+from lake_assets.storage.overlapping import requested
 from lake_assets.storage.store import Store
 from lake_assets.streams.stream import OpenStream, list_landed
 

@@ -34,7 +34,7 @@ from lake_assets.lake.ledger.read import last_runs, rows_of_run
 from lake_assets.lake.ledger.tables import create_ledger, record
 from lake_assets.lake.session import LakeSession
 from lake_assets.storage.manifest import LandedObject
-from lake_assets.storage.requests import requested
+from lake_assets.storage.overlapping import requested
 from lake_assets.storage.store import Store
 from lake_assets.streams.stream import OpenStream, list_landed
 

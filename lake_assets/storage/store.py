@@ -30,7 +30,7 @@ from lake_assets.config.storages import AnyStorage
 from lake_assets.storage.backend import Client, Hides
 from lake_assets.storage.manifest import TIME, LandedObject, etag_of, landed_object
 from lake_assets.storage.object_files import ARROWS_PART, BufferedUpload, RangeFile, copied
-from lake_assets.storage.requests import requested
+from lake_assets.storage.overlapping import requested
 from lake_assets.storage.server_answers import Meaning, is_absent, meaning_of, request_may_pass
 from lake_assets.storage.storage_errors import (
     Operation,

@@ -56,6 +56,7 @@ class Calendar:
             if (values := stream.partitions[column.name].values) is not None
         }
         self._known = {name: frozenset(values) for name, values in self._values.items()}
+        self._verdicts: dict[tuple[str, PartitionValue], OutsidePartitionError | None] = {}  # of values of columns
 
     def expected(self, known: Sequence[Partition]) -> Iterator[Partition]:
         """Return every expected partition by now; a column without configured values has those of `known`."""
@@ -84,7 +85,13 @@ class Calendar:
         `has_rows` is for a partition that a person has typed: a value without rows in the lake may be a typo.
         """
         for column, value in zip(partition.columns, partition.values, strict=True):
-            if (error := self._outside(column, value, has_rows)) is not None:
+            if has_rows is not None:
+                error = self._outside(column, value, has_rows)
+            elif (key := (column.name, value)) in self._verdicts:
+                error = self._verdicts[key]
+            else:
+                error = self._verdicts[key] = self._outside(column, value, None)
+            if error is not None:
                 return error
         return None
 

@@ -34,7 +34,7 @@ from lake_assets.storage.formats.landed_rows import Share
 from lake_assets.storage.formats.parquet_files import read_spans, readable_object
 from lake_assets.storage.manifest import LandedObject, Manifest
 from lake_assets.storage.object_files import RangeFile
-from lake_assets.storage.requests import requested
+from lake_assets.storage.overlapping import requested
 from lake_assets.storage.store import Store
 
 _REMEMBERED_SPANS = 262_144  # objects

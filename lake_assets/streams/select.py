@@ -268,7 +268,7 @@ def _read(stream: OpenStream, wanted: Wanted, scope: Sequence[Partition] | None)
         listed, left_out = list_scope(stream, scope)
     with stream.lake.open_if_exists() as lake:
         runs = {} if lake is None else last_runs(lake, stream.table, scope)
-    ledger = stream.config.by_partition(runs)
+    ledger = stream.config.by_partition(runs, listed)
     scan = LandingScan(stream, listed, runs, left_out)
     in_state = set(scan.pending) if wanted.waiting else set()
     if wanted.failed:

@@ -5,7 +5,7 @@ import json
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from functools import cached_property
 from itertools import product
 from typing import Self
 
@@ -33,7 +33,7 @@ from lake_assets.schema.partition_values import AddedColumns
 from lake_assets.spark.task.job import CopyRules, LetterFile, LetterRules
 from lake_assets.storage.formats.any_format import LandingZone
 from lake_assets.storage.manifest import LandedObject, Manifest
-from lake_assets.storage.requests import requested
+from lake_assets.storage.overlapping import requested
 from lake_assets.storage.store import Store
 from lake_assets.streams.calendar import Calendar
 from lake_assets.streams.left_out import LeftOut, LeftOutObject, refuse_tables
@@ -408,14 +408,13 @@ def _by_path_part(
     by_path_part: dict[Partition, list[LandedObject]] = {}
     left_out = []
     locator = PartitionLocator(stream.config)
-    outside = cache(calendar.outside)
     for landed in objects:
         path_part = locator.find(landed.key)
         if isinstance(path_part, Partition):
             if stream.source.is_marker(landed):
                 continue
             by_path_part.setdefault(path_part, []).append(landed)
-        why = outside(path_part) if isinstance(path_part, Partition) else path_part
+        why = calendar.outside(path_part) if isinstance(path_part, Partition) else path_part
         if why is not None:
             left_out.append(LeftOutObject(landed, why))
     read = (landed.key for of_path_part in by_path_part.values() for landed in of_path_part)

@@ -130,7 +130,7 @@ def test_a_disk_that_is_full_is_an_error_that_does_not_pass_by_itself(local_worl
 def test_a_storage_that_cannot_be_listed_is_one_error_for_all_partitions_and_is_asked_once(
     local_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lake_assets.storage.requests.AT_ONCE", 1)
+    monkeypatch.setattr("lake_assets.storage.overlapping.AT_ONCE", 1)
     asked: list[Partition] = []
     landed_at = OpenStream.landed_at
 

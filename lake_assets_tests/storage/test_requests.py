@@ -21,7 +21,7 @@ from lake_assets.config.lake import Lake
 from lake_assets.config.storages import AzureStorage, GcsStorage, LocalStorage, S3Storage, WebStorage
 from lake_assets.lake.attach import extensions, http_limits
 from lake_assets.spark.task.job import discard_unfinished
-from lake_assets.storage.requests import LONG, requested
+from lake_assets.storage.overlapping import LONG, requested
 from lake_assets.storage.storage_kinds import backend_of
 from lake_assets.storage.store import Store
 from lake_assets_tests.tiers import more

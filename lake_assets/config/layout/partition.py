@@ -9,7 +9,7 @@ import datetime as dt
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import product
 from numbers import Integral
@@ -44,6 +44,10 @@ class PartitionColumn:
     empty: Empty = "refuse"  # the meaning of an empty text
     # A letter as `é` and its decomposed form are two texts; by default the composed one is read for both
     exact: bool = False
+
+    def __hash__(self) -> int:
+        """Return the hash of the name, as the columns of a stream have different names."""
+        return hash(self.name)
 
     @lru_cache(_REMEMBERED)  # noqa: B019 - columns are few, and each value is one of many partitions
     def parse(self, text: str) -> PartitionValue:
@@ -129,6 +133,7 @@ class Partition:
 
     columns: tuple[PartitionColumn, ...]
     values: tuple[PartitionValue, ...]
+    _path: str = field(default="", init=False, repr=False, compare=False)  # when it was asked for
 
     def __hash__(self) -> int:
         """Return the hash of the values, as partitions of one stream have the same columns."""
@@ -188,7 +193,7 @@ class Partition:
         if path == WHOLE and not columns:
             return cls((), ())
         partition = cls.of(columns, dict(part.partition("=")[::2] for part in path.split("/")))
-        if all(form.path != path for form in partition.forms):
+        if partition.path != path and all(form.path != path for form in partition.forms):
             raise PartitionError(f"partition path {path!r} is not in this package's form:", f"use {partition.path}.")
         return partition
 
@@ -211,7 +216,10 @@ class Partition:
     @property
     def path(self) -> str:
         """The partition as a Hive path: `region=NW/date=2026-02-11`, without slashes at its ends; `all` of a table."""
-        return "/".join(f"{name}={text}" for name, text in self.texts().items()) or WHOLE
+        if not self._path:
+            path = "/".join([f"{c.name}={c.text(v)}" for c, v in zip(self.columns, self.values, strict=True)])
+            object.__setattr__(self, "_path", path or WHOLE)
+        return self._path
 
     @property
     def option(self) -> str:

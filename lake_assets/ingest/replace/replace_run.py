@@ -39,7 +39,7 @@ from lake_assets.lake.session import LakeSession
 from lake_assets.spark.cluster import kept_session
 from lake_assets.spark.spark_session import Sessions
 from lake_assets.spark.task.share_reader import SMALL_OBJECT
-from lake_assets.storage.requests import requested
+from lake_assets.storage.overlapping import requested
 from lake_assets.storage.store import Store
 from lake_assets.streams.stream import OpenStream
 

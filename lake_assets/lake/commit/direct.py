@@ -54,7 +54,7 @@ from lake_assets.lake.failures import OVERTAKEN, translated
 from lake_assets.lake.ledger.tables import LedgerRow, append_directly
 from lake_assets.lake.session import AUTHOR, LakeSession, TableName
 from lake_assets.spark.task.job import DataFile
-from lake_assets.storage.requests import requested
+from lake_assets.storage.overlapping import requested
 from lake_assets.storage.store import Store
 
 

@@ -7,7 +7,7 @@ DuckLake could skip them too. But on a SQLite catalog it then reads the statisti
 """
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -261,12 +261,16 @@ def _inlined(database: CatalogDatabase, name: str, wanted: WantedRows) -> list[t
 
 def read_inlined(row: Sequence[Any], types: Sequence[str]) -> tuple[Any, ...]:
     """Return the values of an inlined row: some catalogs keep texts as bytes, and times and doubles as texts."""
-    return tuple(_value(value, kind) for value, kind in zip(row, types, strict=True))
+    return tuple(
+        [
+            value.decode()
+            if isinstance(value, bytes)
+            else _OF_TEXTS[kind](value)
+            if kind in _OF_TEXTS and isinstance(value, str)
+            else value
+            for value, kind in zip(row, types, strict=True)
+        ]
+    )
 
 
-def _value(value: Any, kind: str) -> Any:  # noqa: ANN401 - of any column
-    if isinstance(value, bytes):
-        return value.decode()
-    if kind == "DOUBLE" and isinstance(value, str):
-        return float(value)
-    return dt.datetime.fromisoformat(value) if kind == "TIMESTAMPTZ" and isinstance(value, str) else value
+_OF_TEXTS: Mapping[str, Callable[[str], object]] = {"DOUBLE": float, "TIMESTAMPTZ": dt.datetime.fromisoformat}

@@ -27,7 +27,7 @@ from lake_assets.schema.fitter import Target
 from lake_assets.storage.formats.any_format import LandingZone
 from lake_assets.storage.formats.landed_rows import Part, Share
 from lake_assets.storage.manifest import LandedObject
-from lake_assets.storage.requests import requested
+from lake_assets.storage.overlapping import requested
 from lake_assets.storage.store import Store
 
 _OF_DUCKLAKE = "ducklake-"  # with which the names begin that DuckLake gives

@@ -23,7 +23,7 @@ from lake_assets.storage.formats.landed_rows import WHOLE_OBJECT, LandedBatch, L
 from lake_assets.storage.formats.parquet_files import LandedParquet, ParquetReader, readable_object
 from lake_assets.storage.formats.parquet_together import TINY_OBJECT, is_plain, is_worth_it, read_together
 from lake_assets.storage.manifest import digest_of
-from lake_assets.storage.requests import LONG
+from lake_assets.storage.overlapping import LONG
 from lake_assets.storage.store import Store
 
 SMALL_OBJECT = 8 * 2**20  # bytes; objects up to this size are fetched by one request

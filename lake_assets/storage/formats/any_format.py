@@ -30,7 +30,7 @@ from lake_assets.storage.formats.json_lines import LandedJson
 from lake_assets.storage.formats.landed_rows import ExpectedObject, LandedRows
 from lake_assets.storage.formats.orc import LandedOrc
 from lake_assets.storage.formats.parquet_files import ParquetReader, opened_object, read_footer
-from lake_assets.storage.requests import AT_ONCE, requested
+from lake_assets.storage.overlapping import AT_ONCE, requested
 from lake_assets.storage.store import Store
 
 _READERS: Mapping[str, Callable[[pa.NativeFile, str, ExpectedObject], LandedRows]] = MappingProxyType(

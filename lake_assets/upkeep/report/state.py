@@ -244,7 +244,7 @@ def reasons_of_landed(reasons: Mapping[str, str], manifest: Manifest | None) -> 
 def state_by(scan: LandingScan, now: dt.datetime) -> StreamState:
     """Return the state of every partition of a stream, by its ledger and a listing of its whole landing zone."""
     stream, calendar = scan.stream, Calendar(scan.stream.config, now)
-    ledger = stream.config.by_partition(scan.runs)
+    ledger = stream.config.by_partition(scan.runs, scan.listed)
     known = sorted({*scan.landed, *ledger}, key=sort_key)
     # From a partition that never succeeded, or is outside, no others are derived.
     real = [
