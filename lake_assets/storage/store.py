@@ -383,7 +383,9 @@ class Store:
         """
         if len(keys) > 1 and self._delete_together(keys):
             return
-        list(requested(self.storage, self._delete_one, keys))
+        refusals = [error for error in requested(self.storage, self._delete_one, keys) if error is not None]
+        if refusals:
+            raise refusals[0]
 
     def _delete_together(self, keys: tuple[str, ...]) -> bool:
         """Return whether all of them were removed: none was gone already, and none was refused."""
@@ -395,12 +397,20 @@ class Store:
             return False
         return True
 
-    def _delete_one(self, key: str) -> None:
+    def _delete_one(self, key: str) -> StorageError | None:
+        """Remove an object; returns the error if the store refuses to, and raises that of a store out of reach."""
+
         def delete(client: Client) -> None:
             with suppress(NotFoundError, FileNotFoundError):
                 obstore.delete(client, key)
 
-        self._request("delete", delete, key)
+        try:
+            self._request("delete", delete, key)
+        except StorageUnreachableError:
+            raise
+        except StorageError as error:
+            return error
+        return None
 
     def delete_unchanged(self, landed: LandedObject) -> bool:
         """Remove an object if it has not changed; False if another object has the key, which stays.

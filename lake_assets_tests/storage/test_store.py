@@ -3,10 +3,14 @@
 import dataclasses
 import datetime as dt
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 
+import obstore
 import pytest
+from obstore.exceptions import PermissionDeniedError
+from obstore.store import LocalStore
 
 from dev.servers.proxy import Request, Rule, S3Proxy
 from dev.servers.s3 import S3Server
@@ -103,6 +107,42 @@ def test_many_objects_are_deleted_though_some_are_gone(storage: AnyStorage) -> N
     store.delete((*keys, "never/there.parquet"))
 
     assert [obj.key for obj in store.list()] == ["a.parquet"]
+
+
+def test_a_refusal_to_remove_one_object_leaves_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = [f"{number:02}.parquet" for number in range(40)]
+    store, delete = fill(LocalStorage(path=str(tmp_path)), *keys), obstore.delete
+
+    def refusing(client: LocalStore, paths: str | Sequence[str]) -> None:
+        if keys[3] in ([paths] if isinstance(paths, str) else paths):
+            raise PermissionDeniedError(
+                f"Unable to delete file {tmp_path}/{keys[3]}: Operation not permitted (os error 1)"
+            )
+        delete(client, paths)
+
+    monkeypatch.setattr(obstore, "delete", refusing)
+    with pytest.raises(StorageError, match=r"03\.parquet"):
+        store.delete(tuple(keys))
+
+    assert [path.name for path in tmp_path.iterdir()] == [keys[3]]
+
+
+def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.parquet"
+    path.write_bytes(b"first")
+    store = Store(LocalStorage(path=str(tmp_path)))
+    (landed,) = store.list()
+    assert bytes(store.get(landed.key, landed.etag)) == b"first"
+    fstat = os.fstat
+
+    def written_after_the_look(file: int) -> os.stat_result:
+        status = fstat(file)
+        path.write_bytes(b"second")
+        return status
+
+    monkeypatch.setattr(os, "fstat", written_after_the_look)
+    with pytest.raises(SourceChangedError, match=r"a\.parquet changed while"):
+        store.get(landed.key, landed.etag)
 
 
 def test_a_pipe_is_no_object(tmp_path: Path) -> None:

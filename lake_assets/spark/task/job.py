@@ -297,8 +297,8 @@ def _discard_folders(job: Job, storage: AnyStorage, folders: Sequence[str]) -> N
 
     def discard_folder(folder: str) -> None:
         prefix = f"{folder}{job.file_prefix}"
-        discard(storage, [obj.uri for obj in store.list(folder) if obj.key.startswith(prefix)])
-        store.abort_uploads(prefix)
+        with suppress(StorageError):
+            discard(storage, [obj.uri for obj in store.list(folder) if obj.key.startswith(prefix)])
+            store.abort_uploads(prefix)
 
-    with suppress(StorageError):
-        list(requested(storage, discard_folder, dict.fromkeys(folders)))
+    list(requested(storage, discard_folder, dict.fromkeys(folders)))
