@@ -69,7 +69,9 @@ def test_what_a_locator_has_seen_before_changes_nothing(tmp_path: Path, layout: 
     config = stream_of(tmp_path, layout=layout).config
     texts = list(product(("7", "8", "07", "x"), ("a", "b", "a%2Fb", "a%2fb", "_a", ".", "", "A\u030a", "\u00c5")))
     keys = [f"{layout.strip('/').format(p=p, r=r, store=s, batch=s)}/f.parquet" for p, r in texts for s in ("x", "_y")]
-    keys += [key.replace("r=", "R=") for key in keys] + [key.replace("/f.parquet", "/in/f.parquet") for key in keys]
+    keys += [key.replace("r=", "R=") for key in keys] + [
+        key.replace("/f.", f"/{n}/f.") for key in keys for n in ("in", "_in")
+    ]
     keys += ["f.parquet", *(key.partition("/")[2] for key in keys)]
     seen = PartitionLocator(config, Calendar(config))
 
