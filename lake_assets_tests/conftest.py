@@ -76,9 +76,9 @@ __all__ = [
 
 
 def _state_of_process() -> dict[str, object]:
-    """Return what tests of one process share. Spark sets variables when the first session starts."""
-    of_spark = ("PYTEST_", "SPARK_", "PYSPARK_", "JAVA_HOME")
-    variables = {name: value for name, value in os.environ.items() if not name.startswith(of_spark)}
+    """Return what tests of one process share. Spark sets variables at its first session, and Polars when imported."""
+    others = ("PYTEST_", "SPARK_", "PYSPARK_", "JAVA_HOME", "_RJEM_MALLOC_CONF")
+    variables = {name: value for name, value in os.environ.items() if not name.startswith(others)}
     defs_state = sys.modules.get("dagster._core.storage.defs_state.base")
     return {
         **variables,
