@@ -1,6 +1,6 @@
 """`make bench-tpch`: TPC-H's `lineitem` by ship mode and date, for this package and its peers.
 
-python -m dev.benchmarks.tpch [--scale FACTOR] [--by month|day] [--only PEER] [--redraw] [--out FOLDER]
+python -m dev.benchmarks.tpch [--scale FACTOR] [--by month|day] [--only PEER] [--s3 [--delay MS]] [--redraw] [--out DIR]
 """
 
 import datetime as dt
@@ -35,11 +35,20 @@ _write = partial(write, drawings=drawings)
 @click.option("--by", type=click.Choice(list(DATES)), default="month", help="The second partition column.")
 @click.option("--only", type=click.Choice([name for name in PEERS if name != COPIED]), multiple=True)
 @click.option("--s3", is_flag=True, help="On SeaweedFS with PostgreSQL instead of local files with SQLite.")
+@click.option("--delay", default=0.0, help="With --s3: milliseconds that each request to the store waits.")
 @click.option("--redraw", is_flag=True, help="Measure nothing: draw the plots of results.json of --out again.")
 @click.option("--folder", type=click.Path(path_type=Path), help="Where data is kept; else a temporary folder.")
 @click.option("--out", type=click.Path(path_type=Path), default=RESULTS, help="Where results and plots are written.")
 def main(
-    scale: float, by: str, only: tuple[str, ...], folder: Path | None, out: Path, *, s3: bool, redraw: bool
+    scale: float,
+    by: str,
+    only: tuple[str, ...],
+    folder: Path | None,
+    out: Path,
+    *,
+    s3: bool,
+    delay: float,
+    redraw: bool,
 ) -> None:
     """Measure the peers one after the other, and compare their tables with the landed rows."""
     target = out.absolute()
@@ -48,7 +57,7 @@ def main(
         return
     commands, missing = start_commands(only or tuple(name for name in PEERS if name != COPIED))
     place = nullcontext(str(folder)) if folder else tempfile.TemporaryDirectory(prefix="lake-assets-bench-")
-    with place as path, servers() if s3 else nullcontext() as remote:
+    with place as path, servers(delay / 1000) if s3 else nullcontext() as remote:
         hour = 3600.0
         bench = Bench(
             Path(path).absolute(), commands, say, limit=24 * hour, places=remote.places if remote else local_places
@@ -65,7 +74,9 @@ def main(
             results = Results(
                 measured=dt.datetime.now(dt.UTC).date(),
                 scale=scale,
-                storage="on SeaweedFS with PostgreSQL" if s3 else "on local files with SQLite",
+                storage="on SeaweedFS with PostgreSQL" + (f", {delay:g} ms a request" if delay else "")
+                if s3
+                else "on local files with SQLite",
                 machine=Machine.here(),
                 versions=bench.versions,
                 partitions=len(landing.partitions),

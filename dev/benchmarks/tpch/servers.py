@@ -2,13 +2,14 @@
 
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from dev.benchmarks.peers.compare import Landed
 from dev.benchmarks.scale.lake import server
 from dev.servers.postgres import PostgresServer
+from dev.servers.proxy import Rule, S3Proxy
 from dev.servers.s3 import WEED, S3Server, seaweedfs
 
 ROLE = "bench"  # its name needs no quotes in a URL: dlt writes it there as it is
@@ -36,11 +37,19 @@ class Servers:
 
 
 @contextmanager
-def servers() -> Iterator[Servers]:
-    """Both, on this machine; the environment gets the keys of the store, from which the peers take them."""
-    with seaweedfs(WEED) as store, server() as postgres:
+def servers(delay: float) -> Iterator[Servers]:
+    """Both, on this machine; the environment gets the keys of the store, from which the peers take them.
+
+    Each request to the store waits for `delay` seconds first.
+    """
+    with seaweedfs(WEED) as store, server() as postgres, ExitStack() as stack:
+        endpoint = store.endpoint
+        if delay:
+            proxy = stack.enter_context(closing(S3Proxy(store)))
+            proxy.inject(Rule("slow", times=10**9, seconds=delay))
+            endpoint = proxy.s3.endpoint
         os.environ |= {
-            "AWS_ENDPOINT_URL": store.endpoint,
+            "AWS_ENDPOINT_URL": endpoint,
             "AWS_ACCESS_KEY_ID": store.access_key,
             "AWS_SECRET_ACCESS_KEY": store.secret_key,
             "AWS_REGION": store.region,
