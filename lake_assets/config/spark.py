@@ -37,6 +37,8 @@ def _refuse_secrets(settings: Mapping[str, str]) -> None:
 
 MASTER, REMOTE = "spark.master", "spark.remote"
 """The names of two of Spark's settings, which are keys of the section too."""
+SHARED = "shared"
+"""The `remote` that is no server: one Spark for all processes of this machine."""
 
 _KEYS = MappingProxyType({MASTER: "master", REMOTE: "remote"})
 
@@ -45,6 +47,8 @@ _Setting = Annotated[str, BeforeValidator(as_text, json_schema_input_type=str | 
 
 class Spark(Model):
     """Where Spark runs: here, on a cluster by `master`, or on a Spark Connect server by `remote`.
+
+    With `remote: shared` the processes of this machine share one Spark, which the first one starts.
 
     Beside these two keys, the section takes any of Spark's settings by its name, such as `spark.driver.memory: 4g`.
     They override the package's own, and are texts without secrets, because Spark's pages and Dagster's UI show them.
@@ -61,8 +65,8 @@ class Spark(Model):
     )
     remote: SecretStr | None = Field(
         None,
-        description="URL of a Spark Connect server in place of a master: `sc://host:15002/;token=${SPARK_TOKEN}`. The "
-        "same as `spark.remote`.",
+        description="URL of a Spark Connect server in place of a master: `sc://host:15002/;token=${SPARK_TOKEN}`. Or "
+        "`shared`: one Spark for all processes of this machine. The same as `spark.remote`.",
     )
 
     @model_validator(mode="before")
@@ -83,10 +87,12 @@ class Spark(Model):
     @classmethod
     def _has_the_form_of_a_url(cls, remote: SecretStr | None) -> SecretStr | None:
         url = remote.get_secret_value() if remote is not None else TEMPLATE
-        if TEMPLATE in url or url.startswith("local"):
+        if TEMPLATE in url or url.startswith("local") or url == SHARED:
             return remote
         # The text is not repeated, because it may have a token.
-        error = ValueError("not the URL of a Spark Connect server: write sc://host:port, or sc://host:port/;token=…")
+        error = ValueError(
+            f"not the URL of a Spark Connect server: write sc://host:port, or sc://host:port/;token=…, or {SHARED}"
+        )
         try:
             parts = urlsplit(url)
             is_complete = bool(parts.hostname) and (parts.port is None or parts.port > 0)
@@ -107,7 +113,12 @@ class Spark(Model):
         _refuse_secrets(self._others)
         if self.master is not None:
             _refuse_secrets({MASTER: self.master})
-        if self.master is not None and self.remote is not None:
+        is_shared = self.remote is not None and self.remote.get_secret_value() == SHARED
+        if is_shared and not (self.master or "local").startswith("local"):
+            raise ValueError(
+                f"remote: {SHARED} is a Spark of this machine, and master a cluster: remove remote, or write local[4]"
+            )
+        if self.master is not None and self.remote is not None and not is_shared:
             raise ValueError(
                 "a session has a master or a remote: remove master if a Spark Connect server runs the jobs, which has "
                 "a master of its own, and remote if this process is the driver"
@@ -217,7 +228,7 @@ def launcher_refusal(runs: AnyRuns, settings: Mapping[str, str]) -> tuple[str, s
     elif isinstance(runs, SparkSubmit):
         if "spark.remote" in settings:
             return (
-                "launcher spark_submit starts a driver of its own, and spark: remote names a Spark Connect server",
+                "launcher spark_submit starts a driver of its own, and spark: remote names another",
                 "use launcher in_process, or master instead of remote",
             )
         if settings.get(_DEPLOY_MODE, "client") != "client":

@@ -39,7 +39,8 @@ from lake_assets.base.errors import (
     install,
 )
 from lake_assets.base.events import report
-from lake_assets.config.spark import REMOTE, without_parameters
+from lake_assets.config.spark import REMOTE, SHARED, without_parameters
+from lake_assets.spark.shared_jvm import cancel, shared_jvm
 from lake_assets.version import VERSION
 
 Result = TypeVar("Result")
@@ -51,7 +52,8 @@ _TRIES, _PAUSE = 28, 5000  # retries, and milliseconds between the later ones; t
 
 def remote_url(settings: Mapping[str, str]) -> str | None:
     """Return the URL of the Spark Connect server that settings or environment name; None for a classic session."""
-    return settings.get(REMOTE) or os.environ.get("SPARK_REMOTE")
+    url = settings.get(REMOTE)
+    return None if url == SHARED else url or os.environ.get("SPARK_REMOTE")
 
 
 def is_local(url: str) -> bool:
@@ -109,12 +111,23 @@ def is_client(spark: SparkSession) -> bool:
 
 @contextmanager
 def interrupted_on_server(spark: SparkSession, tag: str) -> Iterator[None]:
-    """Let the server stop the jobs of the block if it is interrupted; they would go on without their client.
+    """Let a server, or a shared JVM, stop the jobs of the block if it is interrupted; they would go on without it.
 
-    The tag is that of this block alone, so no other job of the session, and no other client, is interrupted. In a
-    classic session nothing is done here. pyspark 4.2 interrupts the job itself. pyspark 4.0 does so only when nothing
+    The tag is that of this block alone, so no other job of the session, and no other client, is interrupted. In other
+    sessions nothing is done here. pyspark 4.2 interrupts the job itself. pyspark 4.0 does so only when nothing
     refers to the call any more, but the error of an interrupt does; with Dagster the job would go on.
     """
+    if shared_jvm() is not None:
+        spark.sparkContext.addJobTag(tag)
+        try:
+            yield
+        except Exception:
+            raise
+        except BaseException:
+            cancel(tag)
+            raise
+        spark.sparkContext.removeJobTag(tag)
+        return
     if not is_client(spark):
         yield
         return
@@ -179,7 +192,7 @@ def in_a_session(sessions: Callable[[], SparkSession], work: Callable[[SparkSess
         return work(sessions())
     except SessionLostError as error:
         report_retry(error)
-        return work(sessions())
+    return work(sessions())  # outside of the block: the lost session is no cause of what is raised now
 
 
 def report_retry(error: LakeAssetsError) -> None:
@@ -188,7 +201,9 @@ def report_retry(error: LakeAssetsError) -> None:
 
 
 def has_stopped(spark: SparkSession) -> bool:
-    """Return whether the session is a client's and was ended in this process."""
+    """Return whether the session is a client's and was ended in this process, or one of a shared JVM that has ended."""
+    if (jvm := shared_jvm()) is not None:
+        return jvm.poll() is not None
     client: Any = spark
     return is_client(spark) and bool(client.is_stopped)
 

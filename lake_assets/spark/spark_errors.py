@@ -32,6 +32,7 @@ from lake_assets.config.sections import Transform
 from lake_assets.config.spark import REMOTE, without_parameters
 from lake_assets.spark.cluster import end_lost_sessions, worker_refusal
 from lake_assets.spark.jvm import has_ended
+from lake_assets.spark.shared_jvm import shared_jvm
 
 
 class SparkSays(Enum):
@@ -300,6 +301,12 @@ def _gone(error: BaseException | None = None) -> SparkUnavailableError:
         return SparkUnreachableError(
             "the Spark Connect server ended, or was lost, while it was at work:",
             "often it lacked memory: start it again, with more of spark.driver.memory. Then run it again.",
+        )
+    if (jvm := shared_jvm()) is not None:
+        jvm.leave()  # the system may not have closed all that an ended process held yet
+        return SessionLostError(
+            "the JVM that processes of this machine share ended, or was lost, while it was at work:",
+            f"often it lacked memory: {_MORE}",
         )
     return SparkUnavailableError(
         "Spark's JVM ended, or was lost, while it was at work:", f"often it lacked memory: {_MORE}"

@@ -23,6 +23,7 @@ from pyspark.sql import SparkSession
 
 from lake_assets.base.errors import SparkUnavailableError
 from lake_assets.base.machine import cache_folder, has_name, usable_cores
+from lake_assets.config.spark import REMOTE, SHARED
 from lake_assets.spark.cluster import check_client, end_lost_sessions, is_local, kept_session, limit_retries, remote_url
 from lake_assets.spark.jvm import (
     CORRECT_JAVA_HOME,
@@ -34,6 +35,7 @@ from lake_assets.spark.jvm import (
     start_jvm,
     stop_session,
 )
+from lake_assets.spark.shared_jvm import join_jvm
 from lake_assets.spark.spark_errors import last_problem, refused_session, silence_loggers
 
 logger = logging.getLogger(__name__)
@@ -74,8 +76,11 @@ def spark_config(
     variable `SPARK_REMOTE`, has its own master.
 
     Without `transforms` no row enters the JVM, and a local session's JVM compiles with its quick compiler only, which
-    halves the processor time of its start.
+    halves the processor time of its start. With them a session shares no JVM: its workers would keep the code of other
+    processes.
     """
+    if transforms or os.environ.get("SPARK_REMOTE"):
+        settings = {name: value for name, value in (settings or {}).items() if (name, value) != (REMOTE, SHARED)}
     if remote_url(settings or {}):
         return _SQL_SETTINGS | dict(settings or {})  # a client sets nothing else of a server
     given = _given()[1]  # Spark reads the others itself
@@ -111,8 +116,8 @@ def spark_config(
             local["spark.python.daemon.module"] = "lake_assets.spark.daemon"
         if is_ours and not transforms:
             config[JVM_OPTIONS] = f"{ours} {_QUICK_COMPILER}"
-        config = _without(local, given) | config
-    return config
+        return _without(local, given) | config
+    return _without(config, {REMOTE: SHARED})  # a cluster has an application for each driver
 
 
 def _without(settings: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
@@ -219,12 +224,16 @@ def start_session(conf: Mapping[str, str]) -> SparkSession:
         silence_loggers()
     if remote:
         check_client(remote)
+    shared = conf if conf.get(REMOTE) == SHARED else None
+    conf = {name: value for name, value in conf.items() if shared is None or name != REMOTE}
     java = prepare_environment(conf)
     if java is not None and (options := [*_machine_options(), *sharing_options(java, conf)]):
         # First, so that the user's options override them.
         conf = {**conf, JVM_OPTIONS: f"{shlex.join(options)} {conf.get(JVM_OPTIONS, _given()[1].get(JVM_OPTIONS, ''))}"}
     try:
-        if not remote:
+        if shared is not None:
+            join_jvm(conf, shared)
+        elif not remote:
             start_jvm(conf)
         session = SparkSession.builder.config(map={**conf}).getOrCreate()
     except PySparkRuntimeError as error:

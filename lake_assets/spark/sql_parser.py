@@ -16,7 +16,7 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from lake_assets.base.errors import SparkUnavailableError
 from lake_assets.base.texts import with_caret
 from lake_assets.config.models import LakeConfig
-from lake_assets.config.spark import REMOTE
+from lake_assets.config.spark import REMOTE, SHARED
 from lake_assets.spark.jvm import INSTALL_JAVA, find_java
 from lake_assets.spark.spark_errors import SparkSays, first_sentence, spark_text
 
@@ -42,7 +42,8 @@ def refused_statements(config: LakeConfig) -> dict[str, str]:
         if stream.transform is not None and stream.transform.sql is not None
     }
     settings = config.spark.settings
-    if not statements or {REMOTE, _EXTENSIONS} & settings.keys() or any(os.environ.get(name) for name in _ELSEWHERE):
+    is_elsewhere = settings.get(REMOTE, SHARED) != SHARED or any(os.environ.get(name) for name in _ELSEWHERE)
+    if not statements or is_elsewhere or _EXTENSIONS in settings:
         return {}
     try:
         with _parser(settings) as parser:

@@ -30,6 +30,7 @@ from lake_assets.base.errors import ConfigError, LakeAssetsError, SparkUnavailab
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.spark import SparkSubmit
 from lake_assets.ingest.outcome import IngestOptions, Outcome
+from lake_assets.spark import shared_jvm
 from lake_assets.spark.class_archive import make_archive
 from lake_assets.spark.cluster import check_client, worker_refusal
 from lake_assets.spark.jvm import OFF, class_archive, find_java, sharing_options
@@ -127,6 +128,21 @@ def a_cache_that_cannot_be_written_to_is_another_folder(monkeypatch: pytest.Monk
     yield doctor._cache, "set XDG_CACHE_HOME to a folder that can be written to and that stays"
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert doctor._cache().endswith("can be written to")
+    return None
+
+
+@case
+def a_folder_of_a_shared_spark_is_of_its_user_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Steps:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    folder = tmp_path / f"lake-assets-{os.getuid()}"
+    folder.mkdir()
+    yield partial(shared_jvm._folder, {}), "set TMPDIR to another folder | let this user alone read it (chmod 700)"
+    folder.chmod(0o700)
+    assert shared_jvm._folder({}).parent == folder
+    folder.chmod(0o755)
+    (tmp_path / "another").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "another"))
+    assert shared_jvm._folder({}).is_dir()
     return None
 
 

@@ -84,7 +84,7 @@ def test_what_does_not_fit_the_launcher_is_named(
 @pytest.mark.parametrize(
     ("settings", "text"),
     [
-        ({"spark.remote": "sc://host"}, "names a Spark Connect server: use launcher in_process"),
+        ({"spark.remote": "sc://host"}, "names another: use launcher in_process"),
         (
             {"spark.submit.deployMode": "cluster"},
             "and spark.submit.deployMode is another: remove spark",

@@ -33,6 +33,7 @@ def parsed(spark: str) -> LakeConfig:
         ('{spark.master: "local[2]", spark.task.cpus: 2}', {"spark.master": "local[2]", "spark.task.cpus": "2"}),
         *((f'{{remote: "{url}"}}', {"spark.remote": url}) for url in ("sc://host", "sc://[::1]:15002/;", "local[2]")),
         ('{remote: "sc://h/;use_ssl=true"}', {"spark.remote": "sc://h/;use_ssl=true"}),
+        ('{master: "local[2]", remote: shared}', {"spark.master": "local[2]", "spark.remote": "shared"}),
     ],
 )
 def test_a_master_or_a_server_is_one_of_the_settings(spark: str, settings: dict[str, str]) -> None:
@@ -77,6 +78,7 @@ def test_what_is_no_url_of_a_server_is_refused_and_not_repeated(url: str) -> Non
     ("spark", "text"),
     [
         ("{master: yarn, remote: sc://host}", "a session has a master or a remote: remove master"),
+        ("{master: yarn, remote: shared}", "is a Spark of this machine, and master a cluster: remove remote"),
         ("{master: yarn, spark.master: yarn}", "master and spark.master are the same setting: remove one"),
         ("{masters: yarn}", "unknown key masters: write master, remote, or a setting of Spark by its whole name"),
         ("{master: ''}", "spark.master"),

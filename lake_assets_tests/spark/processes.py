@@ -12,17 +12,21 @@ def run_python(
     *arguments: str, folder: Path, environment: dict[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Run `python …` with `folder` as the current one; returns when the JVMs that it started have ended, too."""
-    # What the tests before this one, or the machine, have set for their own sessions.
-    unset = {"PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "PYSPARK_GATEWAY_PORT", OFF, *CLASS_PATH_VARIABLES}
     return subprocess.run(
         [sys.executable, *arguments],
         cwd=folder,
-        env={k: v for k, v in os.environ.items() if k not in unset} | (environment or {}),
+        env=plain_environment() | (environment or {}),
         capture_output=True,
         text=True,
         timeout=800,
         check=False,
     )
+
+
+def plain_environment() -> dict[str, str]:
+    """The environment without what the tests before this one, or the machine, have set for their own sessions."""
+    unset = {"PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "PYSPARK_GATEWAY_PORT", OFF, *CLASS_PATH_VARIABLES}
+    return {name: value for name, value in os.environ.items() if name not in unset}
 
 
 def cache_in(folder: Path) -> dict[str, str]:

@@ -104,7 +104,7 @@ def test_a_spark_connect_server_of_the_environment_is_refused(
     config: LakeConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SPARK_REMOTE", "sc://host/;token=s3cret")
-    with pytest.raises(LauncherError, match="names a Spark Connect server: use launcher in_process") as raised:
+    with pytest.raises(LauncherError, match="names another: use launcher in_process") as raised:
         submission(config, RUNS, transforms=False)
     assert "s3cret" not in str(raised.value)
 

@@ -14,6 +14,7 @@ from dev.benchmarks.peers.serve import How, Peer, Values, serve
 from lake_assets.api import open_stream
 from lake_assets.config.layout.partition import Partition
 from lake_assets.config.models import LakeConfig
+from lake_assets.config.spark import REMOTE, SHARED
 from lake_assets.ingest.index.index_run import index_all
 from lake_assets.ingest.ingest_all import ingest, ingest_all
 from lake_assets.ingest.outcome import IngestOptions
@@ -24,7 +25,7 @@ from lake_assets.streams.stream import OpenStream
 
 
 class Ours(Peer):
-    """A DuckLake with a SQLite catalog, and a local Spark session with the settings of `lake-assets ingest`."""
+    """A DuckLake with a SQLite catalog, and the local Spark of `lake-assets ingest` with `spark: {remote: shared}`."""
 
     distributions = ("lake-assets", "pyspark", "duckdb", "pyarrow")
     copying: ClassVar[str] = "never"  # every refresh encodes, as those of the peers do
@@ -40,7 +41,9 @@ class Ours(Peer):
 
     def open(self) -> None:
         """A Spark session and the stream."""
-        self.spark = start_session(spark_config(app_name="lake-assets-bench", transforms=False))
+        self.spark = start_session(
+            spark_config(app_name="lake-assets-bench", settings={REMOTE: SHARED}, transforms=False)
+        )
         self.stream = self._stream(self.place.landing, copy=self.copying)
 
     def _catalog(self) -> dict[str, Any]:
