@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import lru_cache, partial
-from threading import Lock
+from threading import Lock, RLock
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlsplit
 
@@ -307,9 +307,18 @@ class S3Bucket(Bucket[S3Storage | R2Storage]):
         return f"{self.storage.prefix}/{key}" if self.storage.prefix else key
 
 
-@lru_cache(maxsize=8)
+_MAKING = RLock()
+
+
 def _client(storage: S3Storage | R2Storage, seconds: float = 0) -> Any:  # noqa: ANN401 - boto3 makes its clients' classes when it runs
-    """Make the client of a storage; that takes longer than most of its requests."""
+    """Return the client of a storage, which one thread makes and the others wait for."""
+    with _MAKING:
+        return _made(storage, seconds)
+
+
+@lru_cache(maxsize=8)
+def _made(storage: S3Storage | R2Storage, seconds: float) -> Any:  # noqa: ANN401 - boto3 makes its clients' classes when it runs
+    """Make the client of a storage; that takes a third of a second."""
     return S3Bucket(storage).as_boto(seconds=seconds)
 
 

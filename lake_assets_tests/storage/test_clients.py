@@ -2,6 +2,8 @@
 
 import datetime as dt
 import json
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from lake_assets.base.errors import StorageError
 from lake_assets.config.lake import Lake
 from lake_assets.config.storages import AzureStorage, GcsStorage, R2Storage, S3Storage
 from lake_assets.lake.attach import extensions, secret_statements
+from lake_assets.storage import s3
 from lake_assets.storage.s3 import S3Bucket
 from lake_assets.storage.storage_kinds import backend_of
 from lake_assets.storage.store import Store
@@ -181,3 +184,18 @@ def test_no_client_takes_an_endpoint_from_the_environment_by_itself(monkeypatch:
     assert backend_of(storage).as_arrow() == expected
     assert S3Bucket(storage).as_boto().meta.endpoint_url == "https://s3.eu-west-1.amazonaws.com"
     assert "ENDPOINT" not in backend_of(storage).as_duckdb_secret()
+
+
+def test_threads_that_list_at_once_share_one_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[object] = []
+
+    def slowly(_: S3Bucket, **__: float) -> object:
+        time.sleep(0.05)
+        made.append(object())
+        return made[-1]
+
+    monkeypatch.setattr(S3Bucket, "as_boto", slowly)
+    storage = S3Storage.model_validate({"bucket": "of-eight-threads", "region": "eu-west-1", **KEYS})
+    with ThreadPoolExecutor(8) as pool:
+        clients = list(pool.map(lambda _: s3._client(storage), range(8)))
+    assert clients == made * 8
