@@ -118,15 +118,19 @@ def interrupted_on_server(spark: SparkSession, tag: str) -> Iterator[None]:
     refers to the call any more, but the error of an interrupt does; with Dagster the job would go on.
     """
     if shared_jvm() is not None:
-        spark.sparkContext.addJobTag(tag)
+        context, is_interrupted = spark.sparkContext, False
+        context.addJobTag(tag)
         try:
             yield
-        except Exception:
+        except BaseException as error:
+            is_interrupted = not isinstance(error, Exception)
             raise
-        except BaseException:
-            cancel(tag)
-            raise
-        spark.sparkContext.removeJobTag(tag)
+        finally:
+            if is_interrupted:  # this thread's connection still has the answer of its call to come
+                cancel(tag)
+            else:
+                with suppress(Py4JError, ConnectionError):  # the JVM has ended
+                    context.removeJobTag(tag)
         return
     if not is_client(spark):
         yield

@@ -30,6 +30,7 @@ SETTINGS = Spark.model_validate({"master": "local[1]", "remote": "shared"}).sett
 # Reads one command a line, and writes one line for each.
 SCRIPT = """
 import json, sys, time
+from contextlib import suppress
 from lake_assets.ingest.ingest_all import ingest_all
 from lake_assets.spark.cluster import interrupted_on_server, kept_session
 from lake_assets.spark.jvm import stop_session
@@ -48,6 +49,10 @@ def sleep(seconds):
 def ingest(text):
     (outcome,) = ingest_all(world.stream, [world.partition(text)], session)
     return f"{outcome.row.status} {outcome.row.row_count} {outcome.error or ''}"
+def fail(_):
+    with suppress(ValueError), interrupted_on_server(session(), "failing"):
+        raise ValueError
+    return session().sparkContext.getJobTags()
 def jvm(_):
     return session().sparkContext._jvm.ProcessHandle.current().pid()
 def leave(_):
@@ -140,6 +145,7 @@ def test_processes_share_a_jvm_that_ends_after_the_last_one_although_the_first_w
     jvm = first.read()
     assert second.read() == jvm
 
+    assert first.ask("fail") == "set()"
     assert first.ask(f"ingest {NW}") == "committed 3"
     first.end()
     assert second.ask(f"ingest {SW}") == "committed 1"
