@@ -26,7 +26,6 @@ from lake_assets.schema.arrow_types import (
     without_null_parts,
 )
 from lake_assets.schema.casts import is_number
-from lake_assets.schema.ducklake_types import check_columns
 from lake_assets.schema.misfits import LAND_AS_ANOTHER, OF_ANOTHER, Misfit, misfits, refuse_places, widens, wider_type
 
 if TYPE_CHECKING:
@@ -252,6 +251,8 @@ class Rules:
         origin. Raises SchemaError if a column cannot be widened to a type, or a new one has a name or type that the
         lake cannot hold.
         """
+        from lake_assets.schema.ducklake_types import check_columns  # noqa: PLC0415 - a task needs no DuckDB
+
         by_path = {column.name.lower() for column in partition_columns}
         table = with_types_of(table, (schema for _, schema in landed))
         for origin, given in landed if self.grows else ():

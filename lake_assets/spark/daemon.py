@@ -14,10 +14,27 @@ import importlib
 import os
 import signal
 import socket
+import sys
 import time
 from contextlib import suppress
+from importlib.machinery import PathFinder
+from pathlib import Path
 
-from pyspark import daemon
+
+def _compiled_first() -> None:
+    """Let Python import the installed pyspark, and not the zip files in it, which Spark puts first on the path.
+
+    They have no compiled modules, so each daemon would compile them anew, which takes half a second.
+    """
+    zips = [place for place in sys.path if place.endswith(".zip")]
+    installed = PathFinder.find_spec("pyspark", [place for place in sys.path if place not in zips])
+    if installed is not None and installed.origin is not None:
+        folder = Path(installed.origin).parent
+        sys.path.sort(key=lambda place: place.endswith(".zip") and folder in Path(place).parents)
+
+
+_compiled_first()
+from pyspark import daemon  # noqa: E402 - the path comes first
 
 _TASK = "lake_assets.spark.task.work"
 IDLE_SECONDS = 30.0  # without a worker; Spark itself ends a worker that has had no task for a minute

@@ -13,11 +13,13 @@ import shlex
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
+from threading import Thread
 
 import pyspark
 from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException, PySparkRuntimeError
 from pyspark.sql import SparkSession
 
@@ -63,6 +65,7 @@ _LOG4J = Path(__file__).with_name("log4j2.properties")
 _SOCKET_FOLDER = 60  # bytes of its path: that of a socket has 107 at most, of which Spark takes 42
 _QUICK_COMPILER = "-XX:TieredStopAtLevel=1"
 _TO_STANDARD_ERROR = "-XX:+DisplayVMOutputToStderr"  # why the JVM cannot start; standard output is a command's result
+_DAEMON = "spark.python.daemon.module"
 JVM_OPTIONS = "spark.driver.defaultJavaOptions"  # comes before the user's spark.driver.extraJavaOptions
 
 
@@ -113,7 +116,7 @@ def spark_config(
         }
         local |= _sockets()
         if config.get(LOG_LEVEL) == "OFF":
-            local["spark.python.daemon.module"] = "lake_assets.spark.daemon"
+            local[_DAEMON] = "lake_assets.spark.daemon"
         if is_ours and not transforms:
             config[JVM_OPTIONS] = f"{ours} {_QUICK_COMPILER}"
         return _without(local, given) | config
@@ -235,6 +238,8 @@ def start_session(conf: Mapping[str, str]) -> SparkSession:
             join_jvm(conf, shared)
         elif not remote:
             start_jvm(conf)
+            if _DAEMON in conf and not has_session():
+                _start_workers(SparkContext.getOrCreate(SparkConf().setAll([*conf.items()])))
         session = SparkSession.builder.config(map={**conf}).getOrCreate()
     except PySparkRuntimeError as error:
         last = "".join(f"\n{line}" for line in getattr(error, "__notes__", ()))
@@ -258,6 +263,16 @@ def start_session(conf: Mapping[str, str]) -> SparkSession:
     if remote:
         limit_retries(session)
     return session
+
+
+def _start_workers(context: SparkContext) -> None:
+    """Let the JVM start its Python workers while it makes the session, which takes as long."""
+
+    def work() -> None:
+        with suppress(Exception):  # of py4j or Spark; a job that has work for them raises it too
+            context.parallelize([], context.defaultParallelism).mapPartitions(list).collect()
+
+    Thread(target=work, name="start of Python workers", daemon=True).start()
 
 
 def own_session(settings: Mapping[str, str], *, transforms: bool) -> AbstractContextManager[Sessions]:

@@ -9,14 +9,6 @@ import pytest
 from lake_assets.spark import daemon
 from lake_assets_tests.spark.processes import run_python
 
-WORKER = """
-import gc, sys
-from lake_assets.spark.spark_session import spark_config, start_session
-session = start_session(spark_config(settings={"spark.master": "local[2]"}))
-has = lambda _: ["lake_assets.spark.task.work" in sys.modules, "duckdb" in sys.modules, gc.get_freeze_count() > 10_000]
-print(session.sparkContext.parallelize([0], 1).mapPartitions(has).collect())
-"""
-
 
 def failing(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> int:
     def worker(*_: object) -> int:
@@ -63,7 +55,26 @@ def test_a_daemon_without_workers_ends_and_the_next_task_of_the_session_has_anot
     assert run.stdout.strip() == "False False True", run.stderr
 
 
-@pytest.mark.soak
-def test_workers_begin_with_the_code_of_the_tasks_which_their_garbage_collector_ignores(tmp_path: Path) -> None:
-    run = run_python("-c", WORKER, folder=tmp_path)
-    assert run.stdout.strip() == "[True, False, True]", run.stderr
+STARTED = """
+import gc, os, psutil, pyspark, sys, time
+from lake_assets.base.retrying import Limit, pause_between, poll
+from lake_assets.spark.spark_session import spark_config, start_session
+session = start_session(spark_config(settings={"spark.master": "local[2]"}))
+def daemons():
+    return [p.pid for p in psutil.Process().children(recursive=True) if "lake_assets.spark.daemon" in p.cmdline()]
+pause, limit = pause_between(0.1, 0.1), Limit(seconds=60)
+begun = poll(lambda: len(daemons()) == 3, pause=pause, limit=limit)  # the daemon, and a worker for each core
+start_session({})  # finds it
+def look(rows):
+    has = ["lake_assets.spark.task.work" in sys.modules, "duckdb" in sys.modules, gc.get_freeze_count() > 10_000]
+    return [(os.getpid(), sys.modules["pyspark"].__file__, has) for _ in rows]
+pids, files, has = zip(*session.sparkContext.parallelize([0, 1], 2).mapPartitions(look).collect())
+print(begun, {*pids} <= {*daemons()}, len(daemons()), {*files} == {pyspark.__file__}, *has[0])
+"""
+
+
+@pytest.mark.more
+def test_a_session_begins_workers_with_the_compiled_pyspark_and_the_code_of_the_tasks(tmp_path: Path) -> None:
+    """Their garbage collector ignores that code, and DuckDB is not in it."""
+    run = run_python("-c", STARTED, folder=tmp_path)
+    assert run.stdout.strip() == "True True 3 True True False True", run.stderr

@@ -13,12 +13,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
-import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from lake_assets.base.duckdb_engine import open_engine
 from lake_assets.base.errors import StorageError
 from lake_assets.config.secrets import masking
 from lake_assets.config.storages import AnyStorage
@@ -277,6 +275,10 @@ def stage_files(batches: Iterable[pa.RecordBatch], job: Job, folder: str) -> Ite
 
 
 def _stage(batches: Iterable[pa.RecordBatch], job: Job, folder: str, written: list[str]) -> Iterator[DataFile]:
+    import duckdb  # noqa: PLC0415 - tasks that write the lake's own files need none
+
+    from lake_assets.base.duckdb_engine import open_engine  # noqa: PLC0415
+
     assert job.key is not None  # noqa: S101 - the caller checks
     store = Store(job.storage)
     codec = "uncompressed" if job.compression == "none" else job.compression

@@ -10,12 +10,10 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
 from tempfile import NamedTemporaryFile
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import duckdb
 import pyarrow as pa
 
-from lake_assets.base.duckdb_engine import open_engine
 from lake_assets.base.errors import CatalogError, MissingExtraError, install
 from lake_assets.schema.annotations import is_opaque
 from lake_assets.schema.bad_rows import BadRows
@@ -25,6 +23,9 @@ from lake_assets.schema.fitter import Fitter
 from lake_assets.storage.formats import avro_types
 from lake_assets.storage.formats.avro_types import AvroTexts, AvroType, column_name, encoded_number, number_at
 from lake_assets.storage.formats.landed_rows import BATCH_ROWS, ExpectedObject, LandedBatch, Part, renumbered
+
+if TYPE_CHECKING:
+    import duckdb
 
 _MAGIC = b"Obj\x01"
 _METADATA = AvroType({"type": "map", "values": "bytes"}, "")
@@ -230,6 +231,8 @@ class LandedAvro:
                 first += batch.num_rows
 
     def _decoded(self, records: _AvroRecords, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        import duckdb  # noqa: PLC0415 - tasks of other formats need none
+
         schema = pa.schema([self.schema.field(name) for name in columns])
         names = ", ".join(column_name(self.schema.names.index(name)) for name in columns)
         count = 0
@@ -255,8 +258,10 @@ class LandedAvro:
 
 
 @cache
-def _engine() -> duckdb.DuckDBPyConnection:
+def _engine() -> "duckdb.DuckDBPyConnection":
     """Return this process's engine. It may have to download an extension."""
+    from lake_assets.base.duckdb_engine import open_engine  # noqa: PLC0415
+
     try:
         return open_engine(("avro",))
     except CatalogError as error:
