@@ -15,6 +15,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from lake_assets.base.errors import SparkUnavailableError
+from lake_assets.base.machine import cache_folder
 from lake_assets.spark.jvm import OFF, ClassArchive, Java, class_archive, find_java
 from lake_assets.spark.spark_session import spark_config, start_session
 
@@ -56,7 +57,9 @@ def _make(archive: ClassArchive, java: Java) -> None:
     try:
         # Replaces the user's options for a driver's JVM, such as a debugger's port.
         listing = shlex.join(["-cp", archive.class_path, f"-XX:DumpLoadedClassList={classes}"])
-        _run([sys.executable, "-c", _WARM_UP], os.environ | {OFF: "1", "SPARK_SUBMIT_OPTS": listing})
+        path = os.pathsep.join(filter(None, sys.path))
+        of_session = {OFF: "1", "SPARK_SUBMIT_OPTS": listing, "PYTHONPATH": path}
+        _run([sys.executable, "-c", _WARM_UP], os.environ | of_session)
         _run([*command, "-Xshare:dump", f"-XX:SharedClassListFile={classes}"])
         # With -Xshare:on a JVM ends when it cannot use the archive.
         _run([*command, "-Xshare:on", "-XX:+VerifySharedSpaces", "-version"])
@@ -71,7 +74,10 @@ def _make(archive: ClassArchive, java: Java) -> None:
 
 
 def _run(command: list[str], environment: dict[str, str] | None = None) -> None:
-    """Run a command until it and Spark's JVM, which holds the same pipes open, have ended."""
+    """Run a command until it and Spark's JVM, which holds the same pipes open, have ended.
+
+    The folder of the process that asked for the archive may be gone, and Java needs one.
+    """
     try:
         subprocess.run(  # noqa: S603 - our own Python and the user's java
             command,
@@ -80,6 +86,7 @@ def _run(command: list[str], environment: dict[str, str] | None = None) -> None:
             capture_output=True,
             text=True,
             errors="replace",
+            cwd=cache_folder(),
             timeout=_STEP_TIMEOUT,
         )
     except subprocess.TimeoutExpired as error:

@@ -146,6 +146,16 @@ def test_a_failed_step_leaves_the_reason_and_no_archive_and_is_tried_again_a_day
     assert (sharing_options(JAVA, LOCAL), scheduled) == ([], ["asked"])
 
 
+def test_the_archive_is_made_also_where_the_folder_of_the_process_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, java = tmp_path / "gone", find_java()
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    folder.rmdir()
+    make_archive._run([os.fspath(java.home / "bin" / "java"), "-version"])
+
+
 def test_the_archives_used_last_are_kept(steps: list[list[str]]) -> None:
     paths = [put_archive(Java(JAVA.home, 17, "PATH", f"17.0.{n}")) for n in range(4)]
     for age, path in enumerate(paths):
