@@ -7,6 +7,7 @@ fail one by one. The command line and Dagster both call these functions.
 from collections.abc import Generator, Iterable
 from contextlib import ExitStack, closing
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from lake_assets.config.layout.partition import Partition
 from lake_assets.ingest.index.index_run import index_all
@@ -15,13 +16,15 @@ from lake_assets.ingest.partition_run import PartitionRun
 from lake_assets.ingest.plan import options_of_companion, takes_part
 from lake_assets.ingest.replace.replace_run import ReplaceRun, StreamSteps
 from lake_assets.ingest.run import passing_on_interrupts
-from lake_assets.spark.spark_session import Sessions
 from lake_assets.streams.select import refuse_outside
 from lake_assets.streams.stream import OpenStream
 
+if TYPE_CHECKING:
+    from lake_assets.spark.spark_session import Sessions
+
 
 def ingest(
-    stream: OpenStream, partition: Partition, sessions: Sessions, options: IngestOptions | None = None
+    stream: OpenStream, partition: Partition, sessions: "Sessions", options: IngestOptions | None = None
 ) -> Outcome:
     """Refresh one partition of the lake from the landing zone. Readers see the old rows or the new ones.
 
@@ -35,7 +38,7 @@ def ingest(
 
 
 def ingest_all(
-    stream: OpenStream, partitions: Iterable[Partition], sessions: Sessions, options: IngestOptions | None = None
+    stream: OpenStream, partitions: Iterable[Partition], sessions: "Sessions", options: IngestOptions | None = None
 ) -> Generator[Outcome, None, None]:
     """Refresh many partitions of the lake from the landing zone; a partition that fails does not stop the others.
 

@@ -12,6 +12,7 @@ from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from itertools import chain
 from threading import Lock
+from typing import TYPE_CHECKING
 
 from lake_assets.base.errors import (
     TRANSIENT,
@@ -36,12 +37,13 @@ from lake_assets.lake.commit.change import Change, New, Requirements, Staged, Un
 from lake_assets.lake.commit.strategy import OF_ALL, UNDONE, commit
 from lake_assets.lake.ledger.tables import LETTERS, MANIFEST, create_ledger, letter_values, record
 from lake_assets.lake.session import LakeSession
-from lake_assets.spark.cluster import kept_session
-from lake_assets.spark.spark_session import Sessions
 from lake_assets.spark.task.share_reader import SMALL_OBJECT
 from lake_assets.storage.overlapping import requested
 from lake_assets.storage.store import Store
 from lake_assets.streams.stream import OpenStream
+
+if TYPE_CHECKING:
+    from lake_assets.spark.spark_session import Sessions
 
 _LOG = logging.getLogger(__name__)
 
@@ -49,7 +51,7 @@ _LOG = logging.getLogger(__name__)
 class StreamSteps:
     """What a run does with partitions of one stream, whose files Spark's tasks write."""
 
-    def __init__(self, stream: OpenStream, options: IngestOptions, sessions: Sessions) -> None:
+    def __init__(self, stream: OpenStream, options: IngestOptions, sessions: "Sessions") -> None:
         self.stream = stream
         self.options = options
         self.planner = Planner(stream, options)
@@ -127,6 +129,8 @@ class StreamSteps:
         runs = [run for run in runs if run.reads.read]  # others have no object that can be read, and no rows
         if not runs:
             return
+        from lake_assets.spark.cluster import kept_session  # noqa: PLC0415 - a run with nothing new needs no Spark
+
         try:
             sessions = kept_session(self.sessions)
             with reported_step(self.stream, self.options, None if self._has_session else "start", runs):

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
 
 from lake_assets.base.errors import (
     LakeAssetsError,
@@ -33,23 +33,16 @@ from lake_assets.lake.table_setup import (
 )
 from lake_assets.schema.arrow_types import with_null_parts
 from lake_assets.schema.fitter import Fitter
-from lake_assets.spark.cluster import in_a_session, report_retry
-from lake_assets.spark.spark_errors import spark_errors
-from lake_assets.spark.spark_jobs import bad_objects, dead_letters_of, pass_through
-from lake_assets.spark.spark_session import Sessions
 from lake_assets.spark.task.job import MARK, Job, JobResult, PartitionJob, StagingKey, discard, discard_failed
 from lake_assets.spark.task.write import Staging
-from lake_assets.spark.transform_job import (
-    RESULT,
-    apply_transform,
-    result_schema,
-    source_frame,
-    transformed,
-    types_for_spark,
-)
 from lake_assets.storage.formats.any_format import NO_COLUMNS
 from lake_assets.storage.store import Store
 from lake_assets.streams.stream import OpenStream
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from lake_assets.spark.spark_session import Sessions
 
 
 class Writer:
@@ -93,11 +86,14 @@ class Writer:
         self._landed = replace(self._landed, rules=rules)
         self._known = untyped_schema(lake, self.stream.table, self.schema, rules.types)
 
-    def write(self, sessions: Sessions, runs: Sequence[PartitionRun]) -> None:
+    def write(self, sessions: "Sessions", runs: Sequence[PartitionRun]) -> None:
         """Write the objects of these partitions as data files, in one Spark job; an error fails its partition only.
 
         A job whose session a Spark Connect server has lost is repeated once, in a new one.
         """
+        from lake_assets.spark.cluster import in_a_session, report_retry  # noqa: PLC0415 - a run with nothing new needs no Spark
+        from lake_assets.spark.spark_jobs import pass_through  # noqa: PLC0415
+
         start = time.perf_counter()
         if self.stream.config.transform is not None:
             for run in runs:
@@ -160,11 +156,14 @@ class Writer:
         evolution = Evolution(lake, self.stream.partitioned_table, run.row.run_id)
         run.outcome.changes += tuple(evolution.take(schemas, self._landed.rules.of_table, self._known))
 
-    def bad_objects(self, spark: SparkSession, run: PartitionRun) -> dict[str, str]:
+    def bad_objects(self, spark: "SparkSession", run: PartitionRun) -> dict[str, str]:
         """Return why objects of a failed partition are damaged or do not fit, by key; all its objects are read for it.
 
         The result is empty if no object caused the partition's error.
         """
+        from lake_assets.spark.spark_jobs import bad_objects  # noqa: PLC0415 - a run with nothing new needs no Spark
+        from lake_assets.spark.transform_job import types_for_spark  # noqa: PLC0415
+
         known = self.schema if self.schema is not None and self.stream.config.transform is None else NO_COLUMNS
         bad = self._landed.unreadable([obj.key for obj in run.reads.read], known)
         if bad:
@@ -220,7 +219,18 @@ class Writer:
                     self._landed.sampled(keys), f"the object {run.reads.read[0].uri}", self._landed.later(keys)
                 )
 
-    def _transform_job(self, spark: SparkSession, run: PartitionRun) -> JobResult:
+    def _transform_job(self, spark: "SparkSession", run: PartitionRun) -> JobResult:
+        from lake_assets.spark.spark_errors import spark_errors  # noqa: PLC0415 - a run with nothing new needs no Spark
+        from lake_assets.spark.spark_jobs import dead_letters_of  # noqa: PLC0415
+        from lake_assets.spark.transform_job import (  # noqa: PLC0415
+            RESULT,
+            apply_transform,
+            result_schema,
+            source_frame,
+            transformed,
+            types_for_spark,
+        )
+
         transform = self.stream.config.transform
         assert transform is not None  # noqa: S101 - the caller checks
         with spark_errors(transform):
