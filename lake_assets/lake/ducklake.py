@@ -58,15 +58,15 @@ class DuckLake:
             self._shared(None, wait=False)  # the connection to close may be of this thread
         with self._turn, self._held(create=create, read_only=read_only):
             user = self._shared(attach_statement(self.config, read_only=True) if read_only and shared else None)
-            session = LakeSession(self.config, user) if user else self._session(create=create, read_only=read_only)
+            session = self._session(create=create, read_only=read_only, user=user)
             try:
                 _ = session.unknown_specification  # read once, when the lake is opened
                 yield session
             except BaseException:
                 with suppress(duckdb.Error):  # the first error is raised
-                    self._close(session, read_only=read_only)
+                    self._close(session, user, read_only=read_only)
                 raise
-            self._close(session, read_only=read_only)
+            self._close(session, user, read_only=read_only)
 
     def connect(self, *, read_only: bool) -> duckdb.DuckDBPyConnection:
         """Connect to an engine to which the lake is attached until the connection is closed.
@@ -132,10 +132,15 @@ class DuckLake:
         limit = Limit(seconds=ATTACH_PATIENCE if wait else 0)
         return retry(joined, transient=CatalogLockedError, limit=limit, pause=_PAUSE)
 
-    def _session(self, *, create: bool, read_only: bool) -> LakeSession:
-        """Return a session that attaches the lake when it is needed, or now if the catalog is not as it should be."""
+    def _session(self, *, create: bool, read_only: bool, user: duckdb.DuckDBPyConnection | None) -> LakeSession:
+        """Return a session that attaches the lake when it is needed, or now if the catalog is not as it should be.
+
+        That of a user's connection has it attached.
+        """
+        if user is not None:
+            return LakeSession(self.config, lambda: user)
         attach = partial(self._attach, create=create, read_only=read_only)
-        session = LakeSession(self.config, self._own_engine(), attach, partial(self._own_engine, new=True))
+        session = LakeSession(self.config, self._own_engine, attach, partial(self._own_engine, new=True))
         version = version_without_attach(session.backend, is_read_only=read_only)
         if version is None:
             session.backend.close()
@@ -144,10 +149,10 @@ class DuckLake:
             session.unknown_specification = spec.unknown(version)
         return session
 
-    def _close(self, session: LakeSession, *, read_only: bool) -> None:
+    def _close(self, session: LakeSession, user: duckdb.DuckDBPyConnection | None, *, read_only: bool) -> None:
         session.backend.close()
-        if session.engine is not self._engine:  # that of a user's connections
-            session.engine.close()
+        if user is not None:
+            user.close()
         elif session.is_attached and not self.config.is_managed:
             self._detach(session.engine, read_only=read_only)
             if read_only:
@@ -164,7 +169,7 @@ class DuckLake:
 
     def unattached(self) -> LakeSession:
         """Return a session of a lake that does not exist yet, whose engine reads the landing zone."""
-        session = LakeSession(self.config, self._own_engine(), partial(self._attach, create=False, read_only=True))
+        session = LakeSession(self.config, self._own_engine, partial(self._attach, create=False, read_only=True))
         session.unknown_specification = "there is no lake yet"
         return session
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import duckdb
 
-from lake_assets.base.duckdb_engine import identifier
+from lake_assets.base.duckdb_engine import Engine, identifier
 from lake_assets.base.errors import CatalogError, CatalogLockedError, CatalogUnreachableError, CommitConflictError
 from lake_assets.base.retrying import Limit, Result, pause_up_to, retry
 from lake_assets.config.lake import Lake
@@ -77,12 +77,12 @@ class LakeSession:
     def __init__(
         self,
         config: Lake,
-        engine: duckdb.DuckDBPyConnection,
+        engine: Engine,
         attach: Callable[[duckdb.DuckDBPyConnection], object] | None = None,
-        renew: Callable[[], duckdb.DuckDBPyConnection] | None = None,
+        renew: Engine | None = None,
     ) -> None:
         self.config = config
-        self.engine = engine
+        self._open = engine
         self.backend = catalog_backend(config)
         self.in_transaction = False  # of DuckDB, whose changes the driver does not see
         self.descriptions: dict[object, Any] = {}  # the tables that `catalog/described.py` has read, by their names
@@ -92,6 +92,11 @@ class LakeSession:
         self._committed: int | None = None  # the last snapshot of an engine that was replaced
         has_role = any(storage.has_role for storage in config.storages)
         self._renewal = 0.0 if has_role else math.inf  # when the engine gets keys again
+
+    @cached_property
+    def engine(self) -> duckdb.DuckDBPyConnection:
+        """DuckDB with the extensions of the lake, and the secrets of its storages."""
+        return self._open()
 
     @property
     def is_attached(self) -> bool:

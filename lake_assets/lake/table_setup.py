@@ -14,7 +14,7 @@ import pyarrow as pa
 from duckdb.sqltypes import DuckDBPyType
 from pyarrow import types as t
 
-from lake_assets.base.duckdb_engine import identifier
+from lake_assets.base.duckdb_engine import expressions, identifier
 from lake_assets.base.errors import CatalogError, SchemaError
 from lake_assets.config.modes import Compression
 from lake_assets.lake.catalog.catalog_database import NotDirectError
@@ -187,7 +187,8 @@ def rules_of_table(session: LakeSession, table: TableName, rules: Rules) -> Rule
     types = column_types([column for column in whole if column.default is not None]) or {}
     with translated(session.config):
         defaults = {
-            column.name.lower(): session.engine.execute(f"SELECT ?::{types[column.name]}", [column.default])
+            column.name.lower(): expressions()
+            .execute(f"SELECT ?::{types[column.name]}", [column.default])
             .to_arrow_table()[0][0]
             .cast(data_file_type(DuckDBPyType(types[column.name]), column.name))
             for column in whole
@@ -251,7 +252,7 @@ def _typed(session: LakeSession, columns: Mapping[str, str]) -> list[tuple[str, 
     """Return the names and types of columns, given their types as texts."""
     nulls = ", ".join(f"NULL::{text} AS {identifier(name)}" for name, text in columns.items())
     with translated(session.config):
-        relation = session.engine.sql(f"SELECT {nulls}")
+        relation = expressions().sql(f"SELECT {nulls}")
     return list(zip(relation.columns, relation.types, strict=True))
 
 
@@ -386,8 +387,8 @@ class Evolution:
         described = description.tables[table.name]
         ids = {_path(column, described): column_id for column_id, column in described.columns.items()}
         with session.write() as database:
-            transaction = Transaction(database, session.engine, description)
-            give_types(transaction, session.engine, described, {ids[change.path]: change.type for change in changes})
+            transaction = Transaction(database, description)
+            give_types(transaction, described, {ids[change.path]: change.type for change in changes})
             transaction.finish(AUTHOR, *self._signed(changes))
         session.descriptions.clear()
         return changes

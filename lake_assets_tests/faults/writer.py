@@ -129,7 +129,7 @@ def committed(
         config = lake.config.model_copy(update={"commit_retries": retries})
         manager = overtaken(lake.connection, overtaken_by) if overtaken_by else nullcontext(lake.connection)
         with manager as connection:
-            session = (LakeSession if lock else Unlocked)(config, connection)
+            session = (LakeSession if lock else Unlocked)(config, lambda: connection)
             with closing(session.backend):
                 return [done.row for done in commit(session, changes)]
 

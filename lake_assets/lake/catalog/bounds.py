@@ -11,9 +11,9 @@ from contextlib import suppress
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-import duckdb
 import numpy as np
 
+from lake_assets.base.duckdb_engine import expressions
 from lake_assets.lake.catalog import spec
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def duckdb_type(ducklake_type: str) -> str | None:
     return ducklake_type.upper() if _DECIMAL.fullmatch(ducklake_type) else ORDERED_TYPES.get(ducklake_type)
 
 
-def in_order(engine: duckdb.DuckDBPyConnection, sql_type: str, bounds: Bounds) -> bool:
+def in_order(sql_type: str, bounds: Bounds) -> bool:
     """Return whether the least value is not greater than the greatest, in the order of DuckDB's type.
 
     Some writers compare unsigned numbers as signed ones. A row that is outside of such bounds is found by no condition.
@@ -128,7 +128,7 @@ def in_order(engine: duckdb.DuckDBPyConnection, sql_type: str, bounds: Bounds) -
     with suppress(ValueError):
         return bool(order(least) <= order(greatest))
     sql = f"SELECT coalesce(TRY_CAST(? AS {sql_type}) <= TRY_CAST(? AS {sql_type}), false)"
-    ((is_ordered,),) = engine.execute(sql, [least, greatest]).fetchall()
+    ((is_ordered,),) = expressions().execute(sql, [least, greatest]).fetchall()
     return bool(is_ordered)
 
 
@@ -169,7 +169,7 @@ def beyond(bounds: Bounds) -> Bounds:
     return Bounds(least, greatest)
 
 
-def merged(engine: duckdb.DuckDBPyConnection, values: Iterable[tuple[EntryKey, str, Bounds]]) -> dict[EntryKey, Bounds]:
+def merged(values: Iterable[tuple[EntryKey, str, Bounds]]) -> dict[EntryKey, Bounds]:
     """Return the common bounds of each key; unknown bounds are ignored.
 
     Each has DuckLake's name of the values' type; a text that is not of it is a duckdb.Error.
@@ -181,13 +181,11 @@ def merged(engine: duckdb.DuckDBPyConnection, values: Iterable[tuple[EntryKey, s
         by_type.setdefault(sql_type, {}).setdefault(key, set()).add(bounds)
     result: dict[EntryKey, Bounds] = {}
     for sql_type, groups in by_type.items():
-        result |= _merged_of_type(engine, sql_type, groups)
+        result |= _merged_of_type(sql_type, groups)
     return result
 
 
-def _merged_of_type(
-    engine: duckdb.DuckDBPyConnection, sql_type: str, groups: Mapping[EntryKey, set[Bounds]]
-) -> dict[EntryKey, Bounds]:
+def _merged_of_type(sql_type: str, groups: Mapping[EntryKey, set[Bounds]]) -> dict[EntryKey, Bounds]:
     result = {key: next(iter(group)) for key, group in groups.items() if len(group) == 1}
     many = {key: group for key, group in groups.items() if len(group) > 1}
     if not many:
@@ -197,13 +195,17 @@ def _merged_of_type(
             return result | {key: _extremes(group, order) for key, group in many.items()}
     flat = [(number, b.least, b.greatest) for number, group in enumerate(many.values()) for b in group]
     numbers, least, greatest = (list(column) for column in zip(*flat, strict=True))
-    rows = engine.execute(
-        # The texts themselves: DuckDB writes times of the last and first ten thousand years as others than it reads.
-        f"SELECT key, arg_min(least, least::{sql_type}), arg_max(greatest, greatest::{sql_type}) FROM "
-        "(SELECT unnest(?::BIGINT[]) AS key, unnest(?::VARCHAR[]) AS least, unnest(?::VARCHAR[]) AS greatest) "
-        "GROUP BY key ORDER BY key",
-        [numbers, least, greatest],
-    ).fetchall()
+    rows = (
+        expressions()
+        .execute(
+            # The texts themselves: DuckDB writes times of far years as others than it reads.
+            f"SELECT key, arg_min(least, least::{sql_type}), arg_max(greatest, greatest::{sql_type}) FROM "
+            "(SELECT unnest(?::BIGINT[]) AS key, unnest(?::VARCHAR[]) AS least, unnest(?::VARCHAR[]) AS greatest) "
+            "GROUP BY key ORDER BY key",
+            [numbers, least, greatest],
+        )
+        .fetchall()
+    )
     return result | {key: Bounds(low, high) for key, (_, low, high) in zip(many, rows, strict=True)}
 
 

@@ -176,7 +176,7 @@ def _read_files(session: LakeSession, table: Table, examined: Sequence[_Examined
             for path, column in table.leaves.items()
             if column.column_id in column_ids and path in footer.chunks
         }
-        (facts,) = file_facts(session.engine, [footer], leaves, table.columns)
+        (facts,) = file_facts(lambda: session.engine, [footer], leaves, table.columns)
         for column_id, column in facts.columns.items():
             session.rows(
                 f"UPDATE {session.metadata}.{spec.FILE_COLUMN_STATS} SET min_value = ?, max_value = ?, "
@@ -199,7 +199,7 @@ def _set_table_bounds(
         states += [_table_bounds(catalog, table.table_id) for _ in states]
         of_files = bounds_of_files(catalog, table.table_id, types)
         known = [*of_files, *((i, state[i]) for state in states for i in types if i in state)]
-        bounds = dict.fromkeys(types, _NONE) | merged(session.engine, ((i, types[i], b) for i, b in known))
+        bounds = dict.fromkeys(types, _NONE) | merged((i, types[i], b) for i, b in known)
         for column_id, column_type in types.items():
             is_unknown = any(i == column_id and None in of_column for i, of_column in of_files)
             catalog.execute(

@@ -9,11 +9,11 @@ is registered only once, in one table.
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
-import duckdb
 import pyarrow as pa
 from duckdb.sqltypes import DuckDBPyType
 from pyarrow import types as t
 
+from lake_assets.base.duckdb_engine import expressions
 from lake_assets.lake.catalog import spec
 from lake_assets.lake.catalog.bounds import ORDERED_TYPES, Bounds
 from lake_assets.lake.catalog.catalog_database import CatalogDatabase, NotDirectError, Row
@@ -74,9 +74,7 @@ def _with_null(
     return pa.list_(_with_null(data_type.value_type, parts[0], columns, ids)) if is_list(data_type) else data_type
 
 
-def give_types(
-    transaction: Transaction, engine: duckdb.DuckDBPyConnection, table: Table, types: Mapping[int, str]
-) -> None:
+def give_types(transaction: Transaction, table: Table, types: Mapping[int, str]) -> None:
     """Give untyped columns their types, by their ids, in a new state of the table's columns.
 
     Raises NotDirectError if DuckLake has another name for one of the types.
@@ -109,7 +107,7 @@ def give_types(
         add(
             most if table.columns[column_id].parent is None else column_id,
             kept[0],
-            engine.sql(f"SELECT NULL::{sql}").types[0],
+            expressions().sql(f"SELECT NULL::{sql}").types[0],
         )
         database.execute(
             f"UPDATE {spec.COLUMN} SET end_snapshot = ? WHERE table_id = ? AND column_id = ? AND end_snapshot IS NULL",

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lake_assets.base.duckdb_engine import all_threads, glob_literal, identifier
+from lake_assets.base.duckdb_engine import Engine, all_threads, glob_literal, identifier
 from lake_assets.lake.catalog.bounds import MAY_BE_UNKNOWN, Bounds, duckdb_type, in_order, merged
 from lake_assets.lake.catalog.catalog_database import NotDirectError
 from lake_assets.lake.catalog.table import LakeColumn, Partitioning, Table
@@ -152,7 +152,7 @@ class Footer:
 
 
 def read_footers(
-    engine: duckdb.DuckDBPyConnection, files: Sequence[DataFile], table: Table, partitioning: Partitioning
+    engine: Engine, files: Sequence[DataFile], table: Table, partitioning: Partitioning
 ) -> list[FileFacts]:
     """Return the facts of new files of a table, in their order.
 
@@ -164,7 +164,7 @@ def read_footers(
     parsed = {file.uri: footer for file in files if (footer := _parsed(file, leaves)) is not None}
     others = [file for file in files if file.uri not in parsed]
     with _at_hand(others) as copies:
-        read = open_footers(engine, [copies.get(file.uri, file.uri) for file in others]) if others else []
+        read = open_footers(engine(), [copies.get(file.uri, file.uri) for file in others]) if others else []
     for file, footer in zip(others, read, strict=True):
         parsed[file.uri] = replace(footer, uri=file.uri, size=file.size) if file.uri in copies else footer
     footers = [parsed[file.uri] for file in files]
@@ -268,7 +268,7 @@ def open_footers(engine: duckdb.DuckDBPyConnection, uris: Sequence[str]) -> list
         if path is not None:
             of_group = _storable(Chunk(*chunk))
             is_cut = sql_type == "VARCHAR" and not of_group.has_whole_texts
-            is_ordered = is_cut or in_order(engine, sql_type, Bounds(of_group.least, of_group.greatest))
+            is_ordered = is_cut or in_order(sql_type, Bounds(of_group.least, of_group.greatest))
             chunks.setdefault(path, []).append(of_group if is_ordered else of_group._replace(least=None, greatest=None))
     return [files[uri] for uri in uris]
 
@@ -292,7 +292,7 @@ def _storable(chunk: Chunk) -> Chunk:
 
 
 def file_facts(
-    engine: duckdb.DuckDBPyConnection,
+    engine: Engine,
     footers: Sequence[Footer],
     leaves: Mapping[str, LakeColumn],
     columns: Mapping[int, LakeColumn],
@@ -310,11 +310,11 @@ def file_facts(
             if column.type == "varchar":
                 of_column = [c if c.has_whole_texts else c._replace(least=None, greatest=None) for c in of_column]
             chunks[footer.uri, path] = of_column
-    facts = _columns(engine, chunks, leaves)
+    facts = _columns(chunks, leaves)
     for (uri, path), fact in facts.items():
         column = leaves[path]
         if fact.nulls is None or (fact.has_unknown_bounds and column.type not in MAY_BE_UNKNOWN):
-            facts[uri, path] = _facts_of_data(engine, uri, column, columns, chunks[uri, path])
+            facts[uri, path] = _facts_of_data(engine(), uri, column, columns, chunks[uri, path])
     return [
         FileFacts(
             f.uri,
@@ -369,20 +369,15 @@ def _as_double(chunk: Chunk) -> Chunk:
 
 
 def _columns(
-    engine: duckdb.DuckDBPyConnection,
-    chunks: Mapping[tuple[str, str], Sequence[Chunk]],
-    leaves: Mapping[str, LakeColumn],
+    chunks: Mapping[tuple[str, str], Sequence[Chunk]], leaves: Mapping[str, LakeColumn]
 ) -> dict[tuple[str, str], ColumnFacts]:
     """Return the facts of all row groups together, by file and path."""
     result = {}
     split = {key: of_column for key, of_column in chunks.items() if len(of_column) > 1}
     bounds = merged(
-        engine,
-        (
-            (key, leaves[key[1]].type, Bounds(chunk.least, chunk.greatest))
-            for key, of_column in split.items()
-            for chunk in of_column
-        ),
+        (key, leaves[key[1]].type, Bounds(chunk.least, chunk.greatest))
+        for key, of_column in split.items()
+        for chunk in of_column
     )
     for key, of_column in chunks.items():
         facts = [_facts(chunk) for chunk in of_column]

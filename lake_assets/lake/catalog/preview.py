@@ -7,7 +7,7 @@ all files of the table for a query with conditions.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from lake_assets.base.duckdb_engine import glob_literal, identifier, literal
+from lake_assets.base.duckdb_engine import expressions, glob_literal, identifier, literal
 from lake_assets.base.errors import CatalogError
 from lake_assets.config.layout.partition import Partition
 from lake_assets.lake.catalog.catalog_database import NotDirectError
@@ -65,7 +65,7 @@ def _described(session: LakeSession, types: Mapping[str, str]) -> tuple[tuple[st
     """Return the columns with the names of their types as DuckDB's DESCRIBE writes them."""
     nulls = ", ".join(f"CAST(NULL AS {sql}) AS {identifier(name)}" for name, sql in types.items())
     with translated(session.config):
-        described = session.engine.execute(f"DESCRIBE SELECT {nulls}").fetchall()
+        described = expressions().execute(f"DESCRIBE SELECT {nulls}").fetchall()
     return tuple((name, sql) for name, sql, *_ in described)
 
 

@@ -25,13 +25,12 @@ class Transaction:
     before its first statement that writes, and at its end.
     """
 
-    def __init__(self, database: CatalogDatabase, engine: duckdb.DuckDBPyConnection, description: Description) -> None:
+    def __init__(self, database: CatalogDatabase, description: Description) -> None:
         """Read the newest snapshot, and the statistics of the described tables.
 
         Raises duckdb.TransactionException if the description is no longer right, so the commit is to be tried again.
         """
         self.database = database
-        self._engine = engine
         ids = [table.table_id for table in description.tables.values()]
         seen = description.state
         answer = ask_state(database, seen.snapshot_id)
@@ -287,7 +286,7 @@ class Transaction:
         first = {i for i, b in values if b != _NONE == before.get(i) and table.columns[i].type not in FLOATS}
         of_files = bounds_of_files(self.database, table.table_id, first)
         values += of_files
-        result = merged(self._engine, ((i, table.columns[i].type, bounds) for i, bounds in dict.fromkeys(values)))
+        result = merged(((i, table.columns[i].type, bounds) for i, bounds in dict.fromkeys(values)))
         unknown = {column_id for column_id, of_column in added.items() if any(c.has_unknown_bounds for c in of_column)}
         unknown |= {column_id for column_id, bounds in of_files if None in bounds}
         unknown |= {i for i in added if None in (bounds := before.get(i, _NONE)) and bounds != _NONE}

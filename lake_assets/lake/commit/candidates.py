@@ -130,12 +130,12 @@ def _facts(
             if not (filled := with_parts(footer, table)).column_difference(leaves, view.ignored)
         ]
         try:
-            facts = file_facts(session.engine, footers, leaves, table.columns)
+            facts = file_facts(lambda: session.engine, footers, leaves, table.columns)
         except duckdb.Error:
             facts = []
             for footer in footers:
                 try:
-                    facts += file_facts(session.engine, [footer], leaves, table.columns)
+                    facts += file_facts(lambda: session.engine, [footer], leaves, table.columns)
                 except duckdb.Error as error:
                     inspection.errors[footer.uri] = _refusal(session, footer.uri, error, _without_bounds)
         result |= {of_file.uri: of_file for of_file in facts}

@@ -146,7 +146,7 @@ def open_tables(
                 files[name] = ask_whole_files(database, table, partitioning, keys, rows, version)
             if since is not None:
                 may_drift = ask_drift(session, database, description, changes, since)
-            transaction = Transaction(database, session.engine, description)
+            transaction = Transaction(database, description)
         except session.backend.errors as error:
             if not matches(error, Fault.GONE):
                 raise
@@ -233,7 +233,7 @@ def _prepared(session: LakeSession, changes: Sequence[Change]) -> dict[TableName
         if added:
             table, partitioning = description.tables[name], description.partitionings[name]
             with translated(session.config):
-                facts = read_footers(session.engine, [file for file, _ in added], table, partitioning)
+                facts = read_footers(lambda: session.engine, [file for file, _ in added], table, partitioning)
         result[name] = values[name], [(of_file, key) for of_file, (_, key) in zip(facts, added, strict=True)]
     return result
 

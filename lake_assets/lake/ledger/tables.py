@@ -365,7 +365,7 @@ def record(
         try:
             description = describe(session, [], [own.name(session.config) for own in appends])
             with session.write() as database:
-                transaction = Transaction(database, session.engine, description)
+                transaction = Transaction(database, description)
                 append_directly(session, transaction, description, appends)
                 transaction.finish(None, None, None)
         except NotDirectError:

@@ -60,13 +60,12 @@ def test_values_are_ordered_as_duckdb_orders_them(kind: str, texts: list[str]) -
         ((is_ordered,),) = engine.execute(
             f"SELECT ?::{duckdb_type(kind)} <= ?::{duckdb_type(kind)}", [least, greatest]
         ).fetchall()
-        assert in_order(engine, str(duckdb_type(kind)), Bounds(least, greatest)) == is_ordered
-        found = merged(engine, [("a", kind, Bounds(text, text)) for text in some])
+        assert in_order(str(duckdb_type(kind)), Bounds(least, greatest)) == is_ordered
+        found = merged([("a", kind, Bounds(text, text)) for text in some])
         assert found == {"a": Bounds(*expected)}
 
 
-def test_common_values_are_compared_without_duckdb() -> None:
+def test_common_values_are_compared_without_duckdb(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr("lake_assets.lake.catalog.bounds.expressions")
     for kind, texts in TEXTS.items():
-        engine = duckdb.connect()
-        engine.close()
-        merged(engine, [("a", kind, Bounds(text, text)) for text in texts])
+        merged([("a", kind, Bounds(text, text)) for text in texts])

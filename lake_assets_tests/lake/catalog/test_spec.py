@@ -57,7 +57,7 @@ def test_a_migration_while_the_lake_is_open_is_detected(local_world: World) -> N
         lake.rows(f"UPDATE {lake.metadata}.{spec.METADATA} SET value = '9.9' WHERE key = 'version'")
         assert lake.unknown_specification is None  # as it was when the lake was opened
         with pytest.raises(NotDirectError, match=r"version 9\.9"), lake.write() as database:
-            Transaction(database, lake.connection, described)
+            Transaction(database, described)
 
 
 def test_a_refused_version_is_reported_with_the_option_to_migrate(local_world: World) -> None:

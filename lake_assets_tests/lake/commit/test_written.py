@@ -42,7 +42,7 @@ def test_the_facts_are_those_of_the_files(tmp_path: Path, monkeypatch: pytest.Mo
     read = file_facts.open_footers(engine, uris)
     table = Table(1, "", {n: LakeColumn(n, path, "varchar", None) for n, path in enumerate(read[0].chunks)})
     unread, unpartitioned = [dataclasses.replace(file, footer=None) for file in files], Partitioning(1, ())
-    expected = file_facts.read_footers(engine, unread, table, unpartitioned)
+    expected = file_facts.read_footers(lambda: engine, unread, table, unpartitioned)
     if has_folder:
         for uri in uris[1:]:
             Path(uri).unlink()
@@ -50,7 +50,7 @@ def test_the_facts_are_those_of_the_files(tmp_path: Path, monkeypatch: pytest.Mo
         monkeypatch.setenv("TMPDIR", "/nowhere")
         monkeypatch.setattr("tempfile.tempdir", "/nowhere")
 
-    assert file_facts.read_footers(engine, [unread[0], *files[1:]], table, unpartitioned) == expected
+    assert file_facts.read_footers(lambda: engine, [unread[0], *files[1:]], table, unpartitioned) == expected
 
 
 def values_of(footer: file_facts.Footer) -> dict[str, list[file_facts.Chunk]]:
