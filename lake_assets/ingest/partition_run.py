@@ -31,7 +31,7 @@ from lake_assets.lake.commit.deltas import Delta
 from lake_assets.lake.ledger.tables import HELD, LedgerRow, Values, manifest_values
 from lake_assets.spark.task.job import JobResult
 from lake_assets.storage.manifest import Manifest
-from lake_assets.streams.stream import OpenStream
+from lake_assets.streams.stream import Listed, OpenStream
 
 NAMED = 20  # errors of one partition, in the ledger
 TRIES = 3  # reads of a partition whose objects, or whose table, change during the job
@@ -225,15 +225,15 @@ class PartitionRun:
         """Whether the rows of new objects are added to those of the partition."""
         return self.row.reads_new
 
-    def refuse_moved_source(self) -> None:
+    def refuse_moved_source(self, listed: Listed) -> None:
         """Refuse rows that were read from objects that have changed or vanished since the listing.
 
         Objects that have landed since then do no harm: the next run reads them. But a partition is not emptied beside
-        them. Raises SourceChangedError.
+        them. `listed` is as of `landed_at`. Raises SourceChangedError.
         """
-        now = self.stream.manifest(self.partition).objects
-        listed, read = ({(obj.key, obj.version, obj.size) for obj in objects} for objects in (now, self.reads.objects))
-        if not read <= listed or (now and not read):
+        now = self.stream.manifest(self.partition, listed).objects
+        there, read = ({(obj.key, obj.version, obj.size) for obj in objects} for objects in (now, self.reads.objects))
+        if not read <= there or (now and not read):
             raise SourceChangedError(
                 f"the objects of {self.row.source_glob} changed {TRIES} times while they were being read:",
                 "run it again when their writer has finished.",

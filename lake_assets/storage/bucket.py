@@ -8,9 +8,10 @@ these servers behind it.
 # ruff: noqa: D102 - `Backend` says what the methods do
 
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 import obstore
 from obstore.exceptions import BaseError as ObstoreError
@@ -24,6 +25,7 @@ from lake_assets.config.secrets import mask_error
 from lake_assets.config.storages import AzureStorage, GcsStorage, R2Storage, S3Storage, WebStorage
 from lake_assets.storage import patience
 from lake_assets.storage.backend import Backend, Client, Hides
+from lake_assets.storage.overlapping import listing_position
 from lake_assets.storage.server_answers import request_may_pass
 from lake_assets.storage.storage_errors import access_fix, location, reason
 
@@ -35,13 +37,10 @@ Remote = TypeVar("Remote", bound=S3Storage | R2Storage | GcsStorage | AzureStora
 PAGE = 1000  # the most objects that S3 lists by one request
 
 
-def listing_position(text: str, *, tree: bool) -> str:
-    """Return a text that sorts as the key, or its beginning, in a store of this order."""
-    return text.replace("/", "\0") if tree else text
-
-
 class Bucket(Backend[Remote]):
     """A bucket, or container, of any vendor."""
+
+    begins_anywhere: ClassVar[bool] = True  # a listing, without those before
 
     @cached_property
     def client(self) -> Client:
@@ -75,6 +74,13 @@ class Bucket(Backend[Remote]):
                 yield below
             if name and last > listing_position(prefix, tree=tree) and not page[-1]["path"].startswith(prefix):
                 return
+
+    def pages_once(self, folder: str, after: str) -> Iterator[Sequence["ObjectMeta"]]:
+        """Yield the objects below a folder from a text on, in the store's order, by requests that are not repeated."""
+        self.client  # noqa: B018 - the copy has it too
+        impatient = copy(self)
+        impatient.storage = patience.once(self.storage)
+        return impatient._pages(folder, _below(after) if self.begins_anywhere else None)  # noqa: SLF001 - of this class
 
     def unordered_pages(self, prefix: str, hides: Hides | None = None) -> Iterator[Sequence["ObjectMeta"]]:  # noqa: ARG002 - a bucket refuses no folder
         return self._pages(prefix)

@@ -30,6 +30,7 @@ class AzureContainer(Bucket[AzureStorage]):
     """A container of Azure."""
 
     extension: ClassVar[str | None] = "azure"
+    begins_anywhere: ClassVar[bool] = False
 
     def as_obstore(self) -> AzureStore:
         account = self.storage.access

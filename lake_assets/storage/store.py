@@ -1,11 +1,12 @@
 """One object store, for driver and tasks: listing with ETags, reading, writing, deleting; of folders and buckets."""
 
 import hashlib
+import posixpath
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -28,9 +29,10 @@ from lake_assets.config.layout.hive import is_data
 from lake_assets.config.secrets import mask_error, masking
 from lake_assets.config.storages import AnyStorage
 from lake_assets.storage.backend import Client, Hides
+from lake_assets.storage.bucket import Bucket
 from lake_assets.storage.manifest import TIME, LandedObject, etag_of, landed_object
 from lake_assets.storage.object_files import ARROWS_PART, BufferedUpload, RangeFile, copied
-from lake_assets.storage.overlapping import requested
+from lake_assets.storage.overlapping import listing_position, neighbours, passed, requested
 from lake_assets.storage.server_answers import Meaning, is_absent, meaning_of, request_may_pass
 from lake_assets.storage.storage_errors import (
     Operation,
@@ -47,6 +49,7 @@ from lake_assets.storage.storage_kinds import backend_of
 if TYPE_CHECKING:
     from obstore import Attributes, GetOptions, ObjectMeta
 
+_BUFFER = 2**20  # bytes of a new object
 _PART = 5 * 2**20  # bytes of a landed file, above which it is uploaded in parts
 CHUNK = 16 * 2**20  # bytes of a copy at a time
 _AHEAD = 2  # chunks that are fetched while one is written
@@ -100,6 +103,29 @@ class Store:
         root = prefix.rstrip("/").count("/") + 1 if prefix else 0
         objects = (landed_object(self.root, meta) for meta in metas if is_data(meta["path"].split("/")[root:], files))
         return tuple(sorted(objects, key=lambda landed: landed.key))
+
+    def together(self, prefixes: Collection[str]) -> dict[str, tuple[LandedObject, ...]]:
+        """Return the objects below those of the prefixes that a few requests list, each sorted by key.
+
+        The others are to be listed by `all`: they are few, among too many other objects, or the store has refused the
+        folder around them.
+        """
+        bucket, result = self.backend, dict[str, tuple[LandedObject, ...]]()
+        if not (isinstance(bucket, Bucket) and self.is_listable):
+            return result
+
+        def listed(near: Sequence[str]) -> Mapping[str, Sequence["ObjectMeta"]]:
+            folder = posixpath.commonpath(near)
+            is_first = near[0] == min(near, key=partial(listing_position, tree=True))
+            with suppress(StorageError), self._errors("list", folder=folder):
+                return passed(bucket.pages_once(folder, near[0] if is_first else ""), near)
+            return {}
+
+        for of_near in requested(self.storage, listed, neighbours(prefixes)):
+            for prefix, metas in of_near.items():
+                objects = (landed_object(self.root, meta) for meta in metas)
+                result[prefix] = tuple(sorted(objects, key=lambda landed: landed.key))
+        return result
 
     def all(
         self, prefix: str = "", listed: Callable[[int], object] = lambda _: None, *, hides: Hides
@@ -233,12 +259,10 @@ class Store:
         if self.storage.requests is None:
             Path(self.root, key).parent.mkdir(parents=True, exist_ok=True)
             return self.stream(key)
-        threshold = self.storage.requests.multipart_threshold
-        if threshold is None and self._arrow:
-            return self.stream(key)
-        part = threshold or ARROWS_PART
+        part = self.storage.requests.multipart_threshold or ARROWS_PART
         put = partial(self.put_own, key, multipart_above=part)
-        return pa.PythonFile(BufferedUpload(partial(self.stream, key), put, part), mode="w")
+        upload = pa.PythonFile(BufferedUpload(partial(self.stream, key), put, part), mode="w")
+        return pa.BufferedOutputStream(upload, _BUFFER)  # Parquet has many small pieces, each a call of Python
 
     def stream(self, key: str) -> Any:  # noqa: ANN401 - a file of Arrow's, or of obstore's
         """Create an object as `create` does, by the client of the store; the object's folder exists."""
@@ -537,3 +561,9 @@ def _arrow_errors_as_os_errors() -> Iterator[None]:
         if type(error) is not pa.ArrowException:
             raise
         raise OSError(str(error)) from error
+
+
+@lru_cache(maxsize=8)
+def kept_store(storage: AnyStorage) -> Store:
+    """Return the store that a worker keeps: the clients of a bucket take as long to make as some requests."""
+    return Store(storage)

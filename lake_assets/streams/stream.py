@@ -5,8 +5,9 @@ import json
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import product
+from types import MappingProxyType
 from typing import Self
 
 import pyarrow as pa
@@ -41,6 +42,10 @@ from lake_assets.streams.locator import PartitionLocator, folder_prefixes
 from lake_assets.streams.row_values import Holdings, RowValues
 
 AUTO_BATCH = 50  # partitions of a commit; more save little, and an interrupted run loses those of one
+Listed = Mapping[str, tuple[LandedObject, ...]]
+"""Objects of the landing zone by the prefix below which they are."""
+
+_NONE: Listed = MappingProxyType({})
 LETTERS_FOLDER = "_dead_letters"  # folder in the landing zone; listings leave out such names
 
 
@@ -249,9 +254,9 @@ class OpenStream:
             return self.table_uri
         return f"{self.lake_config.own_storage.root}/{self.destination_folder(partition)}"
 
-    def manifest(self, partition: Partition) -> Manifest:
+    def manifest(self, partition: Partition, listed: Listed = _NONE) -> Manifest:
         """List the partition's objects, by its prefix only."""
-        return self.holding(self.landed_at(partition), [partition])[partition]
+        return self.holding(self.landed_at(partition, listed), [partition])[partition]
 
     def holding(self, landed: Manifest, partitions: Sequence[Partition]) -> dict[Partition, Manifest]:
         """Return which objects of a path part each of its partitions has: all, or those that may hold its rows."""
@@ -259,13 +264,17 @@ class OpenStream:
             return dict.fromkeys(partitions, landed)
         return self._holdings.of(landed, partitions)
 
-    def landed_at(self, partition: Partition) -> Manifest:
-        """List the objects of the partition's `Partition.path_part`.
+    def listed_together(self, partitions: Iterable[Partition]) -> Listed:
+        """List prefixes of partitions that are neighbours in a bucket by a few requests, for `landed_at`."""
+        return self.source.together({prefix for partition in partitions for prefix in self.prefixes(partition)})
+
+    def landed_at(self, partition: Partition, listed: Listed = _NONE) -> Manifest:
+        """List the objects of the partition's `Partition.path_part`, unless `listed` has them.
 
         A table of another format is refused; see `refuse_tables`.
         """
         # In the order of keys, as in a listing of the whole landing zone. One prefix may be within another.
-        by_key = {obj.key: obj for p in self.prefixes(partition) for obj in self._listed(p)}
+        by_key = {obj.key: obj for p in self.prefixes(partition) for obj in self._listed(p, listed)}
         locations = [(by_key[key], self._locator.find(key)) for key in sorted(by_key)]
         # If the layout has more columns than the partition, the prefix holds other partitions too.
         read = tuple(
@@ -288,7 +297,9 @@ class OpenStream:
         """Return the prefixes of the partition's objects, below the landing zone's root; see `folder_prefixes`."""
         return folder_prefixes(self.layout, partition.path_part)
 
-    def _listed(self, prefix: str) -> tuple[LandedObject, ...]:
+    def _listed(self, prefix: str, listed: Listed = _NONE) -> tuple[LandedObject, ...]:
+        if prefix in listed:
+            return listed[prefix]
         if self.source.is_listable:
             return self.source.all(prefix, hides=self.layout.hides)
         return self.source.list(prefix, "" if self.layout.file_parts else self.config.files)
@@ -385,7 +396,8 @@ def list_landed_in(stream: OpenStream, partitions: Iterable[Partition]) -> dict[
     path_parts: dict[Partition, list[Partition]] = {}
     for partition in wanted:
         path_parts.setdefault(partition.path_part, []).append(partition)
-    listings = requested(stream.source.storage, stream.landed_at, path_parts)
+    landed_at = partial(stream.landed_at, listed=stream.listed_together(path_parts))
+    listings = requested(stream.source.storage, landed_at, path_parts)
     manifests = dict(
         zip(path_parts, counted(listings, f"list {stream.name}", "prefixes", len(path_parts)), strict=True)
     )

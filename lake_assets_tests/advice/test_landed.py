@@ -16,6 +16,7 @@ from lake_assets.ingest.index.index_run import index_all
 from lake_assets.ingest.index.verify import repair_indexed
 from lake_assets.ingest.landed_footers import inferred_columns
 from lake_assets.ingest.partition_run import PartitionRun
+from lake_assets.streams.stream import Listed
 from lake_assets.upkeep.checks.facts import Scope
 from lake_assets.upkeep.maintenance.cleaning import forget
 from lake_assets.upkeep.maintenance.compaction import compact
@@ -621,9 +622,9 @@ def a_partition_whose_writer_has_not_finished_is_ingested_when_it_has(
     local_world.land(NW, sales(0))
     refuse, numbers = PartitionRun.refuse_moved_source, iter([1, 2, 3])
 
-    def late(run: PartitionRun) -> None:
+    def late(run: PartitionRun, listed: Listed) -> None:
         local_world.land(NW, sales(next(numbers)))  # the object has been read
-        refuse(run)
+        refuse(run, listed)
 
     with monkeypatch.context() as patch:
         patch.setattr(PartitionRun, "refuse_moved_source", late)

@@ -15,7 +15,7 @@ from lake_assets.ingest.ingest_all import ingest_all
 from lake_assets.lake.failures import translated
 from lake_assets.storage.manifest import Manifest
 from lake_assets.storage.store import Store
-from lake_assets.streams.stream import OpenStream
+from lake_assets.streams.stream import Listed, OpenStream
 from lake_assets_tests.faults.lake_invariants import assert_sound
 from lake_assets_tests.faults.outage import (
     HURRIED,
@@ -134,9 +134,9 @@ def test_a_storage_that_cannot_be_listed_is_one_error_for_all_partitions_and_is_
     asked: list[Partition] = []
     landed_at = OpenStream.landed_at
 
-    def noting(stream: OpenStream, partition: Partition) -> Manifest:
+    def noting(stream: OpenStream, partition: Partition, listed: Listed) -> Manifest:
         asked.append(partition)
-        return landed_at(stream, partition)
+        return landed_at(stream, partition, listed)
 
     monkeypatch.setattr(OpenStream, "landed_at", noting)
     keys = {"key_id": "key", "secret": "a-secret"}

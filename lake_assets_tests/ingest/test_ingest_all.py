@@ -12,10 +12,10 @@ import pytest
 from lake_assets.base.errors import CatalogLockedError, EmptySourceError, SourceError, SparkUnavailableError
 from lake_assets.base.events import Event, listening
 from lake_assets.ingest.ingest_all import ingest_all
-from lake_assets.ingest.replace import write_step as writing
 from lake_assets.ingest.replace.replace_run import KEYS_AT_ONCE, ReplaceRun
 from lake_assets.ingest.run import passing_on_interrupts
 from lake_assets.lake.commit.strategy import commit
+from lake_assets.spark import spark_jobs
 from lake_assets.spark.spark_jobs import pass_through
 from lake_assets.spark.task.job import Job, JobResult
 from lake_assets.upkeep.report.state import read_stream_state
@@ -46,7 +46,7 @@ def jobs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         seen.append(len(job.partitions))
         return pass_through(spark, job)
 
-    monkeypatch.setattr(writing, "pass_through", counted)
+    monkeypatch.setattr(spark_jobs, "pass_through", counted)
     return seen
 
 
@@ -100,7 +100,7 @@ def test_if_a_job_fails_each_partition_is_retried_on_its_own(
             raise SourceError("an executor was lost.")
         return pass_through(spark, job)
 
-    monkeypatch.setattr(writing, "pass_through", brought_down)
+    monkeypatch.setattr(spark_jobs, "pass_through", brought_down)
 
     outcomes = ingest_texts(local_world, [NW, SW])
 

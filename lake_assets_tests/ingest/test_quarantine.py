@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lake_assets.base.errors import LakeAssetsError, StorageError
-from lake_assets.ingest.replace import write_step
+from lake_assets.spark import spark_jobs
 from lake_assets.storage.formats.any_format import LandingZone
 from lake_assets.upkeep.checks.check_run import checks_of
 from lake_assets.upkeep.checks.facts import Scope
@@ -95,7 +95,7 @@ def test_many_bad_objects_are_found_by_one_more_job(local: World, monkeypatch: p
     jobs: list[str] = []
 
     def counted(name: str) -> Callable[..., Any]:
-        real: Callable[..., Any] = getattr(write_step, name)
+        real: Callable[..., Any] = getattr(spark_jobs, name)
 
         def run(*args: Any, **options: Any) -> Any:
             jobs.append(name)
@@ -107,7 +107,7 @@ def test_many_bad_objects_are_found_by_one_more_job(local: World, monkeypatch: p
     for number in range(20):
         local.land(NW, WRONG_TYPE, f"{number}.parquet")
     for name in ("pass_through", "bad_objects"):
-        monkeypatch.setattr(write_step, name, counted(name))
+        monkeypatch.setattr(spark_jobs, name, counted(name))
 
     assert local.ingest(NW).row.files_quarantined == 20
     assert jobs == ["pass_through", "bad_objects", "pass_through"]
@@ -122,7 +122,7 @@ def test_an_object_that_is_repaired_while_the_others_are_read_is_not_left_out(
 ) -> None:
     local.land(NW, sales(1), GOOD)
     local.land(NW, WRONG_TYPE, BAD)
-    real: Callable[..., Any] = getattr(write_step, "bad_objects")  # noqa: B009 - not exported
+    real: Callable[..., Any] = spark_jobs.bad_objects
 
     def repairing(*args: Any, **options: Any) -> Any:
         found = real(*args, **options)
@@ -130,7 +130,7 @@ def test_an_object_that_is_repaired_while_the_others_are_read_is_not_left_out(
         return found
 
     local.commit(SW, 9, name=GOOD)
-    monkeypatch.setattr(write_step, "bad_objects", repairing)
+    monkeypatch.setattr(spark_jobs, "bad_objects", repairing)
 
     assert local.ingest(NW).row.files_quarantined == 0
     assert local.totals(NW) == [1, 2]

@@ -112,8 +112,10 @@ def test_arrows_client_retries_for_as_long_as_the_config_says(
     """Its pauses are 0, 0.05, 0.1, 0.2 … seconds, so four retries for 0.3 seconds."""
     s3_proxy.inject(Rule("status", lambda r: r.method == "PUT", times=100))
 
+    file = Store(storage_of(retries=30, first_wait=0.01)).stream("new")
+    file.write(b"x")
     with pytest.raises(OSError, match=r"SLOW_DOWN|injected"):
-        write(storage_of(retries=30, first_wait=0.01), "new", 9)
+        file.close()
 
     assert len(s3_proxy.requests("PUT")) == 1 + 4
 

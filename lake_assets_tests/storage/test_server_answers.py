@@ -54,7 +54,7 @@ def arrow(storage: AnyStorage) -> str:
     """The text of Arrow's client when it writes an object."""
 
     def write() -> None:
-        with Store(storage).create("a") as file:
+        with Store(storage).stream("a") as file:
             file.write(b"x")
 
     return failing(write)

@@ -4,7 +4,7 @@ import pytest
 
 from lake_assets.base.errors import KeyOrderError, StorageError
 from lake_assets.config.storages import AnyStorage, LocalStorage, R2Storage, S3Storage
-from lake_assets.storage.bucket import listing_position
+from lake_assets.storage.overlapping import listing_position
 from lake_assets.storage.store import Store
 from lake_assets_tests.storage.test_store import fill
 

@@ -57,7 +57,7 @@ def main(
         return
     commands, missing = start_commands(only or tuple(name for name in PEERS if name != COPIED))
     place = nullcontext(str(folder)) if folder else tempfile.TemporaryDirectory(prefix="lake-assets-bench-")
-    with place as path, servers(delay / 1000) if s3 else nullcontext() as remote:
+    with place as path, servers(delay) if s3 else nullcontext() as remote:
         hour = 3600.0
         bench = Bench(
             Path(path).absolute(), commands, say, limit=24 * hour, places=remote.places if remote else local_places

@@ -2,14 +2,15 @@
 
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from dev.benchmarks.peers.compare import Landed
 from dev.benchmarks.scale.lake import server
 from dev.servers.postgres import PostgresServer
-from dev.servers.proxy import Rule, S3Proxy
+from dev.servers.relay import relay
 from dev.servers.s3 import WEED, S3Server, seaweedfs
 
 ROLE = "bench"  # its name needs no quotes in a URL: dlt writes it there as it is
@@ -40,14 +41,15 @@ class Servers:
 def servers(delay: float) -> Iterator[Servers]:
     """Both, on this machine; the environment gets the keys of the store, from which the peers take them.
 
-    Each request to the store waits for `delay` seconds first.
+    Each request to the store arrives `delay` milliseconds later.
     """
     with seaweedfs(WEED) as store, server() as postgres, ExitStack() as stack:
         endpoint = store.endpoint
         if delay:
-            proxy = stack.enter_context(closing(S3Proxy(store)))
-            proxy.inject(Rule("slow", times=10**9, seconds=delay))
-            endpoint = proxy.s3.endpoint
+            address = urlsplit(store.endpoint)
+            assert address.hostname is not None
+            assert address.port is not None
+            endpoint = f"http://{stack.enter_context(relay(address.hostname, address.port, delay))}"
         os.environ |= {
             "AWS_ENDPOINT_URL": endpoint,
             "AWS_ACCESS_KEY_ID": store.access_key,

@@ -97,14 +97,14 @@ class StreamSteps:
         for run in runs:
             path_parts.setdefault(run.partition.path_part, []).append(run)
 
-        probing = Lock()
+        listed, probing = self.stream.listed_together(path_parts), Lock()
 
         def list_path_part(sharing: list[PartitionRun]) -> None:
             first, *others = sharing
             with first.step("list"):
                 if self.broken is not None:
                     raise self.broken
-                landed = self.stream.landed_at(first.partition)
+                landed = self.stream.landed_at(first.partition, listed)
                 held = self.stream.holding(landed, [run.partition for run in sharing])
                 first.set_manifest(held[first.partition])
             if isinstance(first.error, StorageUnreachableError):
@@ -171,10 +171,11 @@ class StreamSteps:
 
     def verify(self, runs: Sequence[PartitionRun]) -> None:
         """Compare the objects of the partitions with those that were read; the files of a changed one are removed."""
+        listed = self.stream.listed_together([run.partition for run in runs] if self.stream.commit_batch > 1 else [])
 
         def compare(run: PartitionRun) -> None:
             with run.step("verify"):
-                run.refuse_moved_source()
+                run.refuse_moved_source(listed)
                 if run.adds:
                     run.written.digests |= self._checksums(run)
 

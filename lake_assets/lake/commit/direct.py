@@ -283,9 +283,11 @@ def _check_stored(session: LakeSession, files: Sequence[DataFile]) -> None:
     Maintenance removes files of no commit after `orphans_older_than`, never while a commit has the lock FILES_IN_USE.
     """
     store = Store(session.config.own_storage)
+    keys = {file.uri: file.uri.removeprefix(f"{store.root}/") for file in files}
+    listed = store.together(keys.values())
 
     def check(file: DataFile) -> None:
-        stored = store.find(file.uri.removeprefix(f"{store.root}/"))
+        stored = next(iter(listed.get(keys[file.uri], ())), None) or store.find(keys[file.uri])
         if stored is None or (file.size and stored.size != file.size):
             state = "is gone" if stored is None else f"has {stored.size:,} bytes, and was written with {file.size:,}"
             raise StorageError(

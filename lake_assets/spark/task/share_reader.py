@@ -24,7 +24,7 @@ from lake_assets.storage.formats.parquet_files import LandedParquet, ParquetRead
 from lake_assets.storage.formats.parquet_together import TINY_OBJECT, is_plain, is_worth_it, read_together
 from lake_assets.storage.manifest import digest_of
 from lake_assets.storage.overlapping import LONG
-from lake_assets.storage.store import Store
+from lake_assets.storage.store import Store, kept_store
 
 SMALL_OBJECT = 8 * 2**20  # bytes; objects up to this size are fetched by one request
 FETCH_AHEAD = 4 * SMALL_OBJECT  # bytes of such objects are fetched before they are read
@@ -46,7 +46,7 @@ class ShareReader:
         self._landed = job.landed
         self._schema = schema
         self._known = schema if None in (job.known, job.schema) or schema != job.schema else job.known
-        self._store = Store(job.landed.storage)
+        self._store = kept_store(job.landed.storage)
         self._threads = threads
         self._decoding = BoundedSemaphore(threads)
         # Whether small objects are fetched in threads: in a folder that costs more than it saves, unless one takes long

@@ -25,7 +25,7 @@ from lake_assets.spark.task.share_reader import SMALL_OBJECT, ShareReader
 from lake_assets.spark.task.write import stage_files, write_files
 from lake_assets.storage.formats.landed_rows import Share
 
-_AHEAD = 4  # bins of a task whose requests to a remote store overlap; it encodes one after the other
+_AHEAD = 8  # bins of a task whose requests to a remote store overlap; it encodes one after the other
 
 
 @dataclass(frozen=True, slots=True)

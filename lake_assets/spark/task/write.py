@@ -36,7 +36,7 @@ from lake_assets.spark.task.job import DataFile, Job, discard_unfinished
 from lake_assets.storage.formats.parquet_footers import written_footer
 from lake_assets.storage.manifest import LandedObject
 from lake_assets.storage.storage_errors import reason, write_errors
-from lake_assets.storage.store import Store
+from lake_assets.storage.store import Store, kept_store
 
 STAGING_FOLDER = "_staging/"  # below the staging storage's root; readers of data ignore this name
 
@@ -83,7 +83,7 @@ def write_files(batches: Iterable[pa.RecordBatch], job: Job, folder: str) -> Ite
 
     Without rows no file is written. On an error all files are removed, because they will never be registered.
     """
-    store = Store(job.storage)
+    store = kept_store(job.storage)
     groups = _Groups(row_groups(_sorted_runs(batches, job.landed.rules.order)))
     written: list[str] = []
     try:
@@ -280,7 +280,7 @@ def _stage(batches: Iterable[pa.RecordBatch], job: Job, folder: str, written: li
     from lake_assets.base.duckdb_engine import open_engine  # noqa: PLC0415
 
     assert job.key is not None  # noqa: S101 - the caller checks
-    store = Store(job.storage)
+    store = kept_store(job.storage)
     codec = "uncompressed" if job.compression == "none" else job.compression
     with (
         masking(job.landed.storage, job.storage),

@@ -10,8 +10,8 @@ from typing import Protocol
 
 from lake_assets.base.texts import HASH_BITS, hash_of, storable
 from lake_assets.config.layout.partition import Partition
-from lake_assets.storage.bucket import listing_position
 from lake_assets.storage.manifest import LandedObject
+from lake_assets.storage.overlapping import listing_position
 from lake_assets.streams.calendar import deferred
 from lake_assets.streams.left_out import LeftOutClass, class_of
 from lake_assets.streams.locator import PartitionLocator

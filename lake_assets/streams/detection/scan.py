@@ -18,8 +18,8 @@ from lake_assets.base.texts import count
 from lake_assets.config.layout.partition import Partition
 from lake_assets.config.sections import ObjectSensor
 from lake_assets.config.streams import StreamConfig
-from lake_assets.storage.bucket import listing_position
 from lake_assets.storage.manifest import LandedObject, Manifest
+from lake_assets.storage.overlapping import listing_position
 from lake_assets.streams.calendar import Calendar
 from lake_assets.streams.detection.cursor import Cursor
 from lake_assets.streams.detection.prefixes import TimePrefix

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from lake_assets.base.errors import KeyOrderError
-from lake_assets.storage.bucket import listing_position
 from lake_assets.storage.manifest import LandedObject
+from lake_assets.storage.overlapping import listing_position
 
 PAGE = 1000
 NOW = dt.datetime(2026, 2, 11, 12, tzinfo=dt.UTC)
