@@ -24,7 +24,7 @@ from pathlib import Path
 def _compiled_first() -> None:
     """Let Python import the installed pyspark, and not the zip files in it, which Spark puts first on the path.
 
-    They have no compiled modules, so each daemon would compile them anew, which takes half a second.
+    They have no compiled modules, so each daemon would compile them again, which takes half a second.
     """
     zips = [place for place in sys.path if place.endswith(".zip")]
     installed = PathFinder.find_spec("pyspark", [place for place in sys.path if place not in zips])
