@@ -10,6 +10,8 @@ from functools import partial
 from pathlib import Path
 from unittest import mock
 
+import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from cryptography.hazmat.primitives import serialization
@@ -275,12 +277,15 @@ def a_server_that_knows_no_checksums_of_new_clients_gets_none(local_world: World
         return (400, says("MissingContentMD5")) if "x-amz-trailer" in odd.requests[-1][2] else None
 
     local_world.source = {"type": "local", "path": str(Path(local_world.storage["path"]).parent / "landing")}
+    totals = np.random.default_rng(0).random(1_500_000)  # more than 10 MiB, which Arrow's client uploads
+    local_world.land(NW, pa.table({"id": np.arange(len(totals)), "total": totals}))
     odd.answers = answers
     local_world.storage = odd.source | {"prefix": "lake"}
     yield "set `checksums: when_required` of the storage, and run it again"
     local_world.storage |= {"checksums": "when_required"}
     local_world.ingest(NW)
-    assert [key for key in odd.objects if key.startswith("lake/") and key.endswith(".parquet")]
+    (file,) = (key for key in odd.objects if key.startswith("lake/") and key.endswith(".parquet"))
+    assert pq.read_table(pa.BufferReader(odd.objects[file])).column("total").to_numpy().sum() == totals.sum()
     return None
 
 

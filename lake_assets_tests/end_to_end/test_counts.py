@@ -170,9 +170,8 @@ def refresh(config: LakeConfig, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, O
 @contextmanager
 def logged(stream: OpenStream, counted: Counted) -> Iterator[None]:
     """Count DuckDB's statements."""
-    with stream.lake.open():
-        engine = stream.lake._engine
-    assert engine is not None
+    with stream.lake.open() as lake:
+        engine = lake.engine
     engine.execute("CALL enable_logging('QueryLog')")
     engine.execute("CALL truncate_duckdb_logs()")
     yield
