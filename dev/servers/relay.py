@@ -21,11 +21,13 @@ async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, d
     pieces: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue()
 
     async def read() -> None:
-        data = b"begun"
-        while data:
+        is_open = True
+        while is_open:
+            data = b""  # the end, also of a connection that was reset
             with suppress(ConnectionError):
                 data = await reader.read(_PIECE)
             await pieces.put((now() + delay, data))
+            is_open = bool(data)
 
     reading = asyncio.create_task(read())
     with suppress(ConnectionError):

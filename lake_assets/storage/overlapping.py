@@ -43,10 +43,13 @@ def requested(storage: AnyStorage, work: Callable[[In], Out], items: Iterable[In
 def neighbours(prefixes: Collection[str]) -> list[list[str]]:
     """Return the prefixes that are to be listed together, sorted: many in one folder, or more in one around theirs.
 
-    Prefixes that begin like others are in none, and those that one round of requests lists.
+    Prefixes that begin like others are in none, and those that one round of requests lists. Nor are any beside one with
+    an empty name, which a client leaves out of its request.
     """
     rest = sorted(prefixes)
-    if any(following.startswith(prefix) for prefix, following in pairwise(rest)):
+    if any("//" in f"/{prefix}" for prefix in rest) or any(
+        following.startswith(prefix) for prefix, following in pairwise(rest)
+    ):
         return []
     near: list[list[str]] = []
     places, least = {prefix: prefix.rstrip("/").rpartition("/")[0] for prefix in rest}, AT_ONCE

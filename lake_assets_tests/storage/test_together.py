@@ -64,6 +64,7 @@ def test_folders_are_listed_together_where_many_are_in_one_or_more_around_it() -
     assert neighbours([*dates, *DAYS]) == [DAYS, dates]
     assert neighbours(DAYS[: AT_ONCE - 1]) == neighbours(dates[:-1]) == []
     assert neighbours([*DAYS, "region=NW/"]) == neighbours([*DAYS, ""]) == []
+    assert neighbours([f"/{day}" for day in DAYS]) == neighbours([day.replace("/", "//", 1) for day in DAYS]) == []
 
 
 @pytest.mark.parametrize(
