@@ -284,10 +284,10 @@ def _check_stored(session: LakeSession, files: Sequence[DataFile]) -> None:
     """
     store = Store(session.config.own_storage)
     keys = {file.uri: file.uri.removeprefix(f"{store.root}/") for file in files}
-    listed = store.together(keys.values())
+    listed = {stored.key: stored for below in store.together(keys.values()).values() for stored in below}
 
     def check(file: DataFile) -> None:
-        stored = next(iter(listed.get(keys[file.uri], ())), None) or store.find(keys[file.uri])
+        stored = listed.get(keys[file.uri]) or store.find(keys[file.uri])
         if stored is None or (file.size and stored.size != file.size):
             state = "is gone" if stored is None else f"has {stored.size:,} bytes, and was written with {file.size:,}"
             raise StorageError(
