@@ -8,8 +8,11 @@ import datetime as dt
 import logging
 import time
 from collections.abc import Generator, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from contextvars import copy_context
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from threading import Lock
 from typing import TYPE_CHECKING
@@ -271,9 +274,10 @@ def _written(runs: Sequence[PartitionRun]) -> dict[str, int | None]:
     return {"objects": objects, "files": len(files), "rows": rows, "bytes": size, "failed": failed}
 
 
-# The limits of one Spark job, in partitions and in bytes of landed objects. Each job takes 0.2 s to schedule, and
-# nothing is committed before it ends. `commit_batch` of a stream is at most the partitions of a job.
-GROUP_PARTITIONS = 200
+# The limits of what is planned together and of one Spark job, in partitions and in bytes of landed objects. Nothing of
+# a job is committed before it ends. A job has a batch of the streams' `commit_batch` at least.
+GROUP_PARTITIONS = 400
+JOB_PARTITIONS = 100
 BYTES_AT_ONCE = 2**30
 KEYS_AT_ONCE = 25  # of keys, for each time the lake is opened; another process may need a DuckDB-file catalog too
 
@@ -323,28 +327,57 @@ class ReplaceRun(Run):
                     run.leave_out(waiting_text(missing))
 
     def execute(self, runs: Sequence[PartitionRun]) -> Generator[Sequence[PartitionRun], None, None]:
-        """Commit what needs no Spark; write the files of the others, in jobs of each stream, and commit them too."""
-        at_once = max(KEYS_AT_ONCE // self._batch, 1) * self._batch  # whole batches
+        """Commit what needs no Spark; write the files of the others, in jobs of each stream, and commit them too.
+
+        Many partitions are committed while Spark writes those of the next job.
+        """
         keys = _keys(still_open(runs))
-        with_job = [key for key in keys if any(run.reads.read for run in key)]
         others = [key for key in keys if not any(run.reads.read for run in key)]
-        for group in (others, *chunks(with_job, BYTES_AT_ONCE, lambda key: sum(run.reads.size for run in key))):
-            group_runs = _flat(group)
-            for member, of_member in self._runs_by_member(group_runs):
-                if self.broken is None:
-                    member.write(of_member)
-                    self.broken = member.broken
-            if self.broken is not None:
-                self._break_off(self.broken, group_runs)
-            for chunk in chunks(group, at_once):
-                opened = still_open(_flat(chunk))
-                self._commit_or_break(chunk)
-                yield [run for run in opened if run.held_by is None]  # another one may be tried again
-            for member, of_member in self._runs_by_member(group_runs):
-                if self.broken is None:
-                    member.evolve(of_member)
-                    member.quarantine(of_member)
-                member.writer.unstage()
+        yield from self._committed(others)
+        with ThreadPoolExecutor(1, "commits") as pool:
+            behind: Future[list[Sequence[PartitionRun]]] | None = None
+            jobs = list(self._jobs(key for key in keys if any(run.reads.read for run in key)))
+            for number, group in enumerate(jobs, 1):
+                group_runs, broken = _flat(group), self.broken
+                for member, of_member in self._runs_by_member(group_runs):
+                    if broken is None:
+                        member.write(of_member)
+                        broken = member.broken
+                if behind is not None:
+                    yield from behind.result()
+                    behind = None
+                self.broken = self.broken or broken
+                if self.broken is not None:
+                    self._break_off(self.broken, group_runs)
+                if number < len(jobs) and self._may_wait(group_runs):
+                    behind = pool.submit(copy_context().run, partial(list, self._committed(group)))
+                    continue
+                yield from self._committed(group)
+                for member, of_member in self._runs_by_member(group_runs):
+                    if self.broken is None:
+                        member.evolve(of_member)
+                        member.quarantine(of_member)
+                    member.writer.unstage()
+
+    def _jobs(self, keys: Iterable[_KeyRuns]) -> Iterator[Sequence[_KeyRuns]]:
+        """Return the keys whose partitions are written by one job."""
+        for group in chunks(keys, BYTES_AT_ONCE, lambda key: sum(run.reads.size for run in key)):
+            yield from chunks(group, max(JOB_PARTITIONS // len(self._members), self._batch))
+
+    def _may_wait(self, runs: Sequence[PartitionRun]) -> bool:
+        """Return whether the next job may begin before these are committed: they need nothing else, and are many.
+
+        Of few, a job takes much longer than the commits, whose outcomes would be late.
+        """
+        is_staged = any(member.writer.staging is not None for member in self._members.values())
+        return len(runs) >= KEYS_AT_ONCE and not is_staged and len(still_open(runs)) == len(runs)
+
+    def _committed(self, keys: Sequence[_KeyRuns]) -> Generator[Sequence[PartitionRun], None, None]:
+        """Commit keys, unless the run is broken; yields the partitions that may have ended."""
+        for chunk in chunks(keys, max(KEYS_AT_ONCE // self._batch, 1) * self._batch):  # whole batches
+            opened = still_open(_flat(chunk))
+            self._commit_or_break(chunk)
+            yield [run for run in opened if run.held_by is None]  # another one may be tried again
 
     def _hold_back(self, key: _KeyRuns) -> None:
         """Fail the open partitions of a key of which one has failed; if that is tried again, so are they."""
