@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from lake_assets.api import PartitionsFailedError, Stream, StreamPartition, connect, open_stream
+    from lake_assets.api import PartitionsFailedError, Stream, StreamPartition, connect, open_stream, read
     from lake_assets.base.errors import LakeAssetsError
     from lake_assets.config.models import LakeConfig
     from lake_assets.orchestration.assets.downstream import LakeIOManager, LakeResource
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from lake_assets.orchestration.component import LakeStream
     from lake_assets.orchestration.partition_keys import partitions_def
     from lake_assets.orchestration.translator import LakeAssetsTranslator, LakeAssetsTranslatorData
+    from lake_assets.spark_reader import register
     from lake_assets.streams.load import load_config
 
 __all__ = [
@@ -34,10 +35,12 @@ __all__ = [
     "load_config",
     "open_stream",
     "partitions_def",
+    "read",
+    "register",
 ]
 
 _MODULES = {
-    "api": ("PartitionsFailedError", "Stream", "StreamPartition", "connect", "open_stream"),
+    "api": ("PartitionsFailedError", "Stream", "StreamPartition", "connect", "open_stream", "read"),
     "base.errors": ("LakeAssetsError",),
     "config.models": ("LakeConfig",),
     "orchestration.assets.downstream": ("LakeIOManager", "LakeResource"),
@@ -45,6 +48,7 @@ _MODULES = {
     "orchestration.component": ("LakeStream",),
     "orchestration.partition_keys": ("partitions_def",),
     "orchestration.translator": ("LakeAssetsTranslator", "LakeAssetsTranslatorData"),
+    "spark_reader": ("register",),
     "streams.load": ("load_config",),
 }
 _HOMES = {name: f"{__name__}.{module}" for module, names in _MODULES.items() for name in names}

@@ -2,7 +2,7 @@
 
 # ruff: noqa: PLC0415 - imports inside functions keep PySpark away from programs that only plan and read
 
-from collections import defaultdict
+import datetime as dt
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ import pyarrow as pa
 from lake_assets.base.duckdb_engine import identifier
 from lake_assets.base.errors import CatalogError, LakeAssetsError, PartitionError
 from lake_assets.base.texts import count, first_lines, shown
-from lake_assets.config.layout.partition import Partition, PartitionValue
+from lake_assets.config.layout.partition import Partition, PartitionValue, any_of
 from lake_assets.ingest.dry_run import plan_stream
 from lake_assets.ingest.outcome import IngestOptions, Outcome
 from lake_assets.ingest.plan import PartitionPlan, Plan
@@ -35,7 +35,7 @@ from lake_assets.upkeep.history.history_entries import HistoryEntry, history
 from lake_assets.upkeep.history.restore import Restoration, Restored, release
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from lake_assets.spark.spark_session import Sessions
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 class RowsClass:
     """A class that rows are read as."""
 
-    read: Callable[[duckdb.DuckDBPyRelation], Any]  # makes an instance of a relation
+    read: Callable[[duckdb.DuckDBPyRelation], Any] | None  # makes an instance of a relation; None: Spark reads
     is_lazy: bool = False  # the instance reads while it is used, so the connection remains open until it is dropped
 
 
@@ -57,13 +57,15 @@ ROWS_CLASSES: Mapping[str, RowsClass] = MappingProxyType(
         "duckdb.DuckDBPyRelation": RowsClass(lambda relation: relation, is_lazy=True),
         "pyarrow.RecordBatchReader": RowsClass(lambda relation: relation.to_arrow_reader(), is_lazy=True),
         "polars.LazyFrame": RowsClass(lambda relation: relation.pl(lazy=True), is_lazy=True),
+        "pyspark.sql.DataFrame": RowsClass(None, is_lazy=True),
     }
 )
 
 
 def rows_class(kind: object) -> RowsClass | None:
     """Return how rows are read as a class, such as `pyarrow.lib.Table`; None if they are not."""
-    package = getattr(kind, "__module__", "").split(".")[0].removeprefix("_")
+    module = getattr(kind, "__module__", "")
+    package = "pyspark.sql" if module.startswith("pyspark.sql.") else module.split(".")[0].removeprefix("_")
     return ROWS_CLASSES.get(f"{package}.{getattr(kind, '__name__', '')}")
 
 
@@ -84,33 +86,13 @@ def rows_of(
         except duckdb.CatalogException as error:
             raise CatalogError(f"the lake has no table {stream.table} yet:", "ingest a partition first.") from error
         names = [column.name for column in stream.config.partition_columns]
-        wanted = table.filter(_any_of(names, {partition.values for partition in partitions}))
+        values = {partition.values for partition in partitions}
+        wanted = table.filter(any_of(names, values, _equals_any, lambda value: duckdb.ConstantExpression(value=value)))
         return wanted if columns is None else wanted.project(", ".join(map(identifier, columns)))
 
 
-def _any_of(columns: Sequence[str], wanted: Collection[tuple[PartitionValue, ...]]) -> duckdb.Expression:
-    """Return the condition that the columns have one of these combinations of values.
-
-    All days of two regions are `region IN (…) AND date IN (…)`: combinations that differ in the first column alone
-    share a term. DuckLake prunes files by such terms.
-    """
-    if not wanted or not columns:
-        return duckdb.ConstantExpression(value=bool(wanted))
-    column = duckdb.ColumnExpression(columns[0])
-    if len(columns) == 1:
-        return _equals_any(column, [value for (value,) in wanted])
-    rests: dict[PartitionValue, set[tuple[PartitionValue, ...]]] = defaultdict(set)
-    for first, *rest in wanted:
-        rests[first].add(tuple(rest))
-    firsts: dict[frozenset[tuple[PartitionValue, ...]], list[PartitionValue]] = defaultdict(list)
-    for first, of_first in rests.items():
-        firsts[frozenset(of_first)].append(first)
-    terms = (_equals_any(column, values) & _any_of(columns[1:], rest) for rest, values in firsts.items())
-    return reduce(or_, terms)
-
-
-def _equals_any(column: duckdb.Expression, values: Sequence[PartitionValue]) -> duckdb.Expression:
-    constants = [duckdb.ConstantExpression(value) for value in values if value is not None]
+def _equals_any(name: str, values: Sequence[PartitionValue]) -> duckdb.Expression:
+    column, constants = duckdb.ColumnExpression(name), [duckdb.ConstantExpression(v) for v in values if v is not None]
     terms = [column == constants[0]] if len(constants) == 1 else [column.isin(*constants)] if constants else []
     if None in values:
         terms.append(column.isnull())
@@ -145,6 +127,43 @@ def connect(
     """
     config = loaded(config)
     return connected(config.lakes[chosen("lake", config.lakes, lake)], read_only=read_only)
+
+
+def read(
+    spark: "SparkSession",
+    config: ConfigSource = None,
+    table: str | None = None,
+    *,
+    lake: str | None = None,
+    columns: Sequence[str] | None = None,
+    version: int | None = None,
+    timestamp: dt.datetime | None = None,
+    changes_between: tuple[int, int] | None = None,
+) -> "DataFrame":
+    """Return a table of a lake as a DataFrame, of one snapshot. Its files are read when an action needs them.
+
+    Args:
+        spark: a classic session, or one of Spark Connect, whose server's Python has this package. This process and
+            that server's driver read the catalog.
+        config: a loaded config, or the path of its file; when None, the config in use (see `load_config`).
+        table: a stream's name, or a table's with its schema, `main.stores`. May be None where the config has one
+            stream.
+        lake: the lake of such a table, where the config has several.
+        columns: to read, in this order; all of the table when None.
+        version: a snapshot's number; the newest one when None.
+        timestamp: read the newest snapshot up to this time, which is one of UTC if it has no time zone.
+        changes_between: read the rows that these snapshots and those between them have added or deleted, as DuckLake's
+            `table_changes`: after `snapshot_id`, `rowid` and `change_type`.
+
+    Raises:
+        ConfigError: the config cannot be read or is not valid, or it has no such stream or lake.
+        CatalogError: there is no such table, column or snapshot, or the catalog cannot be read.
+        SchemaError: a column has a type that Spark lacks.
+    """
+    from lake_assets.spark_reader import TablePart, frame, named_table
+
+    lake_config, name = named_table(loaded(config), table, lake)
+    return frame(spark, lake_config, name, TablePart.of(columns, version, timestamp, changes_between))
 
 
 __all__ = [
@@ -298,6 +317,20 @@ class Stream(OpenStream):
         """
         partitions = self._selected(selection, outside=outside)
         return plan_stream(self, partitions, IngestOptions(force=force, landed_only=landed_only, outside=outside))
+
+    def read(
+        self,
+        *,
+        spark: "SparkSession",
+        columns: Sequence[str] | None = None,
+        version: int | None = None,
+        timestamp: dt.datetime | None = None,
+        changes_between: tuple[int, int] | None = None,
+    ) -> "DataFrame":
+        """Return the table as a Spark DataFrame, as `lake_assets.read` does; `StreamPartition.read` needs no Spark."""
+        from lake_assets.spark_reader import TablePart, frame
+
+        return frame(spark, self.lake_config, self.table, TablePart.of(columns, version, timestamp, changes_between))
 
     def history(self, *, limit: int = 20) -> list[HistoryEntry]:
         """List the newest snapshots that changed the table, at most `limit`; as `StreamPartition.history`."""

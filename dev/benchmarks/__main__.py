@@ -23,6 +23,7 @@ from dev.benchmarks.landing import landing
 from dev.benchmarks.measure import Report
 from dev.benchmarks.planning import planning
 from dev.benchmarks.refresh import big, copied, small
+from dev.benchmarks.spark_read import spark_read
 from dev.benchmarks.table_size import table_size
 from dev.benchmarks.whole_tables import whole_tables
 from lake_assets.spark.spark_session import spark_config, start_session
@@ -41,6 +42,7 @@ BENCHMARKS = {
     "arrival": arrival,
     "plan": planning,
     "whole-tables": whole_tables,
+    "spark-read": spark_read,
 }
 QUICK = 0.02  # of the full size
 

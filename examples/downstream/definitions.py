@@ -1,4 +1,4 @@
-"""The definitions of `lake.yaml`, and three assets downstream that read its table `sales`."""
+"""The definitions of `lake.yaml`, and four assets downstream that read its table `sales`."""
 
 import os
 import subprocess
@@ -6,6 +6,8 @@ from pathlib import Path
 
 import dagster as dg
 import polars as pl
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
 
 from lake_assets import LakeResource, build_definitions, open_stream, partitions_def
 
@@ -30,6 +32,14 @@ def daily_revenue(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.M
     return dg.MaterializeResult(metadata={"revenue": revenue.to_pydict()})
 
 
+@dg.asset(partitions_def=SALES)
+def store_totals_by_spark(sales: DataFrame) -> None:
+    """The total of each store, which Spark writes where the stream `store_totals` finds it."""
+    totals = sales.groupBy("store_id", "region", "date").agg(f.sum("total").alias("total"))
+    dynamic = totals.write.mode("overwrite").option("partitionOverwriteMode", "dynamic")
+    dynamic.partitionBy("region", "date").parquet(str(FOLDER / "landing" / "store_totals"))
+
+
 @dg.asset(deps=["sales"])
 def dbt_models() -> None:
     """The models of `dbt/`, which dbt makes of the table in the lake."""
@@ -38,5 +48,8 @@ def dbt_models() -> None:
 
 defs = dg.Definitions.merge(
     build_definitions(CONFIG),
-    dg.Definitions(assets=[store_revenue, daily_revenue, dbt_models], resources={"lake": LakeResource(config=CONFIG)}),
+    dg.Definitions(
+        assets=[store_revenue, daily_revenue, store_totals_by_spark, dbt_models],
+        resources={"lake": LakeResource(config=CONFIG)},
+    ),
 )

@@ -32,6 +32,8 @@ __all__ = ["AssetJob", "Target"]
 
 _BY_CODE = "DECLARED_IN_CODE"  # the status of a sensor or schedule that nobody has switched
 
+tag_run = dg.DagsterInstance.add_run_tags  # gets the instance, the id of a run, and tags by their names
+
 OUTPUT_WITHOUT_EVENT: Mapping[str, bool] = {SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION: True}
 """Metadata of a step's output with which Dagster makes no materialization of it; Dagster sets it for observations."""
 
@@ -65,8 +67,7 @@ def delete_texts(instance: dg.DagsterInstance, pattern: str, before: str) -> Non
 def planned(context: StepContext, asset: dg.AssetKey) -> tuple[set[str], bool]:
     """Return the names of an asset's checks that a run has planned, and whether it also materializes assets."""
     graph = context.job_def.asset_layer.asset_graph
-    checks = {key.name for key in graph.asset_check_keys if key.asset_key == asset}
-    return checks, bool(graph.materializable_asset_keys)
+    return {key.name for key in graph.asset_check_keys if key.asset_key == asset}, bool(graph.materializable_asset_keys)
 
 
 # Runs
@@ -108,7 +109,7 @@ def fail_run(instance: dg.DagsterInstance, run: dg.DagsterRun, why: str) -> None
 
 def cancel_run(instance: dg.DagsterInstance, run: dg.DagsterRun, why: str, assets: Collection[dg.AssetKey]) -> None:
     """Report a run that has ended as cancelled, so that Dagster does not show its partitions of assets as failed."""
-    instance.add_run_tags(run.run_id, {NEVER_BEGAN: "true"})
+    tag_run(instance, run.run_id, {NEVER_BEGAN: "true"})
     instance.report_run_canceled(run, why)
     instance.wipe_asset_cached_status(list(assets))  # has the partitions that were shown as failed
 

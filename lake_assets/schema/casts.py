@@ -170,6 +170,8 @@ def cast(array: pa.Array, data_type: pa.DataType) -> pa.Array:
     Fields of structs are matched by name; upper and lower case are the same. Raises ArrowInvalid if the type cannot
     hold a value, or a number would be another one.
     """
+    if _is_text_and_uuid(array.type, data_type):
+        return _uuids(array, data_type)
     if isinstance(array, pa.ExtensionArray) and not isinstance(data_type, pa.BaseExtensionType):
         array = array.storage
     if array.type.equals(data_type):
@@ -178,8 +180,6 @@ def cast(array: pa.Array, data_type: pa.DataType) -> pa.Array:
         return pa.nulls(len(array))
     if _is_decimal_of_bytes(array.type, data_type):
         return _decimals(array, data_type)
-    if _is_uuid_of_text(array.type, data_type):
-        return _uuids(array)
     if is_checked(array.type, data_type):
         return exact_cast(array, data_type)
     if t.is_null(array.type) or _is_cast_by_arrow(array.type, data_type):
@@ -236,16 +236,17 @@ def _is_cast_by_arrow(source: pa.DataType, target: pa.DataType) -> bool:
         return _is_cast_by_arrow(source.value_type, target.value_type)
     if t.is_dictionary(source):
         return _is_cast_by_arrow(source.value_type, target)
-    is_own = _is_decimal_of_bytes(source, target) or _is_uuid_of_text(source, target) or is_checked(source, target)
-    return not (t.is_null(target) or is_own)
+    ours = (_is_decimal_of_bytes, _is_text_and_uuid, is_checked)
+    return not (t.is_null(target) or any(is_ours(source, target) for is_ours in ours))
 
 
 def _is_decimal_of_bytes(source: pa.DataType, target: pa.DataType) -> bool:
     return bool(t.is_decimal(target) and t.is_binary(source))
 
 
-def _is_uuid_of_text(source: pa.DataType, target: pa.DataType) -> bool:
-    return bool(target.equals(pa.uuid()) and t.is_string(source))
+def _is_text_and_uuid(source: pa.DataType, target: pa.DataType) -> bool:
+    text, other = (source, target) if t.is_string(source) else (target, source)
+    return bool(t.is_string(text) and other.equals(pa.uuid()))
 
 
 def _decimals(array: pa.BinaryArray, data_type: pa.DataType) -> pa.Array:
@@ -268,7 +269,10 @@ def _decimals(array: pa.BinaryArray, data_type: pa.DataType) -> pa.Array:
     return decimals
 
 
-def _uuids(array: pa.StringArray) -> pa.Array:
+def _uuids(array: pa.Array, data_type: pa.DataType) -> pa.Array:
+    """Return texts of UUIDs, or UUIDs of texts."""
+    if t.is_string(data_type):
+        return pa.array([value and str(value) for value in array.to_pylist()], data_type)
     try:
         numbers = [text and UUID(text).bytes for text in array.to_pylist()]
     except ValueError as error:

@@ -6,6 +6,7 @@ The reader and the writer are those of the pass-through job.
 import pkgutil
 from collections.abc import Callable, Iterator, Mapping
 from inspect import signature
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -91,17 +92,24 @@ def source_frame(spark: SparkSession, job: Job, file_schema: pa.Schema) -> DataF
     return numbers.mapInArrow(portable_work(task), from_arrow_schema(schema, prefer_timestamp_ntz=True))
 
 
-def types_for_spark(file_schema: pa.Schema) -> pa.Schema:
-    """Return the schema in which the tasks of a transform read the objects' rows."""
-    return pa.schema([(f.name, _spark_type(f)) for f in file_schema])
+def types_for_spark(
+    file_schema: pa.Schema, others: Mapping[pa.DataType, pa.DataType] = MappingProxyType({})
+) -> pa.Schema:
+    """Return the schema in which tasks give rows of files to Spark; `others` has types that are given as another one.
+
+    Raises SchemaError for a type that Spark lacks.
+    """
+    return pa.schema([(f.name, _spark_type(f, others)) for f in file_schema])
 
 
-def apply_transform(spark: SparkSession, transform: Transform, frame: DataFrame) -> DataFrame:
-    """Apply the stream's transform to the rows."""
+def apply_transform(
+    spark: SparkSession, transform: Transform, frame: DataFrame, others: Mapping[str, DataFrame] = MappingProxyType({})
+) -> DataFrame:
+    """Apply the stream's transform to the rows, beside other tables by their names."""
     if transform.function is not None:
         function = _function(transform.function)
         try:
-            result = _unless_exit(lambda: function(frame))
+            result = _unless_exit(lambda: function(frame, **others))
         except Exception as error:
             raise failed_function(transform.function, error) from error
         if isinstance(result, SystemExit):
@@ -111,7 +119,8 @@ def apply_transform(spark: SparkSession, transform: Transform, frame: DataFrame)
                 f"the transform {transform.function} returned {type(result).__name__}:", "return a Spark DataFrame."
             )
         return result
-    frame.createOrReplaceTempView(VIEW)
+    for name, rows in {VIEW: frame, **others}.items():
+        rows.createOrReplaceTempView(name)
     try:
         return spark.sql(transform.sql or "")
     except PySparkException as error:
@@ -147,8 +156,8 @@ def _foreign_name(data_type: pa.DataType) -> str | None:
     return None
 
 
-def _spark_type(field: pa.Field) -> pa.DataType:
-    data_type = _nearest_type(field.type)
+def _spark_type(field: pa.Field, others: Mapping[pa.DataType, pa.DataType]) -> pa.DataType:
+    data_type = _nearest_type(field.type, others)
     refused = SchemaError(
         f"column {field.name!r} has the type {shown_type(field.type)}, which Spark cannot read in a transform:",
         "land it with another type, or leave it out by omit: true in `columns`.",
@@ -178,17 +187,19 @@ _REPLACED = {
 }
 
 
-def _nearest_type(data_type: pa.DataType) -> pa.DataType:
+def _nearest_type(data_type: pa.DataType, others: Mapping[pa.DataType, pa.DataType]) -> pa.DataType:
     """Return the nearest type of Spark that holds the values, also in nested types; times are cut to microseconds."""
     kinds = pa.types
+    if data_type in others:
+        return others[data_type]
     if kinds.is_dictionary(data_type):
-        return _nearest_type(data_type.value_type)
+        return _nearest_type(data_type.value_type, others)
     if kinds.is_struct(data_type):
-        return pa.struct([field.with_type(_nearest_type(field.type)) for field in data_type])
+        return pa.struct([field.with_type(_nearest_type(field.type, others)) for field in data_type])
     if kinds.is_map(data_type):
-        return pa.map_(_nearest_type(data_type.key_type), _nearest_type(data_type.item_type))
+        return pa.map_(_nearest_type(data_type.key_type, others), _nearest_type(data_type.item_type, others))
     if kinds.is_nested(data_type):
-        return pa.list_(_nearest_type(data_type.value_type))
+        return pa.list_(_nearest_type(data_type.value_type, others))
     if kinds.is_timestamp(data_type):
         return pa.timestamp("us", data_type.tz and "UTC")
     if kinds.is_fixed_size_binary(data_type) and not kinds.is_decimal(data_type):
@@ -208,9 +219,9 @@ def _unless_exit(work: Callable[[], Result]) -> Result | SystemExit:
         return error
 
 
-def _function(reference: str) -> Callable[[DataFrame], object]:
+def _function(reference: str) -> Callable[..., object]:
     try:
-        function: Callable[[DataFrame], object] | SystemExit = _unless_exit(lambda: pkgutil.resolve_name(reference))
+        function: Callable[..., object] | SystemExit = _unless_exit(lambda: pkgutil.resolve_name(reference))
     except Exception as error:  # of any class, from the user's module
         raise _not_imported(reference, error) from error
     if isinstance(function, SystemExit):

@@ -11,6 +11,11 @@ import pyarrow.parquet as pq
 
 from dev.plain_client import plain_client
 from lake_assets.base.duckdb_engine import identifier, literal
+from lake_assets.base.errors import SchemaError
+from lake_assets.lake.catalog.table_scan import scanned_columns, with_files
+from lake_assets.lake.ducklake import DuckLake
+from lake_assets.lake.scanned_rows import RowReader
+from lake_assets.spark_reader import LakeReader
 from lake_assets_tests.differential.landed import Landed
 from lake_assets_tests.differential.queries import TABLE, expressions, questions, samples
 from lake_assets_tests.values.plain import plain
@@ -31,6 +36,7 @@ def differences(landed: Landed) -> Iterator[str]:
             return
         yield from _values(lake, expected, columns)
         yield from _values_by_arrow(landed, lake)
+        yield from _values_by_spark(landed, lake)
         for sql in _questions(landed, expected):
             found, wanted = _answer(lake, sql, "lake.sales"), _answer(expected, sql, "expected")
             if found == wanted or isinstance(wanted, duckdb.Error):
@@ -125,6 +131,32 @@ def _values_by_arrow(landed: Landed, lake: Client) -> Iterator[str]:
         landed_rows = ((n, there.get(n), v) for n, v in by_name[name].items() if n not in landed.deleted)
         if few := [row for row in landed_rows if not _same(*row[1:])][:3]:
             yield f"{name} by pyarrow: (id, found, landed) {few}"
+
+
+def _values_by_spark(landed: Landed, lake: Client) -> Iterator[str]:
+    """Each column, as tasks of Spark's data source read it, beside what DuckLake reads."""
+    config = landed.world.config.lakes["test"]
+    try:
+        with DuckLake(config).open(read_only=True) as session:
+            scan = with_files(session, scanned_columns(session, landed.world.stream.table))
+        expected = lake.execute("SELECT * FROM lake.sales ORDER BY id").to_arrow_table()
+    except (SchemaError, duckdb.Error) as error:
+        landed.log.append(f"not read by Spark: {error}")
+        return
+    reader = RowReader(scan.columns, scan.mappings, config.storages)
+    batches = [batch for file in scan.files for batch in reader.rows(file)]
+    inlined = [] if scan.inlined is None else scan.inlined.to_batches()
+    found = pa.Table.from_batches([*batches, *inlined], schema=scan.schema).sort_by("id")
+    for name in expected.column_names:
+        if (ours := plain(found[name])) != (theirs := plain(expected[name])):
+            few = [row for row in zip(found["id"].to_pylist(), ours, theirs, strict=False) if row[1] != row[2]][:3]
+            yield f"{name} by Spark: (id, found, DuckLake's) {few}, {len(ours)} rows of {len(theirs)}"
+    try:
+        spark_reader = LakeReader(config, scan)
+        for work in spark_reader.partitions():
+            list(spark_reader.read(work))
+    except SchemaError as error:
+        landed.log.append(f"not given to Spark: {error}")
 
 
 def _same(found: Any, landed: Any) -> bool:

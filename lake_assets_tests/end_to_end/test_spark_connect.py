@@ -113,6 +113,32 @@ def test_the_rows_are_those_of_a_classic_session(
     assert [getattr(row, name) for name in fields] == [getattr(classic, name) for name in fields]
 
 
+READ = """
+import sys
+import lake_assets
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.remote(sys.argv[1]).getOrCreate()
+lake_assets.register(spark)
+tables = [
+    lake_assets.read(spark, sys.argv[2], "sales"),
+    spark.read.format("lake_assets").option("config", sys.argv[2]).load("sales"),
+]
+print([sorted(row.total for row in table.where("region = 'NW'").collect()) for table in tables])
+"""
+
+
+@pytest.mark.more
+def test_a_table_is_read_through_the_server(local_world: World, tmp_path: Path, spark_connect: str) -> None:
+    with jobs_here():
+        local_world.commit(NW, 1, 2)
+    config = str(local_world.config_file(tmp_path))
+
+    done = run_python("-c", READ, spark_connect, config, folder=tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "[[1.0, 2.0], [1.0, 2.0]]"
+
+
 @pytest.mark.more
 def test_a_server_that_ended_is_named(local_world: World, tmp_path: Path) -> None:
     local_world.land(NW, ROWS)

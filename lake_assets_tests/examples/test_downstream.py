@@ -28,7 +28,7 @@ DBT = EXAMPLES.parent / ".dbt" / "bin"
 def definitions(example: Callable[[str], Path], sessions: Callable[[], SparkSession]) -> dg.Definitions:
     """Those of the example, after an ingest of two regions."""
     folder = example("downstream")
-    sales = open_stream(folder / "lake.yaml")
+    sales = open_stream(folder / "lake.yaml", "sales")
     for region in ("NW", "SW"):
         ingest(sales, sales.config.partition(f"region={region},date=2026-02-11"), sessions)
     definitions = runpy.run_path(str(folder / "definitions.py"))["defs"]
@@ -55,6 +55,16 @@ def test_each_asset_downstream_reads_its_partition(definitions: dg.Definitions) 
     assert isinstance(by_region, dict)
     assert by_region["region"] == ["NW", "SW"]
     assert facts["store_revenue"]["revenue"] == pytest.approx(by_region["total_sum"][0])
+
+
+def test_what_spark_writes_is_a_landing_zone_of_the_next_stream(
+    definitions: dg.Definitions, sessions: Callable[[], SparkSession]
+) -> None:
+    assert run(definitions, "store_totals_by_spark", "2026-02-11|NW").success
+
+    totals = open_stream("lake.yaml", "store_totals")
+    (outcome,) = totals.ingest("region=NW,date=2026-02-11", spark=sessions())
+    assert outcome.row.row_count == 2
 
 
 @pytest.fixture

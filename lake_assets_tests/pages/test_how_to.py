@@ -67,8 +67,9 @@ def test_where_rows_came_from() -> None:
 
 
 @pytest.mark.usefixtures("spark")  # which a script would start for itself, in a folder that goes
-def test_the_scripts_that_read_the_lake(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    page = HOW_TO / "read-the-lake.md"
+@pytest.mark.parametrize("name", ["read-the-lake.md", "read-with-spark.md"])
+def test_the_scripts_that_read_the_lake(folder: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    page = HOW_TO / name
     preparation = [each for each in shown(page) if each.output is None]
     scripts = [each for each in shown(page) if each.command.startswith("python ")]
 
@@ -79,7 +80,8 @@ def test_the_scripts_that_read_the_lake(folder: Path, monkeypatch: pytest.Monkey
     monkeypatch.setenv("_RJEM_MALLOC_CONF", "dirty_decay_ms:500,muzzy_decay_ms:1000")  # as Polars does
     follow(scripts)
 
-    run = " ".join(each.command for each in scripts)
+    commands = [each.command for each in scripts]
+    run = " ".join([*commands, *(Path(command.split()[1]).read_text("utf-8") for command in commands)])
     assert [path.stem for path in Path.cwd().glob("*.py") if path.stem not in run] == []
 
 

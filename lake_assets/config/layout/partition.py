@@ -8,12 +8,14 @@ dimension, in the path's encoding. The one partition of a stream without partiti
 import datetime as dt
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, reduce
 from itertools import product
 from numbers import Integral
-from typing import Literal
+from operator import or_
+from typing import Any, Literal
 
 from lake_assets.base.errors import PartitionError
 from lake_assets.base.texts import is_unicode, shown, storable
@@ -228,6 +230,36 @@ class Partition:
 
     def __str__(self) -> str:
         return self.path
+
+
+def any_of(
+    columns: Sequence[str],
+    wanted: Collection[tuple[PartitionValue, ...]],
+    equals_any: Callable[[str, Sequence[PartitionValue]], Any],
+    constant: Callable[[bool], Any],
+) -> Any:  # noqa: ANN401 - of DuckDB or of Spark
+    """Return the condition that columns have one of these combinations of values, made by two functions of an engine.
+
+    All days of two regions are `region IN (…) AND date IN (…)`: combinations that differ in the first column alone
+    share a term. Files are left out by such terms.
+    """
+    if not wanted or not columns:
+        return constant(bool(wanted))
+    if len(columns) == 1:
+        return equals_any(columns[0], [value for (value,) in wanted])
+    rests: dict[PartitionValue, set[tuple[PartitionValue, ...]]] = defaultdict(set)
+    for first, *rest in wanted:
+        rests[first].add(tuple(rest))
+    firsts: dict[frozenset[tuple[PartitionValue, ...]], list[PartitionValue]] = defaultdict(list)
+    for first, of_first in rests.items():
+        firsts[frozenset(of_first)].append(first)
+    return reduce(
+        or_,
+        (
+            equals_any(columns[0], values) & any_of(columns[1:], rest, equals_any, constant)
+            for rest, values in firsts.items()
+        ),
+    )
 
 
 def option_of(path: str) -> str:

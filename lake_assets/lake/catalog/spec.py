@@ -51,6 +51,8 @@ TABLE = "ducklake_table"
 TABLE_COLUMN_STATS = "ducklake_table_column_stats"
 TABLE_STATS = "ducklake_table_stats"
 
+# The condition on inlined rows; the file of others is a path, and has a slash.
+IS_INLINED = "filename LIKE 'ducklake_inlined_data_%'"
 SETTINGS_QUERY = f"SELECT key, value FROM {METADATA} WHERE scope IS NULL"
 # The live table of a name as `t`, and its schema as `s`. Parameters are the names of schema and table.
 FROM_LIVE_TABLE = (

@@ -230,14 +230,15 @@ def column_types(columns: Sequence[LakeColumn]) -> dict[str, str] | None:
 
     The columns are in the table's order, with the parts of nested ones.
     """
-    types = {column.name: _sql_type(column, columns) for column in columns if column.parent is None}
+    types = {column.name: sql_type_of(column, columns) for column in columns if column.parent is None}
     known = {name: text for name, text in types.items() if text is not None}
     return known if len(known) == len(types) else None
 
 
-def _sql_type(column: LakeColumn, columns: Sequence[LakeColumn]) -> str | None:
+def sql_type_of(column: LakeColumn, columns: Sequence[LakeColumn]) -> str | None:
+    """Return the SQL type of a column or a part of one, which are all among `columns`; None if it is unknown here."""
     parts = [part for part in columns if part.parent == column.column_id]
-    types = [_sql_type(part, columns) for part in parts]
+    types = [sql_type_of(part, columns) for part in parts]
     if None in types:
         return None
     match column.type, types:
@@ -384,8 +385,12 @@ class Snapshot:
     def of(cls, row: Row) -> Self:
         """Return the snapshot of a row by `_SNAPSHOT`."""
         number, time, author, message, extra_info, changes = row
-        moment = dt.datetime.fromisoformat(time) if isinstance(time, str) else time
-        return cls(number, moment, author, message, extra_info, _changes(changes))
+        return cls(number, moment_of(time), author, message, extra_info, _changes(changes))
+
+
+def moment_of(time: dt.datetime | str) -> dt.datetime:
+    """Return a snapshot's time; SQLite has it as a text."""
+    return dt.datetime.fromisoformat(time) if isinstance(time, str) else time
 
 
 _SNAPSHOT = (
@@ -434,6 +439,14 @@ def snapshots_with_rows(database: CatalogDatabase, table_id: int) -> list[tuple[
         [f"%:{table_id}", f"%:{table_id},%"],
     )
     return [(number, before) for number, before, changes in rows if changes_rows(_changes(changes), table_id)]
+
+
+def last_changes(session: LakeSession, tables: Sequence[TableName]) -> dict[str, int]:
+    """Return for each table the newest snapshot that changed rows of it; 0 without one, or without the table."""
+    with session.read() as database:
+        ids = {str(name): find_table(database, name) for name in tables}
+        rows = {name: [] if number is None else snapshots_with_rows(database, number) for name, number in ids.items()}
+    return {name: changes[0][0] if changes else 0 for name, changes in rows.items()}
 
 
 def snapshot_span(database: CatalogDatabase) -> tuple[int, int]:

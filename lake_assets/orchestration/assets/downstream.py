@@ -3,9 +3,9 @@
 The partitions are those of the run, by Dagster's partition mapping between the asset and the stream.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import dagster as dg
 import duckdb
@@ -15,11 +15,19 @@ from pydantic import Field
 from lake_assets.api import ROWS_CLASSES, connect, rows_class, rows_of
 from lake_assets.base.errors import ConfigError
 from lake_assets.base.texts import count
+from lake_assets.config.layout.partition import Partition
 from lake_assets.lake.connecting import connected
 from lake_assets.lake.failures import translated
+from lake_assets.lake.ledger.read import rows_of_run
+from lake_assets.orchestration.dagster_private import tag_run
 from lake_assets.orchestration.partition_keys import StreamKeys, user_text
 from lake_assets.streams.load import chosen, load_config
 from lake_assets.streams.stream import OpenStream, open_streams
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from lake_assets.spark.spark_session import Sessions
 
 RowsAs = TypeVar("RowsAs")
 
@@ -40,12 +48,26 @@ class StreamIOManager(_ReadOnly):
     """Hands the partitions of one stream to parameters of assets downstream; each stream's asset has its own.
 
     The class of the rows is the parameter's annotation: a `pyarrow.Table` (also without one), a pandas or Polars
-    DataFrame, a Polars LazyFrame, a `pyarrow.RecordBatchReader` or a `duckdb.DuckDBPyRelation`. The metadata `columns`
-    of `dagster.AssetIn`, a list of names, limits the columns.
+    DataFrame, a Polars LazyFrame, a `pyarrow.RecordBatchReader`, a `duckdb.DuckDBPyRelation` or a
+    `pyspark.sql.DataFrame`. The metadata `columns` of `dagster.AssetIn`, a list of names, limits the columns.
+
+    A Spark DataFrame is of the session of the resource `pyspark`. All of a run are of one snapshot of a lake, but for
+    streams that the run itself commits to later.
     """
 
-    def __init__(self, stream: OpenStream) -> None:
+    def __init__(self, stream: OpenStream, spark: "Sessions | None" = None) -> None:
         self._stream = stream
+        self._spark = spark
+
+    @classmethod
+    def definition(cls, stream: OpenStream) -> dg.IOManagerDefinition:
+        """Return the IO manager of a stream's asset, with the session of its resource."""
+        from lake_assets.orchestration.resources import PYSPARK, sessions  # noqa: PLC0415 - see `_frame`
+
+        return dg.IOManagerDefinition(
+            lambda context: cls(stream, sessions(getattr(context.resources, PYSPARK), stream.spark)),
+            required_resource_keys={PYSPARK},
+        )
 
     def load_input(self, context: dg.InputContext) -> Any:  # noqa: ANN401 - an instance of the annotation
         """Return the rows of the input's partitions.
@@ -54,7 +76,7 @@ class StreamIOManager(_ReadOnly):
             ConfigError: the annotation is not a class of rows, or Dagster has no partitions of the stream's asset.
             LakeAssetsError: the lake cannot be read, or has no such table or column.
         """
-        return _loaded(context, self._stream)
+        return _loaded(context, self._stream, self._spark)
 
 
 class LakeIOManager(_ReadOnly, dg.ConfigurableIOManager):
@@ -134,8 +156,8 @@ class LakeResource(dg.ConfigurableResource["LakeResource"]):
             context: of the asset that reads, which depends on the stream's asset (`deps=["sales"]`).
             stream: the stream's name; may be None where the asset depends on one stream.
             into: the class of the rows: `pyarrow.Table`, a pandas or Polars DataFrame, a Polars LazyFrame, a
-                `pyarrow.RecordBatchReader` or a `duckdb.DuckDBPyRelation`. The last three read while they are used, and
-                keep a connection open until they are dropped.
+                `pyarrow.RecordBatchReader`, a `duckdb.DuckDBPyRelation` or a `pyspark.sql.DataFrame`. The last four
+                read while they are used, and all but Spark's keep a connection open until they are dropped.
             columns: to read, in this order; all of the table when None.
 
         Raises:
@@ -156,7 +178,7 @@ class LakeResource(dg.ConfigurableResource["LakeResource"]):
         if not _is_partitioned(context, name):
             raise _no_partitions(key)
         keys = context.asset_partition_keys_for_input(name)
-        return _rows(streams[key], keys, into, columns, context.log)
+        return _rows(context, streams[key], keys, into, columns)
 
 
 def _is_partitioned(context: dg.AssetExecutionContext, input_name: str) -> bool:
@@ -167,17 +189,22 @@ def _is_partitioned(context: dg.AssetExecutionContext, input_name: str) -> bool:
     return True
 
 
-def _loaded(context: dg.InputContext, stream: OpenStream) -> Any:  # noqa: ANN401 - an instance of the annotation
+def _loaded(context: dg.InputContext, stream: OpenStream, spark: "Sessions | None" = None) -> Any:  # noqa: ANN401
     if not context.has_asset_partitions:
         raise _no_partitions(context.asset_key)
     annotation = context.dagster_type.typing_type
     into = pa.Table if annotation is Any else annotation
     columns = context.definition_metadata.get("columns")
-    return _rows(stream, context.asset_partition_keys, into, columns, context.log)
+    return _rows(context, stream, context.asset_partition_keys, into, columns, spark)
 
 
 def _rows(
-    stream: OpenStream, keys: Sequence[str], into: object, columns: Sequence[str] | None, log: dg.DagsterLogManager
+    context: dg.InputContext | dg.AssetExecutionContext,
+    stream: OpenStream,
+    keys: Sequence[str],
+    into: object,
+    columns: Sequence[str] | None,
+    spark: "Sessions | None" = None,
 ) -> Any:  # noqa: ANN401 - an instance of `into`
     if (form := rows_class(into)) is None:
         raise ConfigError(
@@ -186,13 +213,49 @@ def _rows(
         )
     of_stream = StreamKeys(stream)
     partitions = {partition for key in keys for partition in of_stream.partitions(key)}
-    log.info(f"Reading {count(len(partitions), 'partition')} of {stream.name}")
+    context.log.info(f"Reading {count(len(partitions), 'partition')} of {stream.name}")
+    if form.read is None:
+        return _frame(context, stream, partitions, columns, spark)
     connection = connected(stream.lake_config, read_only=True)
     relation = rows_of(connection, stream, partitions, columns)
     if form.is_lazy:
         return form.read(relation)  # keeps the connection
     with connection, translated(stream.lake_config):
         return form.read(relation)
+
+
+def _frame(
+    context: dg.InputContext | dg.AssetExecutionContext,
+    stream: OpenStream,
+    partitions: Collection[Partition],
+    columns: Sequence[str] | None,
+    spark: "Sessions | None",
+) -> "DataFrame":
+    # Other classes of rows need no Spark.
+    from lake_assets.spark.spark_session import spark_config, start_session  # noqa: PLC0415
+    from lake_assets.spark_reader import TablePart, partitions_frame  # noqa: PLC0415
+
+    session = spark() if spark else start_session(spark_config(settings=stream.spark.settings))
+    run_id = context.step_context.run_id if isinstance(context, dg.InputContext) else context.run.run_id
+    wanted = TablePart(columns, _snapshot(context.instance, run_id, stream))
+    return partitions_frame(session, stream, partitions, wanted)
+
+
+def _snapshot(instance: dg.DagsterInstance, run_id: str, stream: OpenStream) -> int:
+    """Return the snapshot of the lake that a run reads; a tag of the run keeps it for its other steps.
+
+    A stream that the run has committed to since is read in the newest one.
+    """
+    tag, record = f"lake_assets/snapshot_{stream.lake_name}", instance.get_run_record_by_id(run_id)
+    with stream.lake.open(read_only=True) as lake:
+        if record is not None and (kept := record.dagster_run.tags.get(tag)) is not None:
+            rows = rows_of_run(lake, stream.names, run_id, record.create_timestamp)
+            if int(kept) >= max((row.snapshot for row in rows), default=0):
+                return int(kept)
+        newest = lake.current_snapshot()
+    if record is not None:
+        tag_run(instance, run_id, {tag: str(newest)})
+    return newest
 
 
 def _streams(config: str | None, asset_keys: Mapping[str, str]) -> Mapping[dg.AssetKey, OpenStream]:

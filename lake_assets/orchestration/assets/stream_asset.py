@@ -82,7 +82,7 @@ def stream_asset(specs: StreamSpecs, config: LakeConfig | None = None) -> dg.Ass
                 config_schema=_SCHEMA,
                 required_resource_keys={PYSPARK},
                 partitions_def=StreamKeys(stream).definition,
-                io_manager_def=StreamIOManager(stream),  # for parameters of assets downstream
+                io_manager_def=StreamIOManager.definition(stream),  # for parameters of assets downstream
                 backfill_policy=_backfill_policy(stream),
                 deps=[specs.landing.key, *spec.deps],
                 # If all partitions are skipped there is nothing to check, and nothing new for assets downstream.

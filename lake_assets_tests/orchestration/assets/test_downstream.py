@@ -11,6 +11,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from pyspark.sql import DataFrame
 
 from lake_assets import LakeIOManager, LakeResource, build_definitions, open_stream, partitions_def
 from lake_assets.base.errors import ConfigError
@@ -69,6 +70,8 @@ def totals(rows: Any) -> dg.MaterializeResult[None]:
             found = rows.collect()["total"].to_list()
         case pl.DataFrame() | pd.DataFrame():
             found = list(rows["total"])
+        case DataFrame():
+            found = [total for (total,) in rows.select("total").collect()]
         case duckdb.DuckDBPyRelation():
             found = [total for (total,) in rows.project("total").fetchall()]
         case _:
@@ -91,7 +94,11 @@ def reading(kind: Any, **options: Any) -> dg.AssetsDefinition:
 
 @pytest.mark.parametrize(
     "kind",
-    [pa.Table, *more([None, pl.DataFrame, pd.DataFrame, duckdb.DuckDBPyRelation, pa.RecordBatchReader, pl.LazyFrame])],
+    [
+        pa.Table,
+        DataFrame,
+        *more([None, pl.DataFrame, pd.DataFrame, duckdb.DuckDBPyRelation, pa.RecordBatchReader, pl.LazyFrame]),
+    ],
 )
 def test_a_parameter_gets_the_runs_partition_as_its_annotation_says(world: World, run: Run, kind: Any) -> None:
     asset = reading(kind, partitions_def=partitions_def(world.stream))
@@ -122,7 +129,7 @@ def test_a_mapping_of_ones_own_and_columns_are_followed(run: Run) -> None:
     assert run(of_region, "SW") == [2, 4]
 
 
-@pytest.mark.parametrize("kind", [pa.Table, *more([pl.DataFrame, duckdb.DuckDBPyRelation])])
+@pytest.mark.parametrize("kind", [pa.Table, *more([DataFrame, pl.DataFrame, duckdb.DuckDBPyRelation])])
 def test_the_resource_reads_the_runs_partitions(world: World, run: Run, lake: LakeResource, kind: Any) -> None:
     before = dg.TimeWindowPartitionMapping(start_offset=-1, end_offset=-1)
     mapping = dg.MultiPartitionMapping({"date": dg.DimensionPartitionMapping("date", before)})
@@ -134,6 +141,35 @@ def test_the_resource_reads_the_runs_partitions(world: World, run: Run, lake: La
         return totals(lake.read(context, into=kind, columns=["total"]))
 
     assert run(the_day_before, "2026-02-12|SW", lake=lake) == [1, 2]
+
+
+def test_the_steps_of_a_run_read_one_snapshot_and_what_the_run_itself_has_committed(
+    world: World, instance: dg.DagsterInstance
+) -> None:
+    text = "region=NW,date=2026-02-11"
+
+    @dg.asset(partitions_def=partitions_def(world.stream))
+    def early(sales: DataFrame) -> dg.MaterializeResult[None]:
+        world.commit(text, 10, name="batch_2.parquet")  # another run's
+        return totals(sales)
+
+    @dg.asset(partitions_def=partitions_def(world.stream), deps=[early])
+    def late(sales: DataFrame) -> dg.MaterializeResult[None]:
+        return totals(sales)
+
+    own = dg.Definitions(assets=[early, late])
+    job = dg.Definitions.merge(build_definitions(world.config), own).resolve_implicit_global_asset_job_def()
+
+    def read_by(*assets: str) -> dict[str, Any]:
+        done = job.execute_in_process(
+            instance=instance, partition_key="2026-02-11|NW", asset_selection=[dg.AssetKey(name) for name in assets]
+        )
+        found = {name: done.asset_materializations_for_node(name)[-1] for name in ("early", "late")}
+        return {name: event.metadata["totals"].value for name, event in found.items()}
+
+    assert read_by("early", "late") == {"early": [1], "late": [1]}
+    world.land(text, sales(20), "batch_2.parquet")
+    assert {tuple(sorted(of)) for of in read_by("sales", "early", "late").values()} == {(1, 20)}
 
 
 def test_the_resource_gives_a_connection(run: Run, lake: LakeResource) -> None:

@@ -1,0 +1,509 @@
+"""What readers without a catalog need of a table in one snapshot: columns, files and their deletes, inlined rows.
+
+Source of the rules: DuckLake's specification, https://ducklake.select/docs/stable/specification/tables/overview.
+"""
+
+import datetime as dt
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types as t
+
+from lake_assets.base.duckdb_engine import identifier
+from lake_assets.base.errors import CatalogError, SchemaError
+from lake_assets.base.texts import meant
+from lake_assets.lake.catalog import spec
+from lake_assets.lake.catalog.catalog_database import CatalogDatabase
+from lake_assets.lake.catalog.described import inlined_tables
+from lake_assets.lake.catalog.table import LakeColumn, Mappings, moment_of, read_columns, read_mappings, sql_type_of
+from lake_assets.lake.session import LakeSession, TableName
+from lake_assets.schema.casts import cast
+from lake_assets.schema.ducklake_types import data_file_type
+
+_FILE = "data_file_id, path, path_is_relative, file_size_bytes, record_count, encryption_key, mapping_id, partial_max"
+_SEEN = "begin_snapshot <= {at} AND (end_snapshot IS NULL OR end_snapshot > {at})"
+
+
+@dataclass(frozen=True, slots=True)
+class ScanColumn:
+    """A column of a table, or a part of a nested one."""
+
+    column_id: int
+    name: str
+    sql: str  # its type in DuckDB
+    type: pa.DataType
+    default: pa.Scalar  # in rows of files that are older than the column
+    parts: tuple["ScanColumn", ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteFile:
+    """A file with the positions of rows that were deleted from a data file."""
+
+    uri: str
+    key: str | None  # by which it is encrypted, in base64
+    until: int | None  # it has deletes of later snapshots, too: those up to this one count
+
+
+@dataclass(slots=True)
+class ScanFile:
+    """A data file."""
+
+    uri: str
+    size: int  # bytes
+    rows: int  # with deleted ones
+    key: str | None  # by which it is encrypted, in base64
+    mapping: int | None  # of its columns by name; None: by the ids in the file
+    until: int | None  # it has rows of later snapshots, too: those up to this one count
+    deletes: list[DeleteFile] = field(default_factory=list)
+    positions: list[int] = field(default_factory=list)  # of deleted rows, as the catalog has them
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedFile:
+    """A data file of which rows were added or deleted in a range of snapshots."""
+
+    file: ScanFile  # without what was deleted
+    begin: int  # the snapshot that added its rows; of rows of several snapshots the first
+    end: int | None  # the snapshot that deleted all that were left
+    first_row: int  # the id of its first row, unless it has a column of ids
+    deletes: Sequence[tuple[int, DeleteFile]]  # in the order of the snapshots that added them
+    positions: Sequence[tuple[int, int]]  # snapshots, and positions of rows that the catalog has as deleted
+
+    def has_deletes(self, first: int, last: int) -> bool:
+        """Return whether rows of it may have been deleted in a range of snapshots."""
+        moments = [d.until or at for at, d in self.deletes] + [at for at, _ in self.positions]
+        return any(at >= first for at in moments) or (self.end is not None and first <= self.end <= last)
+
+    def span(self, first: int, last: int) -> tuple[int, int]:
+        """Return the first and the last snapshot of a range that may have changed its rows."""
+        ends = (
+            self.end,
+            self.file.until,
+            *(d.until or at for at, d in self.deletes),
+            *(at for at, _ in self.positions),
+        )
+        return max(self.begin, first), min(max(self.begin, *(end or 0 for end in ends)), last)
+
+
+@dataclass(frozen=True)
+class Scan:
+    """A table in a snapshot."""
+
+    table: TableName
+    snapshot: int
+    columns: tuple[ScanColumn, ...]
+    files: Sequence[ScanFile] = ()
+    mappings: Mappings = field(default_factory=dict)
+    changes: Sequence[ChangedFile] = ()  # in a range of snapshots, of which this one is the last
+    inlined: pa.Table | None = None  # rows that are in no file
+    has_filename: bool = False  # the table has a column of this name
+    all_files: int = 0  # before files without rows for the conditions were left out
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns, as data files have them."""
+        return pa.schema([(column.name, column.type) for column in self.columns])
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A condition on a column that every wanted row fulfils."""
+
+    column: str
+    operator: str  # `=` (to one of the values), `<`, `<=`, `>`, `>=`, `null`, `not null`
+    values: tuple[object, ...] = ()
+    is_exact: bool = False  # readers leave out each row that does not fulfil it; as of `is_decidable`
+
+
+def scanned_columns(
+    session: LakeSession,
+    name: TableName,
+    snapshot: int | dt.datetime | None = None,
+    wanted: Sequence[str] | None = None,
+) -> Scan:
+    """Return a table in a snapshot, without its files; `wanted` columns, in this order, or all.
+
+    The snapshot is one by its number, the newest one up to a time, or the newest one when None. Raises CatalogError
+    without such a snapshot, table or column, and SchemaError for a type that no data file has.
+    """
+    with session.read() as database:
+        at = _snapshot(database, snapshot)
+        table_id, *_ = _table(database, name, at)
+        every = [
+            replace(column, type="varchar") if column.type == "json" else column  # as files have it
+            for column in read_columns(database, table_id, at)
+        ]
+        defaults: dict[int, str] = dict(
+            database.rows(
+                f"SELECT column_id, initial_default FROM {spec.COLUMN} WHERE table_id = ? AND {_SEEN.format(at=at)} "
+                "AND initial_default IS NOT NULL",
+                [table_id],
+            )
+        )
+    by_name = {column.name.lower(): column for column in every if column.parent is None}
+    for column in wanted or ():
+        if column.lower() not in by_name:
+            raise CatalogError(f"table {name} has no column {column}:", f"{meant(column, by_name)}.")
+    chosen = list(by_name.values()) if wanted is None else [by_name[column.lower()] for column in wanted]
+    columns = tuple(_column(session, column, every, defaults) for column in chosen)
+    return Scan(name, at, columns, has_filename="filename" in by_name)
+
+
+def with_files(session: LakeSession, scan: Scan, conditions: Sequence[Condition] = ()) -> Scan:
+    """Return the scan with the files that may have wanted rows, by the catalog, and with the inlined rows."""
+    with session.read() as database:
+        table_id, folder = _table(database, scan.table, scan.snapshot)
+        files = _files(database, table_id, folder, scan.snapshot)
+        kept = _kept(database, table_id, scan, files, conditions)
+        _add_deletes(database, table_id, folder, scan.snapshot, kept)
+        mappings = read_mappings(database, table_id)
+        has_inlined = any(
+            database.rows(f"SELECT 1 FROM {identifier(each)} WHERE {_seen_inlined(database, scan.snapshot)} LIMIT 1")
+            for each in inlined_tables(database, table_id)
+        )
+    inlined = _inlined(session, scan) if has_inlined else None
+    return replace(scan, files=list(kept.values()), mappings=mappings, inlined=inlined, all_files=len(files))
+
+
+CHANGE = pa.schema([("snapshot_id", pa.int64()), ("rowid", pa.int64()), ("change_type", pa.string())])
+"""What a changed row has before its columns, as in DuckLake's `table_changes`."""
+
+
+def with_changes(
+    session: LakeSession, scan: Scan, first: int
+) -> tuple[Scan, list[tuple[tuple[ScanColumn, ...], pa.Table]]]:
+    """Return the scan with the files of which rows were added or deleted since a snapshot, this one too.
+
+    With it come such rows that are in no file: the columns that they had in a snapshot, and after `CHANGE` the rows.
+    Raises CatalogError without the first snapshot.
+    """
+    with session.read() as database:
+        _snapshot(database, first)
+        table_id, folder = _table(database, scan.table, scan.snapshot)
+        changes = _changed_files(database, table_id, folder, first, scan.snapshot)
+        mappings = read_mappings(database, table_id)
+        at = _changed_inlined(database, table_id, first, scan.snapshot)
+    inlined = [_inlined_changes(session, scan, snapshot, rows) for snapshot, rows in at.items()]
+    return replace(scan, changes=changes, mappings=mappings), inlined
+
+
+def _changed_files(database: CatalogDatabase, table_id: int, folder: str, first: int, last: int) -> list[ChangedFile]:
+    within = f"BETWEEN {first:d} AND {last:d}"
+    added = f"begin_snapshot <= {last:d} AND (begin_snapshot >= {first:d} OR partial_max >= {first:d})"
+    positions: dict[int, list[tuple[int, int]]] = {}
+    if database.has_table(name := spec.inlined_deletes(table_id)):
+        sql = f"SELECT file_id, begin_snapshot, row_id FROM {identifier(name)} WHERE begin_snapshot <= ?"
+        for file_id, snapshot, position in database.rows(sql, [last]):
+            positions.setdefault(file_id, []).append((snapshot, position))
+    deletes: dict[int, list[tuple[int, DeleteFile]]] = {}
+    for file_id, snapshot, deleted in _delete_files(database, table_id, folder, f"begin_snapshot <= {last:d}"):
+        deletes.setdefault(file_id, []).append((snapshot, deleted))
+    touched = {file_id for file_id, of_file in positions.items() if any(first <= at <= last for at, _ in of_file)}
+    touched |= {
+        file_id
+        for file_id, of_file in deletes.items()
+        if any(at >= first or (deleted.until or 0) >= first for at, deleted in of_file)
+    }
+    rows = database.rows(
+        f"SELECT {_FILE}, begin_snapshot, end_snapshot, row_id_start, ({added} OR end_snapshot {within}) "
+        f"FROM {spec.DATA_FILE} WHERE table_id = ? AND begin_snapshot <= {last:d} ORDER BY data_file_id",
+        [table_id],
+    )
+    return [
+        ChangedFile(
+            ScanFile((folder if is_relative else "") + path, size, number, key, mapping, until),
+            *(begin, end, start or 0, deletes.get(file_id, ()), positions.get(file_id, ())),
+        )
+        for file_id, path, is_relative, size, number, key, mapping, until, begin, end, start, is_changed in rows
+        if is_changed or file_id in touched
+    ]
+
+
+def _changed_inlined(
+    database: CatalogDatabase, table_id: int, first: int, last: int
+) -> dict[int, list[tuple[int, int, str]]]:
+    """Return the changes of inlined rows by a snapshot that has these rows: snapshot, id of the row, and kind."""
+    version = database.version
+    kept = [number for (number,) in database.rows(f"SELECT snapshot_id FROM {spec.SNAPSHOT} ORDER BY 1")]
+    changes: dict[int, list[tuple[int, int, str]]] = {}
+    for name in inlined_tables(database, table_id):
+        sql = f"SELECT {version.row_id}, {version.begin_snapshot}, {version.end_snapshot} FROM {identifier(name)}"
+        for row_id, begin, end in database.rows(sql):
+            at = kept[bisect_right(kept, min(last, last if end is None else end - 1)) - 1]
+            if at >= begin:
+                kinds = ((begin, "insert"), (end, "delete"))
+                found = [(when, row_id, kind) for when, kind in kinds if when is not None and first <= when <= last]
+                changes.setdefault(at, []).extend(found)
+    return {at: found for at, found in changes.items() if found}
+
+
+def _inlined_changes(
+    session: LakeSession, scan: Scan, at: int, changes: Sequence[tuple[int, int, str]]
+) -> tuple[tuple[ScanColumn, ...], pa.Table]:
+    """Return changes of inlined rows, which DuckLake reads in a snapshot that has them, with its columns."""
+    wanted = {column.column_id for column in scan.columns}
+    then = tuple(c for c in scanned_columns(session, scan.table, at).columns if c.column_id in wanted)
+    rows = _inlined(session, replace(scan, snapshot=at, columns=then), ("rowid",))
+    places = {row_id: place for place, row_id in enumerate(rows.column("rowid").to_pylist())}
+    found = [change for change in changes if change[1] in places]
+    taken = rows.drop_columns("rowid").take([places[row_id] for _, row_id, _ in found])
+    facts = [pa.array([change[place] for change in found], kind) for place, kind in enumerate(CHANGE.types)]
+    return then, pa.table([*facts, *taken.columns], schema=pa.schema([*CHANGE, *taken.schema]))
+
+
+def _snapshot(database: CatalogDatabase, named: int | dt.datetime | None) -> int:
+    if named is None:
+        ((newest,),) = database.rows(f"SELECT max(snapshot_id) FROM {spec.SNAPSHOT}")
+        return int(newest)
+    if isinstance(named, dt.datetime):
+        moment = named if named.tzinfo else named.replace(tzinfo=dt.UTC)
+        rows = database.rows(f"SELECT snapshot_id, snapshot_time FROM {spec.SNAPSHOT}")
+        times = {number: moment_of(time) for number, time in rows}
+        if before := [number for number, time in times.items() if time <= moment]:
+            return int(max(before))
+        raise CatalogError(
+            f"the lake has no snapshot of {moment} or earlier; the oldest is of {min(times.values())}:",
+            "name another timestamp.",
+        )
+    ((oldest, newest, found),) = database.rows(
+        "SELECT min(snapshot_id), max(snapshot_id), "
+        f"(SELECT count(*) FROM {spec.SNAPSHOT} WHERE snapshot_id = ?) FROM {spec.SNAPSHOT}",
+        [named],
+    )
+    if found:
+        return named
+    kept = f"the newest is {newest}" if named > newest else f"the oldest is {oldest}"
+    raise CatalogError(f"there is no snapshot {named}, or it has expired; {kept}:", "name another version.")
+
+
+def _table(database: CatalogDatabase, name: TableName, at: int) -> tuple[int, str]:
+    """Return the id and the folder of the table that had this name in a snapshot."""
+    t_seen, s_seen = (_SEEN.format(at=at).replace("begin", f"{of}.begin").replace("end_", f"{of}.end_") for of in "ts")
+    tables = f"FROM {spec.TABLE} t JOIN {spec.SCHEMA} s ON s.schema_id = t.schema_id WHERE {t_seen} AND {s_seen}"
+    rows = database.rows(
+        f"SELECT t.table_id, s.path, s.path_is_relative, t.path, t.path_is_relative {tables} "
+        "AND lower(s.schema_name) = lower(?) AND lower(t.table_name) = lower(?)",
+        [name.schema, name.table],
+    )
+    if len(rows) != 1:
+        known = [".".join(names) for names in database.rows(f"SELECT s.schema_name, t.table_name {tables}")]
+        advice = meant(str(name), known) if known else "name a version that it has."
+        raise CatalogError(f"snapshot {at} of the lake has no table {name}:", advice)
+    table_id, schema_path, schema_is_relative, path, is_relative = rows[0]
+    root = (database.root if schema_is_relative else "") + schema_path
+    return table_id, (root if is_relative else "") + path
+
+
+def _column(
+    session: LakeSession, column: LakeColumn, every: Sequence[LakeColumn], defaults: Mapping[int, str]
+) -> ScanColumn:
+    try:
+        if (sql := sql_type_of(column, every)) is not None:
+            return _typed(session, column, data_file_type(duckdb.type(sql), column.name), every, defaults)
+    except SchemaError:
+        pass
+    raise SchemaError(
+        f"column {column.name!r} has the type {column.type}, which no reader of its files knows:",
+        "name the columns to read, without it.",
+    )
+
+
+def _typed(
+    session: LakeSession,
+    column: LakeColumn,
+    data_type: pa.DataType,
+    every: Sequence[LakeColumn],
+    defaults: Mapping[int, str],
+) -> ScanColumn:
+    inner = [part for part in every if part.parent == column.column_id]
+    types: Iterator[pa.DataType] = (
+        iter((data_type.key_type, data_type.item_type))
+        if t.is_map(data_type)
+        else iter((data_type.value_type,))
+        if t.is_list(data_type)
+        else (field.type for field in data_type)
+        if t.is_struct(data_type)
+        else iter(())
+    )
+    parts = tuple(_typed(session, part, kind, every, defaults) for part, kind in zip(inner, types, strict=True))
+    text = defaults.get(column.column_id)
+    default, sql = pa.scalar(None, data_type), sql_type_of(column, every)
+    assert sql is not None  # noqa: S101 - that of the whole column is known
+    if text is not None:
+        value = session.engine.execute(f"SELECT ?::{sql} AS value", [text]).to_arrow_table().column(0)
+        default = cast(value.combine_chunks(), data_type)[0]
+    return ScanColumn(column.column_id, column.name, sql, data_type, default, parts)
+
+
+def _files(database: CatalogDatabase, table_id: int, folder: str, at: int) -> dict[int, ScanFile]:
+    """Return the files of a snapshot by their ids."""
+    return {
+        file_id: ScanFile(
+            (folder if is_relative else "") + path, size, rows, key, mapping, at if (until or 0) > at else None
+        )
+        for file_id, path, is_relative, size, rows, key, mapping, until in database.rows(
+            f"SELECT {_FILE} FROM {spec.DATA_FILE} WHERE table_id = ? AND {_SEEN.format(at=at)} ORDER BY data_file_id",
+            [table_id],
+        )
+    }
+
+
+def _delete_files(
+    database: CatalogDatabase, table_id: int, folder: str, condition: str
+) -> Iterator[tuple[int, int, DeleteFile]]:
+    """Yield files of deletes, oldest first: the id of the data file, the snapshot that added it, and the file."""
+    rows = database.rows(
+        "SELECT data_file_id, begin_snapshot, path, path_is_relative, format, encryption_key, partial_max "
+        f"FROM {spec.DELETE_FILE} WHERE table_id = ? AND {condition} ORDER BY begin_snapshot",
+        [table_id],
+    )
+    for file_id, begin, path, is_relative, kind, key, until in rows:
+        uri = (folder if is_relative else "") + path
+        if kind != "parquet":
+            raise CatalogError(
+                f"{uri} has deletes in the form {kind}, which only DuckLake reads:",
+                "let it write them again: `CALL ducklake_rewrite_data_files`, or read by lake_assets.connect.",
+            )
+        yield file_id, begin, DeleteFile(uri, key, until)
+
+
+def _add_deletes(database: CatalogDatabase, table_id: int, folder: str, at: int, files: Mapping[int, ScanFile]) -> None:
+    for file_id, _, deletes in _delete_files(database, table_id, folder, _SEEN.format(at=at)):
+        if file_id in files:
+            files[file_id].deletes.append(replace(deletes, until=at if (deletes.until or 0) > at else None))
+    if database.has_table(name := spec.inlined_deletes(table_id)):
+        for file_id, position in database.rows(
+            f"SELECT file_id, row_id FROM {identifier(name)} WHERE begin_snapshot <= ?", [at]
+        ):
+            if file_id in files:
+                files[file_id].positions.append(position)
+
+
+def _seen_inlined(database: CatalogDatabase, at: int) -> str:
+    begin, end = database.version.begin_snapshot, database.version.end_snapshot
+    return f"{begin} <= {at:d} AND ({end} IS NULL OR {end} > {at:d})"
+
+
+def _inlined(session: LakeSession, scan: Scan, others: Sequence[str] = ()) -> pa.Table:
+    """Return the inlined rows, after other columns of DuckLake, as it reads them; it opens no file for this."""
+    if scan.has_filename:  # DuckLake's own column of this name tells inlined rows
+        raise CatalogError(
+            f"table {scan.table} has a column filename, so that its rows in the catalog cannot be told from others:",
+            "write them into files: `CALL ducklake_flush_inlined_data`.",
+        )
+    listed = ", ".join([*others, *(identifier(column.name) for column in scan.columns)]) or "1"
+    table = f"{scan.table.sql} AT (VERSION => {scan.snapshot:d})"
+    sql = f"SELECT {listed} FROM {table} WHERE {spec.IS_INLINED}"
+    rows = session.connection.execute(sql).to_arrow_table()
+    columns = [cast(rows.column(c.name).combine_chunks(), c.type) for c in scan.columns]
+    ids = [pa.field(name, pa.int64()) for name in others]
+    return pa.table([*map(rows.column, others), *columns], schema=pa.schema([*ids, *scan.schema]))
+
+
+def _kept(
+    database: CatalogDatabase,
+    table_id: int,
+    scan: Scan,
+    files: Mapping[int, ScanFile],
+    conditions: Sequence[Condition],
+) -> dict[int, ScanFile]:
+    """Return the files whose values can fulfil all conditions, by the bounds and values that the catalog has."""
+    by_name = {column.name: column for column in scan.columns}
+    kept = dict(files)
+    for condition in conditions:
+        column = by_name.get(condition.column)
+        if column is None or column.parts or not kept:
+            continue
+        rows = database.rows(
+            "SELECT data_file_id, min_value, max_value, null_count, value_count "
+            f"FROM {spec.FILE_COLUMN_STATS} WHERE table_id = ? AND column_id = ? "
+            # A file of a partition has one value.
+            "UNION ALL SELECT v.data_file_id, v.partition_value, v.partition_value, "
+            "CASE WHEN v.partition_value IS NULL THEN 1 ELSE 0 END, "
+            "CASE WHEN v.partition_value IS NULL THEN 0 ELSE 1 END "
+            f"FROM {spec.FILE_PARTITION_VALUE} v JOIN {spec.DATA_FILE} f ON f.data_file_id = v.data_file_id "
+            f"JOIN {spec.PARTITION_COLUMN} k ON k.partition_id = f.partition_id AND k.table_id = v.table_id "
+            "AND k.partition_key_index = v.partition_key_index "
+            "WHERE v.table_id = ? AND k.column_id = ? AND k.transform = 'identity'",
+            [table_id, column.column_id] * 2,
+        )
+        ids = [row[0] for row in rows]
+        facts = Extents(column.type, *([row[place] for row in rows] for place in range(1, 5)))
+        for file_id in (file_id for file_id, may in zip(ids, may_fulfil(condition, facts), strict=True) if not may):
+            kept.pop(file_id, None)
+    return kept
+
+
+@dataclass(frozen=True, slots=True)
+class Extents:
+    """What is known of a column's values, in each of several files or row groups; None if it is not."""
+
+    type: pa.DataType
+    least: Sequence[Any]  # values, or texts of them
+    greatest: Sequence[Any]
+    nulls: Sequence[int | None]
+    values: Sequence[int | None]  # the number of those that are not NULL
+
+
+def is_ordered(data_type: pa.DataType) -> bool:
+    """Return whether bounds of a type decide; those of floating-point numbers leave NaN out."""
+    return bool(
+        t.is_integer(data_type)
+        or t.is_string(data_type)
+        or t.is_date32(data_type)
+        or t.is_boolean(data_type)
+        or t.is_decimal(data_type)
+    )
+
+
+def may_fulfil(condition: Condition, facts: Extents) -> list[bool]:
+    """Return for each file or row group whether it may have a row that fulfils a condition."""
+    if condition.operator == "null":
+        return [nulls != 0 for nulls in facts.nulls]
+    has_values = [values != 0 for values in facts.values]
+    if condition.operator == "not null" or not is_ordered(facts.type):
+        return has_values
+    try:
+        least, greatest = (pa.array(bounds).cast(facts.type) for bounds in (facts.least, facts.greatest))
+        wanted = [pa.scalar(value).cast(facts.type) for value in condition.values if value is not None]
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):  # values of another type, odd bounds
+        return has_values
+    may = pa.array([False] * len(facts.least), pa.bool_())
+    for value in wanted:
+        if condition.operator == "=":
+            one = pc.and_(pc.less_equal(least, value), pc.greater_equal(greatest, value))
+        else:
+            one = _COMPARED[condition.operator](least if "<" in condition.operator else greatest, value)
+        may = pc.or_(may, pc.fill_null(one, True))
+    return [bool(one) for one in pc.and_(may, pa.array(has_values, pa.bool_())).to_pylist()]
+
+
+_COMPARED = {"<": pc.less, "<=": pc.less_equal, ">": pc.greater, ">=": pc.greater_equal}
+
+
+def is_decidable(condition: Condition, columns: Sequence[ScanColumn]) -> bool:
+    """Return whether Arrow finds the rows that fulfil a condition, as Spark does."""
+    kind = next((column.type for column in columns if column.name == condition.column), None)
+    if kind is None or t.is_nested(kind) or not condition.values:
+        return kind is not None and not t.is_nested(kind)
+    try:
+        _ = [pa.scalar(value).cast(kind) for value in condition.values]
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
+        return False
+    return is_ordered(kind)
+
+
+def fulfilled(condition: Condition, values: pa.Array) -> pa.Array:
+    """Return which values of a column fulfil a condition for which `is_decidable` holds."""
+    if condition.operator in ("null", "not null"):
+        return values.is_null() if condition.operator == "null" else values.is_valid()
+    wanted = [pa.scalar(value).cast(values.type) for value in condition.values]
+    if condition.operator == "=":
+        return pc.and_(pc.is_in(values, pa.array([value.as_py() for value in wanted], values.type)), values.is_valid())
+    return pc.fill_null(_COMPARED[condition.operator](values, wanted[0]), fill_value=False)

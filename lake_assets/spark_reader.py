@@ -1,0 +1,440 @@
+"""Spark reads tables of a lake: `spark.read.format("lake_assets").option("config", "lake.yaml").load("sales")`.
+
+The driver reads the catalog: files, their deletes and bounds, inlined rows. Tasks read files by Arrow, and need neither
+the catalog nor its password. Spark's Python data sources push conditions down, and no projection: the option `columns`
+names the columns to read.
+"""
+
+import datetime as dt
+import hashlib
+import logging
+import warnings
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types as t
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    InputPartition,
+    IsNotNull,
+    IsNull,
+    LessThan,
+    LessThanOrEqual,
+)
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
+
+from lake_assets.base.errors import CatalogError, ConfigError, SourceChangedError
+from lake_assets.base.texts import meant
+from lake_assets.config.lake import Lake
+from lake_assets.config.layout.partition import Partition, PartitionValue, any_of
+from lake_assets.config.models import LakeConfig
+from lake_assets.config.uris import is_uri
+from lake_assets.lake.catalog.table_scan import (
+    CHANGE,
+    ChangedFile,
+    Condition,
+    Scan,
+    ScanFile,
+    is_decidable,
+    scanned_columns,
+    with_changes,
+    with_files,
+)
+from lake_assets.lake.ducklake import DuckLake
+from lake_assets.lake.scanned_rows import RowReader, changes_as
+from lake_assets.lake.session import TableName
+from lake_assets.schema.arrow_types import has_nanoseconds
+from lake_assets.schema.casts import cast
+from lake_assets.spark.cluster import is_client
+from lake_assets.spark.transform_job import types_for_spark
+from lake_assets.streams.load import chosen, loaded
+from lake_assets.streams.stream import OpenStream, open_streams
+
+FORMAT = "lake_assets"
+_OPTIONS = ("config", "lake", "path", "columns", "version", "timestamp", "changes_between")
+
+_TASK_BYTES = 64 * 2**20  # of a task's files; at least one file
+_OPERATORS: Mapping[type[Filter], str] = {
+    EqualTo: "=",
+    LessThan: "<",
+    LessThanOrEqual: "<=",
+    GreaterThan: ">",
+    GreaterThanOrEqual: ">=",
+}
+# Spark's integers have a sign, and it takes neither UUIDs nor times of day from a data source.
+_GIVEN = {pa.uint64(): pa.decimal128(20, 0), pa.uuid(): pa.string(), pa.time64("us"): pa.string()}
+_LOG = logging.getLogger(__name__)
+
+
+def register(spark: SparkSession) -> None:
+    """Let a session know `spark.read.format("lake_assets")`, and push conditions down to Python data sources.
+
+    A relative path of the option `config` is relative to the current folder; with Spark Connect, to that of the server.
+    """
+
+    class Source(LakeSource):
+        folder = None if is_client(spark) else str(Path.cwd())
+
+    _register(spark, Source)
+
+
+At = int | dt.datetime | tuple[int, int] | None
+"""A snapshot, the newest one up to a time, the changes of a range of snapshots, or the newest snapshot."""
+
+
+@dataclass(frozen=True, slots=True)
+class TablePart:
+    """What of a table is read."""
+
+    columns: Sequence[str] | None = None  # in this order; all when None
+    at: At = None
+
+    @classmethod
+    def of(
+        cls,
+        columns: Sequence[str] | None,
+        version: int | None,
+        timestamp: dt.datetime | None,
+        changes: tuple[int, int] | None,
+    ) -> "TablePart":
+        """Return what is named of a table's history, and refuse two."""
+        named: list[Any] = [at for at in (version, timestamp, changes) if at is not None]
+        if len(named) > 1:
+            raise ConfigError("the snapshot is named twice:", "give one of version, timestamp and changes_between.")
+        return cls(columns, named[0] if named else None)
+
+
+def frame(spark: SparkSession, lake: Lake, table: TableName, wanted: TablePart = TablePart()) -> DataFrame:
+    """Return a table of a lake as a DataFrame; see `lake_assets.read`."""
+    found = _Found.of(lake, table, wanted)
+    digest = hashlib.sha256(repr(found).encode()).hexdigest()[:8]
+
+    class Source(LakeSource):
+        given = found
+
+        @classmethod
+        def name(cls) -> str:
+            return f"{FORMAT}:{found.scan.table}@{found.scan.snapshot}:{digest}"
+
+    _register(spark, Source)
+    return spark.read.format(Source.name()).load()
+
+
+def partitions_frame(
+    spark: SparkSession, stream: OpenStream, partitions: Collection[Partition], wanted: TablePart
+) -> DataFrame:
+    """Return the rows of partitions of a stream as a DataFrame; files of others are not opened."""
+    names = [column.name for column in stream.config.partition_columns]
+    values = {partition.values for partition in partitions}
+    rows = frame(spark, stream.lake_config, stream.table, replace(wanted, columns=None))
+    for number, name in enumerate(names):
+        # Spark pushes no OR down.
+        if values and None not in (each := {of_partition[number] for of_partition in values}):
+            rows = rows.where(_equals_any(name, list(each)))
+    rows = rows.where(any_of(names, values, _equals_any, f.lit))
+    return rows if wanted.columns is None else rows.select(*map(_column, wanted.columns))
+
+
+def _equals_any(name: str, values: Sequence[PartitionValue]) -> Column:
+    column, others = _column(name), [value for value in values if value is not None]
+    return column.isin(*others) if len(others) == len(values) else column.isin(*others) | column.isNull()
+
+
+def _column(name: str) -> Column:
+    return f.col(f"`{name.replace('`', '``')}`")
+
+
+def named_table(config: LakeConfig, name: str | None, lake: str | None) -> tuple[Lake, TableName]:
+    """Return the lake and the table that a stream's name means, or a table's with its schema or lake; ConfigError."""
+    if name is not None and ("." in name or lake is not None):
+        schema, _, table = name.rpartition(".")
+        return config.lakes[chosen("lake", config.lakes, lake)], TableName(schema or "main", table)
+    stream = open_streams(config)[chosen("stream", config.streams, name)]
+    return stream.lake_config, stream.table
+
+
+def _register(spark: SparkSession, source: type["LakeSource"]) -> None:
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    with warnings.catch_warnings():  # that the session has one of this name: it reads the same
+        warnings.simplefilter("ignore")
+        spark.dataSource.register(source)
+
+
+def _range(text: str) -> tuple[int, int]:
+    first, _, last = text.partition("..")
+    return int(first), int(last)
+
+
+_FORMS: Mapping[str, tuple[Callable[[str], Any], str]] = {
+    "version": (int, "the number of a snapshot"),
+    "timestamp": (dt.datetime.fromisoformat, "2026-02-11T10:00:00+00:00"),
+    "changes_between": (_range, "the numbers of two snapshots, 5..9"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What is read: a table in a snapshot."""
+
+    lake: Lake
+    scan: Scan
+    schema: StructType
+    first: int | None  # its changes since this snapshot are read
+
+    @classmethod
+    def of(cls, lake: Lake, table: TableName, wanted: TablePart) -> "_Found":
+        first, last = wanted.at if isinstance(wanted.at, tuple) else (None, wanted.at)
+        with DuckLake(lake).open(read_only=True) as session:
+            scan = scanned_columns(session, table, last, wanted.columns)
+            if first is not None:
+                if first > scan.snapshot:
+                    raise ConfigError(f"snapshot {first} is later than {last}:", "write the earlier one first.")
+                scanned_columns(session, table, first, ())
+        return cls(lake, scan, from_arrow_schema(types_of_spark(scan, first), prefer_timestamp_ntz=True), first)
+
+    @classmethod
+    def of_options(cls, options: Mapping[str, str], folder: str | None) -> "_Found":
+        """Return what Spark's options name; their own names are in lower case."""
+        for option in sorted(options.keys() - set(_OPTIONS)):
+            raise ConfigError(f"unknown option {option}:", f"{meant(option, _OPTIONS)}.")
+        columns = options.get("columns")
+        names = None if columns is None else [name.strip() for name in columns.split(",")]
+        at: list[Any] = []
+        for name, (read_text, form) in _FORMS.items():
+            try:
+                at.append(read_text(options[name]) if name in options else None)
+            except ValueError as error:
+                raise ConfigError(f"the {name} {options[name]} cannot be read:", f"pass {form}.") from error
+        config = options.get("config")
+        if config is not None and folder is not None and not is_uri(config):
+            config = str(Path(folder, config))
+        lake, table = named_table(loaded(config), options.get("path"), options.get("lake"))
+        return cls.of(lake, table, TablePart.of(names, *at))
+
+
+class LakeSource(DataSource):
+    """A table of a lake, in the snapshot in which Spark has asked for its columns."""
+
+    given: _Found | None = None  # that of the options when None
+    folder: str | None = None  # which the path of the config is relative to; the process's when None
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        super().__init__(options)
+        # Spark sends instances and their class to the tasks, which are not to have the catalog's password.
+        self._found, type(self).given = self.given, None
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name of the format."""
+        return FORMAT
+
+    def schema(self) -> StructType:
+        """Return the table's columns in Spark's types."""
+        self._found = self._found or _Found.of_options(self.options, self.folder)
+        return self._found.schema
+
+    def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002 - Spark's signature
+        """Return the reader of the snapshot."""
+        self.schema()  # not asked for if the user has given the columns
+        found, self._found = self._found, None
+        assert found is not None  # noqa: S101 - see `schema`
+        return LakeReader(found.lake, found.scan, found.first)
+
+
+def types_of_spark(scan: Scan, first: int | None) -> pa.Schema:
+    """Return the columns in types that Spark takes from a data source."""
+    return types_for_spark(scan.schema if first is None else pa.schema([*CHANGE, *scan.schema]), _GIVEN)
+
+
+def _given(values: pa.Array, data_type: pa.DataType) -> pa.Array:
+    """Return values in a type of Spark, which has microseconds: finer digits of times are cut off."""
+    if has_nanoseconds(values.type):
+        values = values.cast(_in_microseconds(values.type), safe=False)
+    return cast(values, data_type)
+
+
+def _in_microseconds(data_type: pa.DataType) -> pa.DataType:
+    if t.is_timestamp(data_type):
+        return pa.timestamp("us", data_type.tz)
+    if t.is_struct(data_type):
+        return pa.struct([field.with_type(_in_microseconds(field.type)) for field in data_type])
+    if t.is_map(data_type):
+        return pa.map_(*map(_in_microseconds, (data_type.key_type, data_type.item_type)))
+    return pa.list_(_in_microseconds(data_type.value_type)) if t.is_list(data_type) else data_type
+
+
+@dataclass(frozen=True)
+class _Work(InputPartition):
+    """What one task reads: files, or the changes of some, and rows that are in none."""
+
+    reader: RowReader
+    files: Sequence[ScanFile] = ()
+    changes: Sequence[ChangedFile] = ()
+    rows: pa.Table | None = None
+
+
+class LakeReader(DataSourceReader):
+    """Reads a table in a snapshot, or its changes from a first snapshot to this one."""
+
+    def __init__(self, lake: Lake, scan: Scan, first: int | None = None) -> None:
+        self._lake: Lake | None = lake
+        self._scan = scan
+        self._first = first
+        self._conditions: list[Condition] = []
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the catalog, which tasks do not need."""
+        return self.__dict__ | {"_lake": None}
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
+        """Keep the conditions by which files, row groups and rows are left out; Spark gets the others back."""
+        for one in filters:
+            condition = _condition(one) if self._first is None else None  # of an update both rows are read, to know it
+            if condition is not None:
+                is_exact = is_decidable(condition, self._scan.columns)
+                self._conditions.append(replace(condition, is_exact=is_exact))
+                if is_exact:
+                    continue
+            yield one
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Return the work of each task, by the catalog."""
+        assert self._lake is not None  # noqa: S101 - the driver calls
+        with DuckLake(self._lake).open(read_only=True) as session:
+            if self._first is not None:
+                scan, inlined = with_changes(session, self._scan, self._first)
+                reader = RowReader(scan.columns, scan.mappings, self._lake.storages)
+                rows = [changes_as(scan.columns, *changes) for changes in inlined]
+                return [*_works_of_changes(reader, scan, self._first, rows)] or [_Work(reader)]
+            scan = with_files(session, self._scan, self._conditions)
+        _LOG.info("%s: %d of %d files", scan.table, len(scan.files), scan.all_files)
+        reader = RowReader(scan.columns, scan.mappings, self._lake.storages, tuple(self._conditions))
+        works = [_Work(reader, files) for files in _shares(scan.files)]
+        if scan.inlined is not None:
+            works.append(_Work(reader, rows=scan.inlined))
+        return works or [_Work(reader)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a task."""
+        assert isinstance(partition, _Work)  # noqa: S101 - see `partitions`
+        target = types_of_spark(self._scan, self._first)
+        pa.set_cpu_count(1)
+        for batch in self._rows(partition) if self._first is None else self._changes(partition, self._first):
+            columns = [_given(values, field.type) for values, field in zip(batch.columns, target, strict=True)]
+            yield pa.RecordBatch.from_arrays(columns, schema=target)
+
+    def _rows(self, work: _Work) -> Iterator[pa.RecordBatch]:
+        yield from map(work.reader.wanted, [] if work.rows is None else work.rows.to_batches())
+        for file in work.files:
+            with self._named(file):
+                yield from work.reader.rows(file)
+
+    def _changes(self, work: _Work, first: int) -> Iterator[pa.RecordBatch]:
+        """Yield changes. A row that was deleted and added in one snapshot was updated."""
+
+        def read(reader: RowReader, inlined: pa.Table | None) -> Iterator[pa.RecordBatch]:
+            yield from [] if inlined is None else inlined.to_batches()
+            for changed in work.changes:
+                with self._named(changed.file):
+                    yield from reader.changes(changed, first, self._scan.snapshot)
+
+        updated: Mapping[int, pa.Array] = {}
+        if len(work.changes) + (work.rows is not None) > 1:
+            ids = read(replace(work.reader, columns=()), None if work.rows is None else work.rows.select(CHANGE.names))
+            updated = _updated(pa.Table.from_batches(ids, schema=CHANGE))
+        for batch in read(work.reader, work.rows):
+            yield _with_updates(batch, updated) if updated else batch
+
+    @contextmanager
+    def _named(self, file: ScanFile) -> Iterator[None]:
+        try:
+            yield
+        except SourceChangedError as error:
+            raise CatalogError(
+                f"{file.uri} was removed while Spark read {self._scan.table} in snapshot {self._scan.snapshot}:",
+                "read the table again; `maintenance.expire_older_than` and `delete_older_than` keep files for longer.",
+            ) from error
+
+
+def _works_of_changes(reader: RowReader, scan: Scan, first: int, inlined: Sequence[pa.Table]) -> Iterator[_Work]:
+    """Yield the work of each task: all changes of a snapshot are in one, unless none of them deletes a row."""
+    last = scan.snapshot
+    spans: list[tuple[int, int, ChangedFile | None]] = [(*file.span(first, last), file) for file in scan.changes]
+    rows = pa.concat_tables(inlined) if inlined else None
+    if rows is not None:
+        moments = rows.column("snapshot_id")
+        spans.append((pc.min(moments).as_py(), pc.max(moments).as_py(), None))
+    group: list[ChangedFile | None] = []
+    end = -1
+    groups = [group]
+    for begin, until, file in sorted(spans, key=lambda span: span[:2]):
+        if begin > end:
+            groups.append(group := [])
+        group.append(file)
+        end = max(end, until)
+    for group in groups[1:]:
+        files = [file for file in group if file is not None]
+        if len(files) == len(group) and not any(file.has_deletes(first, last) for file in files):
+            yield from (_Work(reader, changes=[file]) for file in files)
+        else:
+            yield _Work(reader, changes=files, rows=rows if len(files) < len(group) else None)
+
+
+def _updated(changes: pa.Table) -> Mapping[int, pa.Array]:
+    """Return the ids of rows that were both deleted and added in a snapshot, by its number."""
+    counts = changes.group_by(["snapshot_id", "rowid"]).aggregate([("change_type", "count_distinct")])
+    twice = counts.filter(pc.greater(counts.column("change_type_count_distinct"), 1))
+    numbers = twice.column("snapshot_id")
+    return {
+        at: twice.filter(pc.equal(numbers, at)).column("rowid").combine_chunks() for at in numbers.unique().to_pylist()
+    }
+
+
+def _with_updates(batch: pa.RecordBatch, updated: Mapping[int, pa.Array]) -> pa.RecordBatch:
+    moments, ids, kinds = batch.columns[:3]
+    images = pc.if_else(pc.equal(kinds, "insert"), "update_postimage", "update_preimage")
+    for at in moments.unique().to_pylist():
+        if at in updated:
+            is_update = pc.and_(pc.equal(moments, at), pc.is_in(ids, updated[at]))
+            kinds = pc.if_else(is_update, images, kinds)
+    return batch.set_column(2, "change_type", kinds)
+
+
+def _condition(one: Any) -> Condition | None:  # noqa: ANN401 - filters have no common class with an attribute
+    """Return a filter of Spark as a condition; None if files do not tell whether they have rows for it."""
+    if not hasattr(one, "attribute") or len(one.attribute) != 1:
+        return None
+    name = one.attribute[0]
+    if isinstance(one, IsNull | IsNotNull):
+        return Condition(name, "null" if isinstance(one, IsNull) else "not null")
+    if isinstance(one, In):
+        return Condition(name, "=", tuple(one.value))
+    operator = _OPERATORS.get(type(one))
+    return None if operator is None else Condition(name, operator, (one.value,))
+
+
+def _shares(files: Sequence[ScanFile]) -> Iterator[Sequence[ScanFile]]:
+    share: list[ScanFile] = []
+    size = 0
+    for file in files:
+        if share and size + file.size > _TASK_BYTES:
+            yield share
+            share, size = [], 0
+        share.append(file)
+        size += file.size
+    if share:
+        yield share
