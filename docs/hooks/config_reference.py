@@ -30,6 +30,7 @@ _NAMED: tuple[tuple[object, str], ...] = (
     (fields.Date, "date"),
     (fields.FileSize, "size"),
     (fields.KeyPrefix, "asset key prefix"),
+    (fields.TableReference, "table"),
     (fields.TextsByKey, "mapping of text"),
     (sections.Bytes, "size"),
     (connections.PartSize, "size"),

@@ -286,6 +286,8 @@ def _plan_lines(made: "Plan", plan: "PartitionPlan") -> list[str]:
     if plan.strategy is not None:
         job = f"{plan.job}, then " if plan.job else ""
         lines.append(f"  job       {job}a commit with the {plan.strategy} strategy")
+    if plan.job == "transform" and made.joined:
+        lines.append(f"  joined    {several(made.joined)}, as then in the lake")
     if plan.decision.action in ("replace", "clear", "append"):
         table = (
             f"{count(plan.rows_before, 'row')} of {made.table}"

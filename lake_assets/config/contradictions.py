@@ -255,6 +255,12 @@ CONTRADICTIONS: tuple[Contradiction[StreamFields], ...] = (
         "use fail or keep",
     ),
     Contradiction(
+        ("mode", "transform"),
+        lambda s: s.mode.reads_new and s.transform and s.transform.refresh_on,
+        "transform.refresh_on: a refresh in mode: {s.mode} reads new objects only, so others are not joined again",
+        "remove it, or use mode: replace",
+    ),
+    Contradiction(
         ("mode", "on_changed"),
         lambda s: not s.mode.reads_new and s.on_changed == "refresh",
         "on_changed: refresh is for mode: append, and the stream has mode: {s.mode}",

@@ -219,6 +219,9 @@ FileSize = Annotated[
 ]
 """The target size of data files."""
 
+TableReference = Annotated[str, Field(pattern=r"^[^.\s]+(\.[^.\s]+)?$")]
+"""A table of a lake, `stores` or `schema.stores`."""
+
 CommitBatch = Annotated[int, Field(ge=1, le=200)] | Literal["auto"]
 """The most partitions of a commit; at most those of a Spark job."""
 

@@ -119,6 +119,10 @@ class LakeConfig(Model):
                 raise LocatedError(str(error), "lakes", name) from error
         for at, text in self._of_release():
             raise LocatedError(text, "release", at)
+        for name in self.streams:
+            if (cycle := self._cycle([name])) is not None:
+                text = f"the transform reads the stream's own rows, by {' <- '.join(cycle)}: remove one of these tables"
+                raise LocatedError(text, "streams", name, "transform", "tables")
         for problem in contradictions_in(self.lakes, self.streams, self.release):
             raise problem
         return self
@@ -142,6 +146,21 @@ class LakeConfig(Model):
                 mine, theirs = (self.streams[stream].partition_columns for stream in (member, first))
                 if [(c.name, c.type) for c in mine] != [(c.name, c.type) for c in theirs]:
                     yield name, f"streams {first} and {member} have different partition columns, so no common keys"
+
+    def _cycle(self, path: list[str]) -> list[str] | None:
+        """Return the streams of a path that ends where it began, by the tables that transforms read."""
+        transform = self.streams[path[-1]].transform
+        wanted = (
+            [(table if "." in table else f"main.{table}").lower() for table in transform.tables] if transform else []
+        )
+        for other, stream in self.streams.items():
+            to = stream.destination
+            if f"{to.schema_name}.{to.table}".lower() in wanted and self.lake_name(other) == self.lake_name(path[0]):
+                if other == path[0]:
+                    return [*path, other]
+                if other not in path and (cycle := self._cycle([*path, other])) is not None:
+                    return cycle
+        return None
 
     def released_with(self, stream: str) -> list[str]:
         """Return the other streams of a stream's release group."""

@@ -12,7 +12,7 @@ from lake_assets.config import editor_schema
 from lake_assets.config.automation import Cron, FirstStatus
 from lake_assets.config.column_types import ColumnType
 from lake_assets.config.connections import NetworkSettings, PartSize
-from lake_assets.config.fields import FolderPath, Identifier, Model, short_for
+from lake_assets.config.fields import FolderPath, Identifier, Model, TableReference, short_for
 from lake_assets.config.layout.hive import fits
 from lake_assets.config.layout.template import Compat, Template
 from lake_assets.config.modes import Compression
@@ -36,11 +36,29 @@ class Transform(Model):
         description="`package.module:name` of a function from DataFrame to DataFrame.",
     )
 
+    tables: tuple[TableReference, ...] = Field(
+        (),
+        description="Other tables of the lake, `stores` or `schema.stores`: views, or arguments of the function.",
+    )
+    refresh_on: tuple[TableReference, ...] = Field(
+        (), description="Those of `tables` of which a change makes all partitions be refreshed."
+    )
+
     @model_validator(mode="after")
     def _one_of_both(self) -> Self:
         if (self.sql is None) == (self.function is None):
             raise ValueError("give either sql or function")
+        if unknown := [name for name in self.refresh_on if name not in self.tables]:
+            raise ValueError(f"refresh_on has {unknown[0]}, which is not among tables: add it there")
+        names = [name.rpartition(".")[2].lower() for name in self.tables]
+        if twice := next((name for name in names if name == "source" or names.count(name) > 1), None):
+            raise ValueError(f"two of the transform's views would be called {twice}: leave one out")
         return self
+
+    @property
+    def job(self) -> Mapping[str, object]:
+        """What decides, besides rows and tables, which rows it makes of them."""
+        return self.model_dump(exclude=None if self.tables else {"tables", "refresh_on"})
 
 
 class LayoutOptions(Model):

@@ -229,6 +229,8 @@ class Plan(Documented):
     """Of the stream."""
     schema_policy: SchemaPolicy
     """Of the stream."""
+    joined: tuple[str, ...] = ()
+    """Other tables of the lake that the transform reads."""
     force: bool = False
     """Whether unchanged partitions would be read too."""
     outside: bool = False
@@ -251,6 +253,7 @@ class Plan(Documented):
             mode=stream.config.mode,
             on_empty=stream.config.on_empty,
             schema_policy=stream.config.schema_policy,
+            joined=tuple(map(str, stream.joined().values())),
             force=options.force,
             outside=options.outside,
             partitions=tuple(partitions),
@@ -319,6 +322,8 @@ class Planner:
         open_plans = [plan for plan in plans if plan.partition not in refused]
         wanted = [plan.partition for plan in open_plans if not mode.registers or not plan.is_registered]
         has_table = bool(wanted) and lake is not None and lake.exists(stream.table)
+        if wanted:
+            stream.refuse_missing(lake)
         # If the table was dropped, a partition is not skipped because of its earlier commits.
         last: Mapping[str, LedgerRow] = {}
         snapshot = 0

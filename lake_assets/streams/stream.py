@@ -3,6 +3,7 @@
 import datetime as dt
 import json
 import sys
+from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -12,7 +13,7 @@ from typing import Self
 
 import pyarrow as pa
 
-from lake_assets.base.errors import HiddenError, LakeAssetsError
+from lake_assets.base.errors import CatalogError, HiddenError, LakeAssetsError
 from lake_assets.base.events import counted, counting
 from lake_assets.config.formats import PARQUET
 from lake_assets.config.lake import Lake
@@ -23,6 +24,7 @@ from lake_assets.config.models import LakeConfig
 from lake_assets.config.spark import Spark
 from lake_assets.config.streams import StreamConfig
 from lake_assets.lake.backends import catalog_backend
+from lake_assets.lake.catalog.table import last_changes
 from lake_assets.lake.commit.deltas import Export, table_tag
 from lake_assets.lake.ducklake import DuckLake
 from lake_assets.lake.ledger import object_history
@@ -266,6 +268,7 @@ class OpenStream:
 
     def listed_together(self, partitions: Iterable[Partition]) -> Listed:
         """List prefixes of partitions that are neighbours in a bucket by a few requests, for `landed_at`."""
+        self.look()
         return self.source.together({prefix for partition in partitions for prefix in self.prefixes(partition)})
 
     def landed_at(self, partition: Partition, listed: Listed = _NONE) -> Manifest:
@@ -316,11 +319,48 @@ class OpenStream:
         may_be_left = self.config.on_empty != "fail" or self.config.mode.reads_new
         return others if others.read or may_be_left else manifest
 
+    def joined(self, names: Iterable[str] | None = None) -> dict[str, TableName]:
+        """Return the tables of the lake that the transform reads, or those of these names, by their names in it."""
+        transform, alias = self.config.transform, self.table.lake
+        wanted = (transform.tables if transform else ()) if names is None else names
+        parts = (name.rpartition(".") for name in wanted)
+        return {table: TableName(schema or "main", table, alias) for schema, _, table in parts}
+
+    def refuse_missing(self, lake: LakeSession | None) -> None:
+        """Raise CatalogError if the lake lacks a table that the transform reads."""
+        for table in self.joined().values():
+            if lake is None or not lake.exists(table):
+                raise CatalogError(
+                    f"the transform of {self.name} reads {table}, which the lake does not have:",
+                    "load that table first, or correct transform.tables.",
+                )
+
+    def look(self) -> None:
+        """Learn the last changes of the tables on which the transform refreshes. Each listing begins with it."""
+        transform = self.config.transform
+        if transform is not None and transform.refresh_on:
+            with self.lake.open_if_exists() as lake:
+                tables = list(self.joined(transform.refresh_on).values())
+                self._looked.append(json.dumps({} if lake is None else last_changes(lake, tables), sort_keys=True))
+
     @cached_property
+    def _looked(self) -> "deque[str]":
+        return deque(maxlen=1)
+
+    @property
     def _job(self) -> str:
         """What decides, besides the objects, which rows they become."""
         transform = self.config.transform
-        job = [json.dumps(transform.model_dump() if transform else None, sort_keys=True)]
+        if transform is None or not transform.refresh_on:
+            return self._own_job
+        if not self._looked:
+            self.look()
+        return f"{self._own_job}\n{self._looked[0]}"
+
+    @cached_property
+    def _own_job(self) -> str:
+        transform = self.config.transform
+        job = [json.dumps(transform.job if transform else None, sort_keys=True)]
         if self.config.format != PARQUET:
             job.append(self.config.format.model_dump_json())
         if self.config.mode.reads_new:
@@ -371,6 +411,7 @@ def list_landed(
     their footers; the manifest is empty if that has none of them, but others. A table of another format is refused; see
     `refuse_tables`.
     """
+    stream.look()
     calendar, known = Calendar(stream.config, now), tuple(known)
     if not stream.source.is_listable:
         wanted = dict.fromkeys([*calendar.expected(known), *known])

@@ -42,6 +42,10 @@ STREAMS: list[tuple[dict[str, Any], str]] = [
     (ROWS | {"automation": "@daily"}, "partitions.region is in: rows, .* automation cannot find .*: use schedule"),
     ({"layout": "{region}"} | ROWS, r"in: rows, and the layout '\{region\}' has \{region\}: remove one of them"),
     ({"mode": "append", "on_empty": "clear"}, "mode: append takes no rows away, .*: use fail or keep"),
+    (
+        {"mode": "append", "transform": {"sql": "SELECT 1", "tables": ["t"], "refresh_on": ["t"]}},
+        "refresh_on: a refresh in mode: append reads new objects only, .*: remove it, or use mode: replace",
+    ),
     ({"on_changed": "refresh"}, "on_changed: refresh is for mode: append, .* has mode: replace: remove it"),
     ({"owns_source": True}, "owns_source is for mode: index, and in mode: replace the lake has files of its own"),
     (index(format="csv"), "a lake reads Parquet only, not csv: use mode: replace or mode: append"),

@@ -1,7 +1,7 @@
 """The Spark step of an ingest: it creates the table if necessary, and writes data files that no reader sees yet."""
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -40,7 +40,7 @@ from lake_assets.storage.store import Store
 from lake_assets.streams.stream import OpenStream
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from lake_assets.spark.spark_session import Sessions
 
@@ -60,6 +60,7 @@ class Writer:
         self.staging = Staging(lake.staging_storage) if lake.inserts_only else None
         self._landed = stream.landed
         self._has_staged = False
+        self._snapshot: int | None = None  # in which transforms read other tables
         self._storage_error: WholeStorageError | None = None
 
     def prepare(self, lake: LakeSession) -> None:
@@ -233,9 +234,10 @@ class Writer:
 
         transform = self.stream.config.transform
         assert transform is not None  # noqa: S101 - the caller checks
+        others = self._joined(spark, run)
         with spark_errors(transform):
             frame = source_frame(spark, self._job([run]), self._source_schema(run))
-            result = apply_transform(spark, transform, frame)
+            result = apply_transform(spark, transform, frame, others)
             schema = result_schema(result)
         if self.schema is None:
             self._create_table(schema, RESULT)
@@ -257,6 +259,20 @@ class Writer:
         written.letters += left_out.letters
         discard_failed(job, [written])
         return written
+
+    def _joined(self, spark: "SparkSession", run: PartitionRun) -> "Mapping[str, DataFrame]":
+        """Return the other tables of the transform, all partitions of a run in one snapshot, which is in the row."""
+        tables = self.stream.joined()
+        if not tables:
+            return {}
+        from lake_assets.spark_reader import TablePart, frame  # noqa: PLC0415 - most transforms read no table
+
+        if self._snapshot is None:
+            with self.stream.lake.open(read_only=True) as lake:
+                self._snapshot = lake.current_snapshot()
+        run.update(joined=", ".join(f"{table}@{self._snapshot}" for table in tables.values()))
+        then = TablePart(at=self._snapshot)
+        return {name: frame(spark, self.stream.lake_config, table, then) for name, table in tables.items()}
 
     def _source_schema(self, run: PartitionRun) -> pa.Schema:
         """Return the input columns of a transform."""

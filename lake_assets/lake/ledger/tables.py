@@ -104,6 +104,8 @@ class LedgerRow(Documented):
     """Rows that were left out; null if the stream never does that."""
     seconds: float | None = None
     """Seconds of work before its commit, with its share of what partitions have in common; without Spark's start."""
+    joined: str | None = None
+    """Other tables that the transform read, each with its snapshot, as `main.stores@17`; null if it read none."""
 
     @classmethod
     def of(cls, columns: Iterable[str], values: Iterable[object]) -> "LedgerRow":
