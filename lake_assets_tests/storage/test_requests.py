@@ -5,9 +5,9 @@ And requests for many objects, which overlap if they wait.
 
 import datetime as dt
 import threading
-import time
 from collections.abc import Callable
 from itertools import product
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,6 +21,7 @@ from lake_assets.config.lake import Lake
 from lake_assets.config.storages import AzureStorage, GcsStorage, LocalStorage, S3Storage, WebStorage
 from lake_assets.lake.attach import extensions, http_limits
 from lake_assets.spark.task.job import discard_unfinished
+from lake_assets.storage import overlapping
 from lake_assets.storage.overlapping import LONG, requested
 from lake_assets.storage.storage_kinds import backend_of
 from lake_assets.storage.store import Store
@@ -264,12 +265,13 @@ def test_requests_of_a_bucket_overlap_in_the_order_of_their_items() -> None:
     assert list(requested(S3Storage(bucket="bucket"), work, range(4))) == [0, 1, 2, 3]
 
 
-def test_work_in_a_folder_overlaps_as_soon_as_one_takes_long() -> None:
-    threads = dict[int, threading.Thread]()
+def test_work_in_a_folder_overlaps_as_soon_as_one_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads, seconds = dict[int, threading.Thread](), [0.0]
+    monkeypatch.setattr(overlapping, "time", SimpleNamespace(perf_counter=lambda: seconds[0]))
 
     def work(number: int) -> int:
         threads[number] = threading.current_thread()
-        time.sleep(2 * LONG if number == 2 else 0)
+        seconds[0] += 2 * LONG if number == 2 else 0
         return number
 
     assert list(requested(LocalStorage(path="/"), work, range(6))) == [0, 1, 2, 3, 4, 5]
