@@ -201,16 +201,19 @@ class DagsterServer:
 
 
 @retried
-def dagster_dev(config: Path) -> Iterator[DagsterServer]:
-    """`dagster dev` of a `lake.yaml` on a free port of 127.0.0.1, with the repository's own files for it."""
+def dagster_dev(config: Path, project: Path | None = None) -> Iterator[DagsterServer]:
+    """`dagster dev` of a `lake.yaml` on a free port of 127.0.0.1, with the repository's own files for it.
+
+    With a `project`, it runs in that folder and loads its `workspace.yaml`.
+    """
     home = Path(tempfile.mkdtemp(prefix="lake-assets-dagster-"))
     shutil.copy(_ROOT / "dagster.yaml", home)
     (port,) = free_ports(1)
     server = DagsterServer(f"http://127.0.0.1:{port}", home)
     command = [sys.executable, "-m", "dagster", "dev", "-h", "127.0.0.1", "-p", str(port)]
     with running(
-        [*command, "-w", str(_ROOT / "workspace.yaml")],
-        folder=home,
+        [*command, "-w", str((project or _ROOT) / "workspace.yaml")],
+        folder=project or home,
         ready=lambda: _is_up(server.url),
         environment={"LAKE_CONFIG": str(config), "DAGSTER_HOME": str(home)},
         grace=20,

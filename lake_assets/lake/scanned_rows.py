@@ -237,7 +237,10 @@ class RowReader:
             facts = metadata.column(leaf).statistics
             if facts is None or own.field(index).type != place.column.type:
                 continue
-            bounds = (facts.min, facts.max) if facts.has_min_max else (None, None)
+            try:
+                bounds = (facts.min, facts.max) if facts.has_min_max else (None, None)
+            except OverflowError:  # a time that Python lacks, such as infinity
+                continue
             nulls = facts.null_count if facts.has_null_count else None
             values = None if nulls is None else metadata.num_rows - nulls
             known = Extents(place.column.type, [bounds[0]], [bounds[1]], [nulls], [values])

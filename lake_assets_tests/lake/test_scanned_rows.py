@@ -195,6 +195,8 @@ def test_files_that_were_registered_have_their_columns_by_name_and_from_their_pa
         ([Condition("id", "=", ("a text",))], 10),
         ([Condition("id", "=", (None,))], 0),
         ([Condition("y", "=", (1,))], 11),  # no such column: Spark says so
+        ([Condition("moment", ">", (dt.datetime(2026, 1, 1, 0, 14, tzinfo=dt.UTC),))], 2),
+        ([Condition("local", "<=", (dt.datetime(2026, 1, 1, 0, 1, 40),))], 2),  # noqa: DTZ001
     ],
 )
 def test_files_without_rows_for_a_condition_are_left_out(
@@ -204,11 +206,12 @@ def test_files_without_rows_for_a_condition_are_left_out(
     apply(
         lake,
         (
-            "CREATE TABLE lake.t (id BIGINT, d DATE, t VARCHAR, x DOUBLE)",
+            "CREATE TABLE lake.t (id BIGINT, d DATE, t VARCHAR, x DOUBLE, moment TIMESTAMPTZ, local TIMESTAMP)",
             "ALTER TABLE lake.t SET PARTITIONED BY (d)",
             "INSERT INTO lake.t SELECT range, DATE '2026-01-01' + (range // 100)::INT, 'x' || range // 100, "  # noqa: ISC004
-            "CASE WHEN range % 100 = 7 THEN 'nan'::DOUBLE ELSE range END FROM range(1000)",
-            "INSERT INTO lake.t SELECT NULL, DATE '2026-02-01', NULL, NULL FROM range(100)",
+            "CASE WHEN range % 100 = 7 THEN 'nan'::DOUBLE ELSE range END, TIMESTAMPTZ '2026-01-01 00:00:00+00' + "
+            "to_seconds(range), TIMESTAMP '2026-01-01' + to_seconds(range) FROM range(1000)",
+            "INSERT INTO lake.t SELECT NULL, DATE '2026-02-01', NULL, NULL, NULL, NULL FROM range(100)",
         ),
     )
     with DuckLake(lake).open(read_only=True) as session:
@@ -260,6 +263,23 @@ def test_files_without_rows_for_a_condition_are_left_out(
             2,
             "old = 3",
             [Condition("old", "=", (3,))],
+        ),
+        (
+            (
+                "CREATE TABLE lake.t (moment TIMESTAMPTZ, local TIMESTAMP, ns TIMESTAMP_NS)",
+                *(
+                    f"INSERT INTO lake.t SELECT m, m::TIMESTAMP, m::TIMESTAMP_NS FROM (SELECT "
+                    f"TIMESTAMPTZ '2026-0{month}-01 00:00:00+00' + to_seconds(range) AS m FROM range(3000))"
+                    for month in (1, 2, 3)
+                ),
+                "INSERT INTO lake.t SELECT 'infinity', 'infinity', NULL FROM range(20)",
+            ),
+            0,
+            "moment >= TIMESTAMPTZ '2026-02-01 00:10:00+00' AND local < TIMESTAMP '2026-03-01 00:00:01'",
+            [
+                Condition("moment", ">=", (dt.datetime(2026, 2, 1, 0, 10, tzinfo=dt.UTC),), is_exact=True),
+                Condition("local", "<", (dt.datetime(2026, 3, 1, 0, 0, 1),), is_exact=True),  # noqa: DTZ001
+            ],
         ),
         (  # a partition column that was renamed: pdet/ducklake-dataframe #26
             (

@@ -452,9 +452,13 @@ class Extents:
 
 
 def is_ordered(data_type: pa.DataType) -> bool:
-    """Return whether bounds of a type decide; those of floating-point numbers leave NaN out."""
+    """Return whether bounds of a type decide; those of floating-point numbers leave NaN out.
+
+    Spark has no nanoseconds, so that it finds other rows by them.
+    """
     return bool(
         t.is_integer(data_type)
+        or (t.is_timestamp(data_type) and data_type.unit != "ns")
         or t.is_string(data_type)
         or t.is_date32(data_type)
         or t.is_boolean(data_type)
