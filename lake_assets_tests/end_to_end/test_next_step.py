@@ -35,7 +35,7 @@ def test_the_next_step_reads_the_partition_by_spark(
     with jobs_here():
         lake_assets.open_stream("lake.yaml").ingest("region=NW,date=2026-02-11")
     write_scripts(PAGE)
-    (workspace,) = fenced(PAGE.read_text("utf-8"), "yaml")
+    (workspace,) = fenced(PAGE.read_text("utf-8"), "text")
     (folder / "workspace.yaml").write_text(workspace, encoding="utf-8")
 
     with dagster_dev(folder / "lake.yaml", folder) as server:
