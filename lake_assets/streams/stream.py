@@ -24,7 +24,7 @@ from lake_assets.config.models import LakeConfig
 from lake_assets.config.spark import Spark
 from lake_assets.config.streams import StreamConfig
 from lake_assets.lake.backends import catalog_backend
-from lake_assets.lake.catalog.table import last_changes
+from lake_assets.lake.catalog.table import row_states
 from lake_assets.lake.commit.deltas import Export, table_tag
 from lake_assets.lake.ducklake import DuckLake
 from lake_assets.lake.ledger import object_history
@@ -336,26 +336,29 @@ class OpenStream:
                 )
 
     def look(self) -> None:
-        """Learn the last changes of the tables on which the transform refreshes. Each listing begins with it."""
+        """Learn the state of the tables on which the transform refreshes. Each listing begins with it."""
         transform = self.config.transform
         if transform is not None and transform.refresh_on:
             with self.lake.open_if_exists() as lake:
                 tables = list(self.joined(transform.refresh_on).values())
-                self._looked.append(json.dumps({} if lake is None else last_changes(lake, tables), sort_keys=True))
+                self._looked.append(json.dumps({} if lake is None else row_states(lake, tables), sort_keys=True))
 
     @cached_property
     def _looked(self) -> "deque[str]":
         return deque(maxlen=1)
 
     @property
-    def _job(self) -> str:
-        """What decides, besides the objects, which rows they become."""
-        transform = self.config.transform
-        if transform is None or not transform.refresh_on:
-            return self._own_job
+    def joined_state(self) -> str:
+        """What the last listing has learnt of the tables on which the transform refreshes."""
         if not self._looked:
             self.look()
-        return f"{self._own_job}\n{self._looked[0]}"
+        return self._looked[0] if self._looked else ""
+
+    @property
+    def _job(self) -> str:
+        """What decides, besides the objects, which rows they become."""
+        state = self.joined_state
+        return f"{self._own_job}\n{state}" if state else self._own_job
 
     @cached_property
     def _own_job(self) -> str:

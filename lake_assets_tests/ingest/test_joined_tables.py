@@ -9,6 +9,8 @@ from pyspark.sql import DataFrame
 from lake_assets.base.errors import CatalogError
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.sections import Transform
+from lake_assets.ingest.ingest_all import ingest_all
+from lake_assets.ingest.replace import replace_run
 from lake_assets.streams.select import Wanted, select
 from lake_assets_tests.template_lakes import create_by_copy
 from lake_assets_tests.tiers import more
@@ -74,6 +76,40 @@ def test_all_partitions_of_a_run_read_a_table_in_one_snapshot(stores: World) -> 
 
     assert len({outcome.row.joined for outcome in outcomes}) == 1
     assert {outcome.row.status for outcome in outcomes} == {"committed"}
+
+
+def test_a_table_that_changes_within_a_run_is_read_as_the_fingerprint_says(
+    stores: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replace_run.ReplaceRun, "group", 1)
+    for text in (NW, SW):
+        stores.land(text, sales(1))
+    partitions = [stores.partition(text) for text in (NW, SW)]
+    for number, outcome in enumerate(ingest_all(stores.stream, partitions, stores.sessions)):
+        assert outcome.error is None
+        if number == 0:
+            stores.execute("UPDATE lake.stores SET name = 'c'")
+
+    assert stores.query(NAMES) == [("a",), ("c",)]
+    assert [stores.ingest(text).row.status for text in (NW, SW)] == ["committed", "skipped"]
+    assert stores.query(NAMES) == [("c",), ("c",)]
+
+
+def test_snapshots_that_expire_and_files_that_are_merged_refresh_nothing_and_hide_no_change(stores: World) -> None:
+    stores.commit(NW, 1)
+    stores.commit(SW, 1)
+    expire = "CALL ducklake_expire_snapshots('lake', older_than => now() + INTERVAL 1 DAY)"
+    stores.execute("CALL ducklake_flush_inlined_data('lake')", expire)
+    assert stores.ingest(NW).row.status == "skipped"
+
+    stores.execute("INSERT INTO lake.stores VALUES (7, 'g')", "CALL ducklake_flush_inlined_data('lake')")
+    assert stores.ingest(NW).row.status == "committed"
+    stores.execute("CALL ducklake_merge_adjacent_files('lake')", expire)
+    assert stores.ingest(NW).row.status == "skipped"
+    stores.execute("DELETE FROM lake.stores", expire)
+    stores.land(SW, sales(1, 2))
+    for text in (NW, SW):
+        assert plan(stores.stream, stores.partition(text)).decision.action == "replace"
 
 
 def test_a_table_that_the_lake_lacks_is_an_error_of_plan_and_run(local_world: World) -> None:

@@ -281,6 +281,12 @@ def test_files_without_rows_for_a_condition_are_left_out(
                 Condition("local", "<", (dt.datetime(2026, 3, 1, 0, 0, 1),), is_exact=True),  # noqa: DTZ001
             ],
         ),
+        (  # bounds of long texts
+            ("CREATE TABLE lake.t AS SELECT repeat('é', 700) || range AS name FROM range(3000)",),
+            0,
+            "name >= repeat('é', 700) || 2999",
+            [Condition("name", ">=", ("é" * 700 + "2999",), is_exact=True)],
+        ),
         (  # a partition column that was renamed: pdet/ducklake-dataframe #26
             (
                 "CREATE TABLE lake.t (id BIGINT, d DATE)",

@@ -117,6 +117,17 @@ def test_changes_are_those_of_ducklakes_table_changes(tmp_path: Path, history: s
     assert kinds == {"insert", "delete", "update_preimage", "update_postimage"}
 
 
+def test_changes_from_when_the_table_had_a_column_filename_are_refused_and_not_lost(tmp_path: Path) -> None:
+    lake = lake_in(tmp_path)
+    fill = ("CREATE TABLE lake.t (id BIGINT, filename VARCHAR)", "INSERT INTO lake.t VALUES (1, 'a')")
+    apply(lake, (*fill, "DELETE FROM lake.t", "ALTER TABLE lake.t DROP COLUMN filename"))
+    with DuckLake(lake).open(read_only=True) as session:
+        scan = scanned_columns(session, TABLE)
+
+    with pytest.raises(CatalogError, match="has a column filename"):
+        changes(lake, scan, 1)
+
+
 def test_a_rewrite_is_an_update_to_the_same_values(tmp_path: Path) -> None:
     lake = lake_in(tmp_path)
     apply(lake, ("CREATE TABLE lake.t AS SELECT range AS id FROM range(100)", "DELETE FROM lake.t WHERE id < 50"))

@@ -61,6 +61,7 @@ class Writer:
         self._landed = stream.landed
         self._has_staged = False
         self._snapshot: int | None = None  # in which transforms read other tables
+        self._state = ""  # of these before it
         self._storage_error: WholeStorageError | None = None
 
     def prepare(self, lake: LakeSession) -> None:
@@ -261,13 +262,17 @@ class Writer:
         return written
 
     def _joined(self, spark: "SparkSession", run: PartitionRun) -> "Mapping[str, DataFrame]":
-        """Return the other tables of the transform, all partitions of a run in one snapshot, which is in the row."""
+        """Return the other tables of the transform, in one snapshot for the run's partitions, which is in their rows.
+
+        If one of `refresh_on` has changed since, it is a newer one: the fingerprint says that the rows have the change.
+        """
         tables = self.stream.joined()
         if not tables:
             return {}
         from lake_assets.spark_reader import TablePart, frame  # noqa: PLC0415 - most transforms read no table
 
-        if self._snapshot is None:
+        if self._snapshot is None or self._state != self.stream.joined_state:
+            self._state = self.stream.joined_state
             with self.stream.lake.open(read_only=True) as lake:
                 self._snapshot = lake.current_snapshot()
         run.update(joined=", ".join(f"{table}@{self._snapshot}" for table in tables.values()))

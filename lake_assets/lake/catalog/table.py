@@ -441,12 +441,36 @@ def snapshots_with_rows(database: CatalogDatabase, table_id: int) -> list[tuple[
     return [(number, before) for number, before, changes in rows if changes_rows(_changes(changes), table_id)]
 
 
-def last_changes(session: LakeSession, tables: Sequence[TableName]) -> dict[str, int]:
-    """Return for each table the newest snapshot that changed rows of it; 0 without one, or without the table."""
+def row_states(session: LakeSession, tables: Sequence[TableName]) -> dict[str, str]:
+    """Return for each table a text that changes with its rows: their newest snapshot and number; empty without it.
+
+    It is by what is live, because snapshots expire. A rewrite of files may change it too.
+    """
     with session.read() as database:
         ids = {str(name): find_table(database, name) for name in tables}
-        rows = {name: [] if number is None else snapshots_with_rows(database, number) for name, number in ids.items()}
-    return {name: changes[0][0] if changes else 0 for name, changes in rows.items()}
+        return {name: "" if number is None else _row_state(database, number) for name, number in ids.items()}
+
+
+def _row_state(database: CatalogDatabase, table_id: int) -> str:
+    begin, end = database.version.begin_snapshot, database.version.end_snapshot
+    live = f"FROM {spec.DATA_FILE} WHERE table_id = {table_id:d} AND end_snapshot IS NULL"
+    newest = "coalesce(max(begin_snapshot), 0), coalesce(max(partial_max), 0)"
+    found = [
+        *database.rows(f"SELECT {newest}, coalesce(sum(record_count), 0) {live}"),
+        *database.rows(
+            f"SELECT {newest}, coalesce(-sum(delete_count), 0) FROM {spec.DELETE_FILE} "
+            f"WHERE table_id = {table_id:d} AND end_snapshot IS NULL"
+        ),
+    ]
+    for name, *_ in database.rows(f"SELECT table_name FROM {spec.INLINED_DATA_TABLES} WHERE table_id = ?", [table_id]):
+        sql = f"SELECT coalesce(max({begin}), 0), 0, count(*) FROM {identifier(name)} WHERE {end} IS NULL"
+        found += database.rows(sql)
+    if database.has_table(deletes := spec.inlined_deletes(table_id)):
+        found += database.rows(
+            f"SELECT coalesce(max(begin_snapshot), 0), 0, -count(*) FROM {identifier(deletes)} "
+            f"WHERE file_id IN (SELECT data_file_id {live})"
+        )
+    return f"{max(max(row[:2]) for row in found)}:{sum(int(row[2]) for row in found)}"
 
 
 def snapshot_span(database: CatalogDatabase) -> tuple[int, int]:

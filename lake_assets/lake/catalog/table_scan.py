@@ -235,8 +235,8 @@ def _changed_inlined(
     for name in inlined_tables(database, table_id):
         sql = f"SELECT {version.row_id}, {version.begin_snapshot}, {version.end_snapshot} FROM {identifier(name)}"
         for row_id, begin, end in database.rows(sql):
-            at = kept[bisect_right(kept, min(last, last if end is None else end - 1)) - 1]
-            if at >= begin:
+            place = bisect_right(kept, min(last, last if end is None else end - 1))
+            if place and (at := kept[place - 1]) >= begin:  # others are of no snapshot that is kept, as ended files
                 kinds = ((begin, "insert"), (end, "delete"))
                 found = [(when, row_id, kind) for when, kind in kinds if when is not None and first <= when <= last]
                 changes.setdefault(at, []).extend(found)
@@ -248,12 +248,12 @@ def _inlined_changes(
 ) -> tuple[tuple[ScanColumn, ...], pa.Table]:
     """Return changes of inlined rows, which DuckLake reads in a snapshot that has them, with its columns."""
     wanted = {column.column_id for column in scan.columns}
-    then = tuple(c for c in scanned_columns(session, scan.table, at).columns if c.column_id in wanted)
-    rows = _inlined(session, replace(scan, snapshot=at, columns=then), ("rowid",))
+    earlier = scanned_columns(session, scan.table, at)
+    then = tuple(column for column in earlier.columns if column.column_id in wanted)
+    rows = _inlined(session, replace(earlier, columns=then), ("rowid",))
     places = {row_id: place for place, row_id in enumerate(rows.column("rowid").to_pylist())}
-    found = [change for change in changes if change[1] in places]
-    taken = rows.drop_columns("rowid").take([places[row_id] for _, row_id, _ in found])
-    facts = [pa.array([change[place] for change in found], kind) for place, kind in enumerate(CHANGE.types)]
+    taken = rows.drop_columns("rowid").take([places[row_id] for _, row_id, _ in changes])
+    facts = [pa.array([change[place] for change in changes], kind) for place, kind in enumerate(CHANGE.types)]
     return then, pa.table([*facts, *taken.columns], schema=pa.schema([*CHANGE, *taken.schema]))
 
 
