@@ -56,10 +56,10 @@ from lake_assets.lake.catalog.table_scan import (
 )
 from lake_assets.lake.ducklake import DuckLake
 from lake_assets.lake.scanned_rows import RowReader, changes_as
-from lake_assets.lake.session import TableName
+from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.schema.arrow_types import has_nanoseconds
 from lake_assets.schema.casts import cast
-from lake_assets.spark.cluster import is_client
+from lake_assets.spark.cluster import is_client, prepare_workers
 from lake_assets.spark.transform_job import types_for_spark
 from lake_assets.streams.load import chosen, loaded
 from lake_assets.streams.stream import OpenStream, open_streams
@@ -84,6 +84,7 @@ def register(spark: SparkSession) -> None:
     """Let a session know `spark.read.format("lake_assets")`, and push conditions down to Python data sources.
 
     A relative path of the option `config` is relative to the current folder; with Spark Connect, to that of the server.
+    Workers without this package get it; raises WorkerError for workers with another version or too few packages.
     """
 
     class Source(LakeSource):
@@ -168,6 +169,7 @@ def named_table(config: LakeConfig, name: str | None, lake: str | None) -> tuple
 
 
 def _register(spark: SparkSession, source: type["LakeSource"]) -> None:
+    prepare_workers(spark)
     spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
     with warnings.catch_warnings():  # that the session has one of this name: it reads the same
         warnings.simplefilter("ignore")
@@ -253,6 +255,11 @@ class LakeSource(DataSource):
         found, self._found = self._found, None
         assert found is not None  # noqa: S101 - see `schema`
         return LakeReader(found.lake, found.scan, found.first)
+
+
+def columns_of(session: LakeSession, table: TableName) -> StructType:
+    """Return the columns of a table as Spark has them."""
+    return from_arrow_schema(types_of_spark(scanned_columns(session, table), None), prefer_timestamp_ntz=True)
 
 
 def types_of_spark(scan: Scan, first: int | None) -> pa.Schema:

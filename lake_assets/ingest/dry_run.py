@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from lake_assets.base.errors import LakeAssetsError, TransformError
 from lake_assets.base.events import counted
 from lake_assets.base.machine import usable_cores
 from lake_assets.base.texts import count
@@ -71,6 +72,7 @@ def plan_stream(stream: OpenStream, partitions: Iterable[Partition], options: In
                     plans[index] = plan_in(stream, replace(read, decision=decision), in_lake)
                 plans[index] = _with_footers(plans[index], columns, refusals)
         adds = {plan.partition: is_index or plan.decision.action == "append" for plan in plans if plan.commits}
+        _refuse_missing_columns(stream, lake, next((plan for plan in plans if plan.adds_rows), None))
         strategies = foreseen_strategies(stream.lake_config, lake, stream.table, adds)
         begins = any(adds[plan.partition] or not plan.rows_before for plan in plans if plan.commits)
         if begins and lake is not None and stream.export is not None and lake.exists(DELTAS.name(lake.config)):
@@ -78,6 +80,31 @@ def plan_stream(stream: OpenStream, partitions: Iterable[Partition], options: In
         plans = [replace(plan, strategy=strategies.get(plan.partition)) for plan in plans]
         last_pace = None if lake is None else pace(lake, stream.table, stream.config.mode)
     return Plan.of(stream, options, _held_back(stream, plans, force=options.force), pace=last_pace)
+
+
+def _refuse_missing_columns(stream: OpenStream, lake: LakeSession | None, first: PartitionPlan | None) -> None:
+    """Refuse SQL with a column that neither the first partition that is read nor a joined table has, as the run does.
+
+    It is not refused where Spark does not start here, or the objects cannot be read, which the run says.
+    """
+    transform = stream.config.transform
+    if first is None or lake is None or transform is None or transform.sql is None or not transform.tables:
+        return
+    from lake_assets.spark.spark_errors import VIEW  # noqa: PLC0415
+    from lake_assets.spark.sql_parser import refuse_missing_columns  # noqa: PLC0415 - few plans need Spark
+    from lake_assets.spark.transform_job import source_schema  # noqa: PLC0415
+    from lake_assets.spark_reader import columns_of  # noqa: PLC0415
+
+    try:
+        landed = stream.landed.inputs([obj.key for obj in first.reads.read], stream.config.partitions)
+        views = {name: columns_of(lake, table) for name, table in stream.joined().items()}
+        refuse_missing_columns(
+            stream.spark.settings, transform.sql, {VIEW: source_schema(first.partition, landed), **views}
+        )
+    except TransformError:
+        raise
+    except LakeAssetsError:
+        return
 
 
 def _held_back(stream: OpenStream, plans: list[PartitionPlan], *, force: bool) -> list[PartitionPlan]:

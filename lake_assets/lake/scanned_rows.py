@@ -23,6 +23,7 @@ from lake_assets.base.duckdb_engine import literal
 from lake_assets.base.errors import CatalogError, SchemaError
 from lake_assets.config.layout.hive import HIVE_NULL, unescape
 from lake_assets.config.storages import AnyStorage, LocalStorage
+from lake_assets.lake.catalog.files import NEVER
 from lake_assets.lake.catalog.table import MappedColumn
 from lake_assets.lake.catalog.table_scan import (
     CHANGE,
@@ -46,7 +47,6 @@ _ADDED = "_ducklake_internal_snapshot_id"
 _ROW_ID = "_ducklake_internal_row_id"
 _IDS = {_ADDED: 2147483539, _ROW_ID: 2147483540}  # of these columns in files
 _POSITION = "pos"
-_NEVER = 2**63 - 1
 _ID = b"PARQUET:field_id"
 
 
@@ -93,7 +93,7 @@ class RowReader:
     def changes(self, changed: ChangedFile, first: int, last: int) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a file that were added or deleted in a range of snapshots, with `CHANGE` before them."""
         deleted, moments = self._deletions(changed)
-        end = _NEVER if changed.end is None else changed.end
+        end = NEVER if changed.end is None else changed.end
         schema = pa.schema([*CHANGE, *((column.name, column.type) for column in self.columns)])
         for start, raw, rows in self._read(changed.file, [_ADDED, _ROW_ID]):
             number = raw.num_rows

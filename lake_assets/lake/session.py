@@ -131,7 +131,8 @@ class LakeSession:
         Raises HiddenTablesError if they cannot be used.
         """
         if (reason := self.unknown_specification) is not None:
-            raise HiddenTablesError(reason)
+            hints = ["read its tables by lake_assets.connect."] if self.config.is_managed else []
+            raise HiddenTablesError(reason, *hints)
         return self._metadata
 
     @property

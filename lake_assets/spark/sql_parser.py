@@ -1,10 +1,11 @@
-"""Spark's own parser of SQL, in a JVM without a session, which starts in about a second.
+"""What Spark says of a transform's SQL before a run: its syntax, and its columns, in a JVM of their own.
 
-Other parsers refuse some of Spark's SQL, or accept what Spark refuses.
+The parser needs no session, and starts in about a second; columns take some. Other parsers refuse some of Spark's SQL,
+or accept what Spark refuses.
 """
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -12,13 +13,15 @@ from typing import Any
 import pyspark
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.errors import AnalysisException
+from pyspark.sql.types import StructType
 
 from lake_assets.base.errors import SparkUnavailableError
 from lake_assets.base.texts import with_caret
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.spark import REMOTE, SHARED
 from lake_assets.spark.jvm import INSTALL_JAVA, find_java
-from lake_assets.spark.spark_errors import SparkSays, first_sentence, spark_text
+from lake_assets.spark.spark_errors import SparkSays, first_sentence, refused_sql, spark_text
 
 _JARS = Path(pyspark.__file__).parent / "jars"
 _OPTIONS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")  # it parses some lines
@@ -42,44 +45,78 @@ def refused_statements(config: LakeConfig) -> dict[str, str]:
         if stream.transform is not None and stream.transform.sql is not None
     }
     settings = config.spark.settings
-    is_elsewhere = settings.get(REMOTE, SHARED) != SHARED or any(os.environ.get(name) for name in _ELSEWHERE)
-    if not statements or is_elsewhere or _EXTENSIONS in settings:
+    if not statements or _is_elsewhere(settings):
         return {}
+    with _jvm() as jvm:
+        package = jvm.org.apache.spark.sql
+        _set_all(settings, package.internal.SQLConf.get().setConfString)
+        parser = package.execution.SparkSqlParser()
+        refusals = {name: _refusal(parser, sql) for name, sql in statements.items()}
+    return {name: refusal for name, refusal in refusals.items() if refusal is not None}
+
+
+def refuse_missing_columns(settings: Mapping[str, str], sql: str, views: Mapping[str, StructType]) -> None:
+    """Raise TransformError if a statement names a column that none of its views has, as Spark finds it in a run.
+
+    As `refused_statements`, it leaves alone what another Spark resolves. What else Spark refuses, the run says.
+    """
+    if _is_elsewhere(settings):
+        return
+    with _jvm() as jvm:
+        package = jvm.org.apache.spark.sql
+        session = package.SparkSession.builder().master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+        try:
+            _set_all(settings, session.conf().set)
+            for name, columns in views.items():
+                schema = package.types.DataType.fromJson(columns.json())
+                session.createDataFrame(jvm.java.util.ArrayList(), schema).createOrReplaceTempView(name)
+            session.sql(sql)
+        except Py4JJavaError as error:
+            text = str(error.java_exception.getMessage())
+            if text.startswith("[UNRESOLVED_COLUMN"):
+                raise refused_sql(AnalysisException(text)) from error
+        finally:
+            session.stop()
+
+
+def _is_elsewhere(settings: Mapping[str, str]) -> bool:
+    is_other = settings.get(REMOTE, SHARED) != SHARED or any(os.environ.get(name) for name in _ELSEWHERE)
+    return is_other or _EXTENSIONS in settings
+
+
+def _set_all(settings: Mapping[str, str], setter: Callable[[str, str], object]) -> None:
+    for name, value in settings.items():
+        if name.startswith("spark.sql."):
+            with suppress(Py4JJavaError):  # a session refuses the value, which is not an error of the SQL
+                setter(name, value)
+
+
+@contextmanager
+def _jvm() -> Iterator[Any]:
+    """Start a JVM with Spark's classes; raises SparkUnavailableError."""
+    (py4j,) = _JARS.glob("py4j-*.jar")
     try:
-        with _parser(settings) as parser:
-            refusals = {name: _refusal(parser, sql) for name, sql in statements.items()}
+        port, token, jvm = launch_gateway(
+            jarpath=str(py4j),
+            classpath=str(_JARS / "*"),
+            javaopts=list(_OPTIONS),
+            java_path=str(find_java().home / "bin" / "java"),
+            die_on_exit=True,
+            enable_auth=True,
+            return_proc=True,
+        )
+        gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port, auth_token=token))
+        try:
+            yield gateway.jvm
+        finally:
+            gateway.shutdown()
+            jvm.stdin.close()  # else it lives as long as this process
+            jvm.wait()
+            jvm.stdout.close()
     except (Py4JError, OSError, ValueError) as error:  # the last is py4j's, for a JVM that says nothing
         raise SparkUnavailableError(
             f"Spark's parser does not start with the Java in {find_java().home}: {error}.", INSTALL_JAVA
         ) from error
-    return {name: refusal for name, refusal in refusals.items() if refusal is not None}
-
-
-@contextmanager
-def _parser(settings: Mapping[str, str]) -> Iterator[Any]:
-    (py4j,) = _JARS.glob("py4j-*.jar")
-    port, token, jvm = launch_gateway(
-        jarpath=str(py4j),
-        classpath=str(_JARS / "*"),
-        javaopts=list(_OPTIONS),
-        java_path=str(find_java().home / "bin" / "java"),
-        die_on_exit=True,
-        enable_auth=True,
-        return_proc=True,
-    )
-    gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port, auth_token=token))
-    try:
-        package = gateway.jvm.org.apache.spark.sql
-        for name, value in settings.items():
-            if name.startswith("spark.sql."):
-                with suppress(Py4JJavaError):  # a session refuses the value, which is not an error of the SQL
-                    package.internal.SQLConf.get().setConfString(name, value)
-        yield package.execution.SparkSqlParser()
-    finally:
-        gateway.shutdown()
-        jvm.stdin.close()  # else it lives as long as this process
-        jvm.wait()
-        jvm.stdout.close()
 
 
 def _refusal(parser: Any, sql: str) -> str | None:  # noqa: ANN401 - a Java object

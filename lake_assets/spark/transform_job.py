@@ -16,6 +16,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
 from lake_assets.base.errors import SchemaError, TransformError
+from lake_assets.config.layout.partition import Partition
 from lake_assets.config.sections import Transform
 from lake_assets.schema.annotations import is_foreign
 from lake_assets.schema.arrow_types import as_landed, shown_type
@@ -74,8 +75,7 @@ def source_frame(spark: SparkSession, job: Job, file_schema: pa.Schema) -> DataF
     partition = job.partitions[0]
     bins = [tuple(share) for share in split_objects(partition.objects, job.target_file_size, spark_cores(spark))]
     target = types_for_spark(file_schema)
-    pairs = zip(partition.partition.columns, partition.partition.values, strict=True)
-    constants = {column.name: typed_value(column, value) for column, value in pairs}
+    constants = _constants(partition.partition)
     schema = with_added_columns(target, constants)
 
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -90,6 +90,17 @@ def source_frame(spark: SparkSession, job: Job, file_schema: pa.Schema) -> DataF
 
     numbers = spark.range(0, len(bins), 1, numPartitions=len(bins))
     return numbers.mapInArrow(portable_work(task), from_arrow_schema(schema, prefer_timestamp_ntz=True))
+
+
+def source_schema(partition: Partition, file_schema: pa.Schema) -> StructType:
+    """Return the columns of `source_frame`; raises SchemaError for a type that Spark lacks."""
+    schema = with_added_columns(types_for_spark(file_schema), _constants(partition))
+    return from_arrow_schema(schema, prefer_timestamp_ntz=True)
+
+
+def _constants(partition: Partition) -> dict[str, pa.Scalar]:
+    pairs = zip(partition.columns, partition.values, strict=True)
+    return {column.name: typed_value(column, value) for column, value in pairs}
 
 
 def types_for_spark(

@@ -3,6 +3,7 @@
 import errno
 import os
 import re
+import socket
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -260,7 +261,7 @@ def changed_object(uri: str, what: str = "changed") -> SourceError:
 def no_credentials(*roots: str) -> StorageError:
     """Return the error for storages of S3's protocol whose credential chain has no credentials."""
     return StorageError(
-        f"no credentials for {' and '.join(roots)} were found by the credential chain:",
+        f"no credentials for {' and '.join(roots)} were found by the credential chain on {socket.gethostname()}:",
         "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile or a role, or give key_id and secret.",
     )
 

@@ -3,8 +3,10 @@
 pyspark has one kind of session in a process, so the client of the server is the command line.
 """
 
+import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,11 +14,16 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pytest
 
+from dev.servers.connect import connect_server
+from dev.servers.s3 import S3Server
+from dev.servers.standalone import cluster_environment
 from lake_assets_tests.faults.without_spark import jobs_here
 from lake_assets_tests.ingest.lettering import BIG, NARROW, wide
 from lake_assets_tests.spark.processes import run_python
+from lake_assets_tests.spark.stranger import older, stranger
 from lake_assets_tests.tiers import more, soak
 from lake_assets_tests.world import NW, World
+from lake_assets_tests.world_fixtures import bucket_on
 
 ROWS = pa.table(
     {
@@ -117,26 +124,102 @@ READ = """
 import sys
 import lake_assets
 from pyspark.sql import SparkSession
-spark = SparkSession.builder.remote(sys.argv[1]).getOrCreate()
+url, config, *settings = sys.argv[1:]
+builder = SparkSession.builder.remote(url) if url.startswith("sc:") else SparkSession.builder.master(url)
+for setting in settings:
+    builder = builder.config(*setting.split("=", 1))
+spark = builder.getOrCreate()
 lake_assets.register(spark)
 tables = [
-    lake_assets.read(spark, sys.argv[2], "sales"),
-    spark.read.format("lake_assets").option("config", sys.argv[2]).load("sales"),
+    lake_assets.read(spark, config, "sales"),
+    spark.read.format("lake_assets").option("config", config).load("sales"),
 ]
 print([sorted(row.total for row in table.where("region = 'NW'").collect()) for table in tables])
 """
 
 
-@pytest.mark.more
-def test_a_table_is_read_through_the_server(local_world: World, tmp_path: Path, spark_connect: str) -> None:
-    with jobs_here():
-        local_world.commit(NW, 1, 2)
-    config = str(local_world.config_file(tmp_path))
+def read(world: World, folder: Path, url: str, *settings: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Read the table in both ways."""
+    config = str(world.config_file(folder))
+    return run_python(
+        "-c", READ, url, config, *settings, folder=folder, environment=cluster_environment() | environment
+    )
 
-    done = run_python("-c", READ, spark_connect, config, folder=tmp_path)
+
+@pytest.fixture
+def loaded_on(local_world: World) -> Callable[..., World]:
+    def on(storage: dict[str, Any]) -> World:
+        local_world.storage = storage
+        with jobs_here():
+            local_world.commit(NW, 1, 2)
+        return local_world
+
+    return on
+
+
+@pytest.fixture
+def loaded(local_world: World, loaded_on: Callable[..., World]) -> World:
+    return loaded_on(local_world.storage)
+
+
+CLUSTER = ("spark.driver.host=127.0.0.1", "spark.executor.memory=512m")
+BOTH = "[[1.0, 2.0], [1.0, 2.0]]"
+
+
+@pytest.mark.more
+def test_a_table_is_read_through_the_server(loaded: World, tmp_path: Path, spark_connect: str) -> None:
+    done = read(loaded, tmp_path, spark_connect)
 
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-1] == "[[1.0, 2.0], [1.0, 2.0]]"
+    assert done.stdout.splitlines()[-1] == BOTH
+
+
+@pytest.mark.more
+def test_a_table_is_read_by_executors_which_get_the_package(loaded: World, tmp_path: Path, standalone: str) -> None:
+    python, _ = stranger(tmp_path / "worker")
+
+    done = read(loaded, tmp_path, standalone, *CLUSTER, PYSPARK_PYTHON=python)
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == BOTH
+
+
+@pytest.mark.more
+def test_credentials_that_executors_lack_are_named_with_their_host(
+    loaded_on: Callable[..., World], tmp_path: Path, s3: S3Server, standalone: str
+) -> None:
+    bucket = bucket_on(s3)
+    keys = {"AWS_ACCESS_KEY_ID": bucket["key_id"], "AWS_SECRET_ACCESS_KEY": bucket["secret"]}
+    world = loaded_on(bucket)
+    world.storage = {name: value for name, value in bucket.items() if name not in ("key_id", "secret")}
+
+    refused = read(world, tmp_path, standalone, *CLUSTER, **keys)
+    world.storage = bucket
+    done = read(world, tmp_path, standalone, *CLUSTER)
+
+    assert refused.returncode == 1
+    assert f"were found by the credential chain on {socket.gethostname()}: set AWS_ACCESS_KEY_ID and" in refused.stderr
+    assert done.stdout.splitlines()[-1] == BOTH, done.stderr
+
+
+@pytest.mark.servers
+@pytest.mark.more
+@pytest.mark.parametrize("version", [None, "0.0.9"])
+def test_a_server_that_lacks_the_package_gets_it_and_one_with_another_says_so(
+    loaded: World, tmp_path: Path, version: str | None
+) -> None:
+    python, extra = stranger(tmp_path / "worker")
+    if version is not None:
+        older(extra, version)
+
+    with connect_server(python=python) as url:
+        done = read(loaded, tmp_path, url)
+
+    if version is None:
+        assert done.stdout.splitlines()[-1:] == [BOTH], done.stderr
+    else:
+        assert done.returncode == 1
+        assert f"but {version} on the worker at {socket.gethostname()}: install lake-assets" in done.stderr
 
 
 @pytest.mark.more

@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 from pyspark.sql import DataFrame
 
-from lake_assets.base.errors import CatalogError
+from lake_assets.base.errors import CatalogError, TransformError
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.sections import Transform
 from lake_assets.ingest.ingest_all import ingest_all
@@ -123,10 +123,25 @@ def test_a_table_that_the_lake_lacks_is_an_error_of_plan_and_run(local_world: Wo
         local_world.ingest(NW)
 
 
-def test_a_column_that_the_table_lacks_is_named(stores: World) -> None:
+def test_a_column_that_the_table_lacks_is_an_error_of_plan_and_run(stores: World) -> None:
     stores.options = {"transform": {"sql": SQL.replace("t.name", "t.nam"), "tables": ["stores"]}}
-    with pytest.raises(Exception, match=r"`t`.`nam`.*`name`"):
-        stores.commit(NW, 1)
+    stores.land(NW, sales(1))
+    message = r"refused by Spark at line 1.*`t`.`nam`.*`name`.*correct transform.sql"
+    with pytest.raises(TransformError, match=message):
+        stores.stream.plan([NW])
+    with pytest.raises(TransformError, match=message):
+        stores.ingest(NW)
+
+
+def test_what_another_spark_or_a_run_decides_is_left_to_it(stores: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    stores.land(NW, sales(1))
+    for sql in (SQL, SQL.replace("t.name", "my_function(t.name) AS name"), SQL.replace("stores t", "other.stores t")):
+        stores.options = {"transform": {"sql": sql, "tables": ["stores"]}}
+        assert stores.stream.plan([NW]).partitions[0].decision.action == "replace"
+    monkeypatch.setattr("lake_assets.spark.sql_parser.find_java", lambda: pytest.fail("a JVM was asked for"))
+    stores.sections = {"spark": {"remote": "sc://localhost:15002"}}
+    stores.options = {"transform": {"sql": SQL.replace("t.name", "t.nam"), "tables": ["stores"]}}
+    assert stores.stream.plan([NW]).partitions[0].decision.action == "replace"
 
 
 @pytest.mark.parametrize(

@@ -69,6 +69,10 @@ NESTED = (
     "DELETE FROM lake.t WHERE id = 9010",
 )
 FLUSHED = (
+    # A flush makes one file of the deletes of several snapshots.
+    "DELETE FROM lake.t WHERE id = -1",
+    "UPDATE lake.t SET bo = true WHERE id = -2",
+    "DELETE FROM lake.t WHERE id = -3",
     "CALL ducklake_merge_adjacent_files('lake')",
     "CALL ducklake_flush_inlined_data('lake')",
     "DELETE FROM lake.t WHERE id > 9040",

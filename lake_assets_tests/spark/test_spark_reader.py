@@ -10,6 +10,7 @@ import pytest
 
 import lake_assets
 from dev.plain_client import plain_client
+from dev.servers.proxy import S3Proxy
 from lake_assets.base.errors import CatalogError, ConfigError
 from lake_assets.config.lake import Lake
 from lake_assets.lake.catalog.table_scan import Scan, scanned_columns
@@ -27,7 +28,9 @@ from lake_assets_tests.lake.test_scanned_rows import (
     differences,
     lake_in,
 )
+from lake_assets_tests.template_lakes import create_by_copy
 from lake_assets_tests.world import NW, SW, World
+from lake_assets_tests.world_fixtures import bucket_on
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -192,6 +195,25 @@ def test_files_of_other_partitions_are_not_opened(spark: "SparkSession", loaded:
     snapshot = max(row.snapshot_id or 0 for row in loaded.ledger())
     assert "region=SW" in message
     assert f"was removed while Spark read main.sales in snapshot {snapshot}: read the table again" in message
+
+
+@pytest.mark.more
+def test_of_a_thousand_files_that_of_the_partition_is_asked_for(
+    spark: "SparkSession", s3_proxy: S3Proxy, local_world: World
+) -> None:
+    local_world.storage = bucket_on(s3_proxy.s3)
+    lake = local_world.config.lakes["test"]
+    create_by_copy(lake)
+    rows = "SELECT range AS id, (range % 1000)::INT AS part FROM range(20000)"
+    apply(lake, ("CREATE TABLE lake.t (id BIGINT, part INT)", "ALTER TABLE lake.t SET PARTITIONED BY (part)"))
+    apply(lake, (f"INSERT INTO lake.t {rows}",))
+    s3_proxy.forget()
+
+    found = frame(spark, lake, TABLE).where("part = 777").select("id").collect()
+
+    assert sorted(row.id for row in found) == list(range(777, 20000, 1000))
+    (asked,) = {request.key for request in s3_proxy.requests()}
+    assert "/part=777/" in asked
 
 
 def test_tasks_get_no_password_of_the_catalog(tmp_path: Path) -> None:

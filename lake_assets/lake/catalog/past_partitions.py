@@ -16,14 +16,21 @@ from lake_assets.config.layout.partition import Partition, PartitionColumn
 from lake_assets.lake.catalog import spec
 from lake_assets.lake.catalog.catalog_database import CatalogDatabase, NotDirectError, Row
 from lake_assets.lake.catalog.described import inlined_tables
-from lake_assets.lake.catalog.files import is_any_of, of_partition, partition_rows, refuse_inlined_rows, values_of_files
+from lake_assets.lake.catalog.files import (
+    NEVER,
+    is_any_of,
+    of_partition,
+    partition_rows,
+    refuse_inlined_rows,
+    until_of_deletes,
+    values_of_files,
+)
 from lake_assets.lake.catalog.table import Key, Snapshot, changes_rows, read_folder, snapshots_with_rows
 from lake_assets.lake.session import LakeSession, PartitionedTable, TableName
 
 SINGLY = 20  # partitions that take a query each; more take one query of the whole table
 _VALUES = 1_000  # of a column, by which a query of many partitions opens their files only
 LIVE = -1  # in place of a snapshot: only the newest
-NEVER = 2**62  # after every snapshot
 
 
 def key_of(partition: Partition) -> Key:
@@ -482,7 +489,7 @@ class _Reader:
     def hidden(self) -> list[SnapshotSpan]:
         """Return the snapshots that may have changed rows of partitions without an entry that says which."""
         spans = [*self._of_other_partitionings(None, "1 = 1", ()), *self._inlined()]
-        for table, until in ((spec.DATA_FILE, "partial_max"), (spec.DELETE_FILE, self._until)):
+        for table, until in ((spec.DATA_FILE, "partial_max"), (spec.DELETE_FILE, until_of_deletes(self.table_id))):
             spans += [
                 SnapshotSpan(first, last)
                 for first, last in self.database.rows(
@@ -541,24 +548,8 @@ class _Reader:
             if first is not None:
                 yield SnapshotSpan(first, last)
 
-    @property
-    def _until(self) -> str:
-        """The snapshot before which others see a part of a file of deletes; NULL if all see the same, as SQL.
-
-        Where a flush made both files, of rows and of their deletes, DuckLake 1.5.5 writes it for that of rows only.
-        """
-        files = (
-            f"SELECT data_file_id FROM {spec.DATA_FILE} WHERE table_id = {self.table_id:d} AND partial_max IS NOT NULL"
-        )
-        # Doubled: psycopg reads one as a parameter, and to SQL two are one.
-        flushed = f"changes_made LIKE '%%inline_flush:{self.table_id:d}%%'"
-        return (
-            f"coalesce(partial_max, CASE WHEN delete_count > 1 AND data_file_id IN ({files}) THEN "
-            f"(SELECT max(snapshot_id) FROM {spec.SNAPSHOT_CHANGES} WHERE {flushed}) END)"
-        )
-
     def _deletes(self, file_ids: Sequence[int]) -> dict[int, list[Deletes]]:
-        columns = f"data_file_id, delete_count, begin_snapshot, end_snapshot, {self._until}"
+        columns = f"data_file_id, delete_count, begin_snapshot, end_snapshot, {until_of_deletes(self.table_id)}"
         rows = self.database.rows_among(f"SELECT {columns} FROM {spec.DELETE_FILE} WHERE data_file_id IN", file_ids)
         inlined = spec.inlined_deletes(self.table_id)
         if file_ids and self.database.has_table(inlined):
