@@ -313,6 +313,7 @@ class Stream(OpenStream):
 
         Raises:
             PartitionError: a partition does not fit the stream's partition columns, or the config does not have it.
+            TransformError: SQL that joins tables names a column that is not there.
             LakeAssetsError: the landing zone or the lake cannot be read.
         """
         partitions = self._selected(selection, outside=outside)

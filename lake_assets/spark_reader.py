@@ -360,7 +360,8 @@ class LakeReader(DataSourceReader):
                     yield from reader.changes(changed, first, self._scan.snapshot)
 
         updated: Mapping[int, pa.Array] = {}
-        if len(work.changes) + (work.rows is not None) > 1:
+        # A single file has both rows of an update only if it has those of several snapshots.
+        if work.rows is not None or len(work.changes) > 1 or any(c.file.until is not None for c in work.changes):
             ids = read(replace(work.reader, columns=()), None if work.rows is None else work.rows.select(CHANGE.names))
             updated = _updated(pa.Table.from_batches(ids, schema=CHANGE))
         for batch in read(work.reader, work.rows):

@@ -4,10 +4,11 @@
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from lake_assets.base.errors import LakeAssetsError, TransformError
+from lake_assets.base.errors import LakeAssetsError, SparkUnavailableError
 from lake_assets.base.events import counted
 from lake_assets.base.machine import usable_cores
 from lake_assets.base.texts import count
@@ -43,11 +44,14 @@ from lake_assets.storage.formats.any_format import NO_COLUMNS
 from lake_assets.storage.manifest import Manifest
 from lake_assets.streams.stream import OpenStream, list_landed_in
 
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
 
 def plan_stream(stream: OpenStream, partitions: Iterable[Partition], options: IngestOptions | None = None) -> Plan:
-    """Return what an ingest of partitions would do now. Nothing is written, and no Spark session is started.
+    """Return what an ingest of partitions would do now. Nothing is written, and no Spark session is started here.
 
-    What would be refused as a whole is refused here too.
+    What would be refused as a whole is refused here too; for SQL that joins tables, Spark does so in another process.
     """
     wanted, is_index = list(partitions), stream.config.mode.registers
     options = options or IngestOptions()
@@ -72,39 +76,45 @@ def plan_stream(stream: OpenStream, partitions: Iterable[Partition], options: In
                     plans[index] = plan_in(stream, replace(read, decision=decision), in_lake)
                 plans[index] = _with_footers(plans[index], columns, refusals)
         adds = {plan.partition: is_index or plan.decision.action == "append" for plan in plans if plan.commits}
-        _refuse_missing_columns(stream, lake, next((plan for plan in plans if plan.adds_rows), None))
+        views = _views(stream, lake, next((plan for plan in plans if plan.adds_rows), None))
         strategies = foreseen_strategies(stream.lake_config, lake, stream.table, adds)
         begins = any(adds[plan.partition] or not plan.rows_before for plan in plans if plan.commits)
         if begins and lake is not None and stream.export is not None and lake.exists(DELTAS.name(lake.config)):
             refuse_earlier_exports(lake, stream.names, stream.table)
         plans = [replace(plan, strategy=strategies.get(plan.partition)) for plan in plans]
         last_pace = None if lake is None else pace(lake, stream.table, stream.config.mode)
+    _refuse_missing_columns(stream, views)
     return Plan.of(stream, options, _held_back(stream, plans, force=options.force), pace=last_pace)
 
 
-def _refuse_missing_columns(stream: OpenStream, lake: LakeSession | None, first: PartitionPlan | None) -> None:
-    """Refuse SQL with a column that neither the first partition that is read nor a joined table has, as the run does.
+def _views(stream: OpenStream, lake: LakeSession | None, first: PartitionPlan | None) -> "Mapping[str, StructType]":
+    """Return the columns of what a transform's SQL joins, by its names there, as a run of the first partition has them.
 
-    It is not refused where Spark does not start here, or the objects cannot be read, which the run says.
+    Empty if it joins no table, nothing is read, or the objects cannot be, which the run says.
     """
     transform = stream.config.transform
     if first is None or lake is None or transform is None or transform.sql is None or not transform.tables:
-        return
-    from lake_assets.spark.spark_errors import VIEW  # noqa: PLC0415
-    from lake_assets.spark.sql_parser import refuse_missing_columns  # noqa: PLC0415 - few plans need Spark
+        return {}
+    from lake_assets.spark.spark_errors import VIEW  # noqa: PLC0415 - few plans need Spark
     from lake_assets.spark.transform_job import source_schema  # noqa: PLC0415
     from lake_assets.spark_reader import columns_of  # noqa: PLC0415
 
     try:
         landed = stream.landed.inputs([obj.key for obj in first.reads.read], stream.config.partitions)
-        views = {name: columns_of(lake, table) for name, table in stream.joined().items()}
-        refuse_missing_columns(
-            stream.spark.settings, transform.sql, {VIEW: source_schema(first.partition, landed), **views}
-        )
-    except TransformError:
-        raise
+        tables = {name: columns_of(lake, table) for name, table in stream.joined().items()}
+        return {VIEW: source_schema(first.partition, landed), **tables}
     except LakeAssetsError:
+        return {}
+
+
+def _refuse_missing_columns(stream: OpenStream, views: "Mapping[str, StructType]") -> None:
+    sql = stream.config.transform and stream.config.transform.sql
+    if not views or not sql:
         return
+    from lake_assets.spark.sql_parser import refuse_missing_columns  # noqa: PLC0415 - few plans need Spark
+
+    with suppress(SparkUnavailableError):  # the run says it
+        refuse_missing_columns(stream.spark.settings, sql, views)
 
 
 def _held_back(stream: OpenStream, plans: list[PartitionPlan], *, force: bool) -> list[PartitionPlan]:

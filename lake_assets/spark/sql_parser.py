@@ -58,7 +58,8 @@ def refused_statements(config: LakeConfig) -> dict[str, str]:
 def refuse_missing_columns(settings: Mapping[str, str], sql: str, views: Mapping[str, StructType]) -> None:
     """Raise TransformError if a statement names a column that none of its views has, as Spark finds it in a run.
 
-    As `refused_statements`, it leaves alone what another Spark resolves. What else Spark refuses, the run says.
+    As `refused_statements`, it leaves alone what another Spark resolves. What else Spark refuses, the run says. Raises
+    SparkUnavailableError if Spark does not start here.
     """
     if _is_elsewhere(settings):
         return
