@@ -131,8 +131,9 @@ class LakeSession:
         Raises HiddenTablesError if they cannot be used.
         """
         if (reason := self.unknown_specification) is not None:
-            hints = ["read its tables by lake_assets.connect."] if self.config.is_managed else []
-            raise HiddenTablesError(reason, *hints)
+            if self.config.is_managed:
+                raise HiddenTablesError(f"{reason}:", "read its tables by lake_assets.connect.")
+            raise HiddenTablesError(f"{reason}:", "use a version of lake_assets that knows it.")
         return self._metadata
 
     @property

@@ -32,9 +32,6 @@ class NotDirectError(Exception):
 class HiddenTablesError(NotDirectError, SpecificationError):
     """The catalog's own tables cannot be used: MotherDuck shows none, or their version is unknown."""
 
-    def __init__(self, reason: str, hint: str = "use a version of lake_assets that knows it.") -> None:
-        super().__init__(f"{reason}:", hint)
-
 
 class CatalogDatabase(ABC):
     """An open transaction. Statements mark parameters by `?`, and contain no other question mark or percent sign."""
