@@ -372,7 +372,7 @@ def _delete_files(
                 f"{uri} has deletes in the form {kind}, which only DuckLake reads:",
                 "let it write them again: `CALL ducklake_rewrite_data_files`, or read by lake_assets.connect.",
             )
-        yield file_id, begin, DeleteFile(uri, key, until)
+        yield file_id, begin, DeleteFile(uri, key, until if (until or 0) > begin else None)  # or of a flush before it
 
 
 def _add_deletes(database: CatalogDatabase, table_id: int, folder: str, at: int, files: Mapping[int, ScanFile]) -> None:
