@@ -10,14 +10,13 @@ import hashlib
 import logging
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping, Sequence
-from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, SupportsIndex
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyarrow import types as t
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.datasource import (
@@ -37,29 +36,20 @@ from pyspark.sql.datasource import (
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from lake_assets.base.errors import CatalogError, ConfigError, SourceChangedError
+from lake_assets.base.errors import ConfigError
 from lake_assets.base.texts import meant
 from lake_assets.config.lake import Lake
 from lake_assets.config.layout.partition import Partition, PartitionValue, any_of
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.uris import is_uri
-from lake_assets.lake.catalog.table_scan import (
-    CHANGE,
-    ChangedFile,
-    Condition,
-    Scan,
-    ScanFile,
-    is_decidable,
-    scanned_columns,
-    with_changes,
-    with_files,
-)
+from lake_assets.lake.catalog.table_scan import Scan, scanned_columns, with_changes, with_files
 from lake_assets.lake.ducklake import DuckLake
-from lake_assets.lake.scanned_rows import RowReader, changes_as
 from lake_assets.lake.session import LakeSession, TableName
-from lake_assets.schema.arrow_types import has_nanoseconds
-from lake_assets.schema.casts import cast
 from lake_assets.spark.cluster import is_client, prepare_workers
+from lake_assets.spark.task.conditions import Condition, is_decidable
+from lake_assets.spark.task.scanned_files import CHANGE, ChangedFile, ScanFile
+from lake_assets.spark.task.scanned_rows import RowReader, changes_as
+from lake_assets.spark.task.table_reader import SourceName, TableReader, TableWork
 from lake_assets.spark.transform_job import types_for_spark
 from lake_assets.streams.load import chosen, loaded
 from lake_assets.streams.stream import OpenStream, open_streams
@@ -236,8 +226,13 @@ class LakeSource(DataSource):
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
-        # Spark sends instances and their class to the tasks, which are not to have the catalog's password.
+        # Spark sends the class with its instances, which are not to have the catalog's password in it.
         self._found, type(self).given = self.given, None
+        self._has_reader = False
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> str | tuple[Any, ...]:
+        """Let tasks, to which Spark sends a source that has its reader, get the name only, for Spark's own errors."""
+        return (SourceName, (self.name(),)) if self._has_reader else super().__reduce_ex__(protocol)
 
     @classmethod
     def name(cls) -> str:
@@ -252,9 +247,9 @@ class LakeSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002 - Spark's signature
         """Return the reader of the snapshot."""
         self.schema()  # not asked for if the user has given the columns
-        found, self._found = self._found, None
-        assert found is not None  # noqa: S101 - see `schema`
-        return LakeReader(found.lake, found.scan, found.first)
+        assert self._found is not None  # noqa: S101 - see `schema`
+        self._has_reader = True
+        return LakeReader(self._found.lake, self._found.scan, self._found.first)
 
 
 def columns_of(session: LakeSession, table: TableName) -> StructType:
@@ -267,45 +262,19 @@ def types_of_spark(scan: Scan, first: int | None) -> pa.Schema:
     return types_for_spark(scan.schema if first is None else pa.schema([*CHANGE, *scan.schema]), _GIVEN)
 
 
-def _given(values: pa.Array, data_type: pa.DataType) -> pa.Array:
-    """Return values in a type of Spark, which has microseconds: finer digits of times are cut off."""
-    if has_nanoseconds(values.type):
-        values = values.cast(_in_microseconds(values.type), safe=False)
-    return cast(values, data_type)
-
-
-def _in_microseconds(data_type: pa.DataType) -> pa.DataType:
-    if t.is_timestamp(data_type):
-        return pa.timestamp("us", data_type.tz)
-    if t.is_struct(data_type):
-        return pa.struct([field.with_type(_in_microseconds(field.type)) for field in data_type])
-    if t.is_map(data_type):
-        return pa.map_(*map(_in_microseconds, (data_type.key_type, data_type.item_type)))
-    return pa.list_(_in_microseconds(data_type.value_type)) if t.is_list(data_type) else data_type
-
-
-@dataclass(frozen=True)
-class _Work(InputPartition):
-    """What one task reads: files, or the changes of some, and rows that are in none."""
-
-    reader: RowReader
-    files: Sequence[ScanFile] = ()
-    changes: Sequence[ChangedFile] = ()
-    rows: pa.Table | None = None
-
-
 class LakeReader(DataSourceReader):
     """Reads a table in a snapshot, or its changes from a first snapshot to this one."""
 
     def __init__(self, lake: Lake, scan: Scan, first: int | None = None) -> None:
-        self._lake: Lake | None = lake
+        self._lake = lake
         self._scan = scan
         self._first = first
         self._conditions: list[Condition] = []
+        self._reader = TableReader(str(scan.table), scan.snapshot, first, types_of_spark(scan, first))
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave out the catalog, which tasks do not need."""
-        return self.__dict__ | {"_lake": None}
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Let tasks get what reads files, without the catalog and the packages that only the driver needs."""
+        return copy, (self._reader,)
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
         """Keep the conditions by which files, row groups and rows are left out; Spark gets the others back."""
@@ -319,66 +288,32 @@ class LakeReader(DataSourceReader):
             yield one
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Return the work of each task, by the catalog."""
-        assert self._lake is not None  # noqa: S101 - the driver calls
+        """Return the work of each task, by the catalog: a `TableWork` each."""
         with DuckLake(self._lake).open(read_only=True) as session:
-            if self._first is not None:
-                scan, inlined = with_changes(session, self._scan, self._first)
-                reader = RowReader(scan.columns, scan.mappings, self._lake.storages)
-                rows = [changes_as(scan.columns, *changes) for changes in inlined]
-                return [*_works_of_changes(reader, scan, self._first, rows)] or [_Work(reader)]
-            scan = with_files(session, self._scan, self._conditions)
-        _LOG.info("%s: %d of %d files", scan.table, len(scan.files), scan.all_files)
-        reader = RowReader(scan.columns, scan.mappings, self._lake.storages, tuple(self._conditions))
-        works = [_Work(reader, files) for files in _shares(scan.files)]
-        if scan.inlined is not None:
-            works.append(_Work(reader, rows=scan.inlined))
-        return works or [_Work(reader)]
+            works = self._works(session) if self._first is None else self._works_of_changes(session, self._first)
+        return [InputPartition(work) for work in works]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a task."""
-        assert isinstance(partition, _Work)  # noqa: S101 - see `partitions`
-        target = types_of_spark(self._scan, self._first)
-        pa.set_cpu_count(1)
-        for batch in self._rows(partition) if self._first is None else self._changes(partition, self._first):
-            columns = [_given(values, field.type) for values, field in zip(batch.columns, target, strict=True)]
-            yield pa.RecordBatch.from_arrays(columns, schema=target)
+        return self._reader.read(partition)
 
-    def _rows(self, work: _Work) -> Iterator[pa.RecordBatch]:
-        yield from map(work.reader.wanted, [] if work.rows is None else work.rows.to_batches())
-        for file in work.files:
-            with self._named(file):
-                yield from work.reader.rows(file)
+    def _works(self, session: LakeSession) -> Sequence[TableWork]:
+        scan = with_files(session, self._scan, self._conditions)
+        _LOG.info("%s: %d of %d files", scan.table, len(scan.files), scan.all_files)
+        reader = RowReader(scan.columns, scan.mappings, self._lake.storages, tuple(self._conditions))
+        works = [TableWork(reader, files) for files in _shares(scan.files)]
+        if scan.inlined is not None:
+            works.append(TableWork(reader, rows=scan.inlined))
+        return works or [TableWork(reader)]
 
-    def _changes(self, work: _Work, first: int) -> Iterator[pa.RecordBatch]:
-        """Yield changes. A row that was deleted and added in one snapshot was updated."""
-
-        def read(reader: RowReader, inlined: pa.Table | None) -> Iterator[pa.RecordBatch]:
-            yield from [] if inlined is None else inlined.to_batches()
-            for changed in work.changes:
-                with self._named(changed.file):
-                    yield from reader.changes(changed, first, self._scan.snapshot)
-
-        updated: Mapping[int, pa.Array] = {}
-        # A single file has both rows of an update only if it has those of several snapshots.
-        if work.rows is not None or len(work.changes) > 1 or any(c.file.until is not None for c in work.changes):
-            ids = read(replace(work.reader, columns=()), None if work.rows is None else work.rows.select(CHANGE.names))
-            updated = _updated(pa.Table.from_batches(ids, schema=CHANGE))
-        for batch in read(work.reader, work.rows):
-            yield _with_updates(batch, updated) if updated else batch
-
-    @contextmanager
-    def _named(self, file: ScanFile) -> Iterator[None]:
-        try:
-            yield
-        except SourceChangedError as error:
-            raise CatalogError(
-                f"{file.uri} was removed while Spark read {self._scan.table} in snapshot {self._scan.snapshot}:",
-                "read the table again; `maintenance.expire_older_than` and `delete_older_than` keep files for longer.",
-            ) from error
+    def _works_of_changes(self, session: LakeSession, first: int) -> Sequence[TableWork]:
+        scan, inlined = with_changes(session, self._scan, first)
+        reader = RowReader(scan.columns, scan.mappings, self._lake.storages)
+        rows = [changes_as(scan.columns, *changes) for changes in inlined]
+        return [*_works_of_changes(reader, scan, first, rows)] or [TableWork(reader)]
 
 
-def _works_of_changes(reader: RowReader, scan: Scan, first: int, inlined: Sequence[pa.Table]) -> Iterator[_Work]:
+def _works_of_changes(reader: RowReader, scan: Scan, first: int, inlined: Sequence[pa.Table]) -> Iterator[TableWork]:
     """Yield the work of each task: all changes of a snapshot are in one, unless none of them deletes a row."""
     last = scan.snapshot
     spans: list[tuple[int, int, ChangedFile | None]] = [(*file.span(first, last), file) for file in scan.changes]
@@ -397,29 +332,9 @@ def _works_of_changes(reader: RowReader, scan: Scan, first: int, inlined: Sequen
     for group in groups[1:]:
         files = [file for file in group if file is not None]
         if len(files) == len(group) and not any(file.has_deletes(first, last) for file in files):
-            yield from (_Work(reader, changes=[file]) for file in files)
+            yield from (TableWork(reader, changes=[file]) for file in files)
         else:
-            yield _Work(reader, changes=files, rows=rows if len(files) < len(group) else None)
-
-
-def _updated(changes: pa.Table) -> Mapping[int, pa.Array]:
-    """Return the ids of rows that were both deleted and added in a snapshot, by its number."""
-    counts = changes.group_by(["snapshot_id", "rowid"]).aggregate([("change_type", "count_distinct")])
-    twice = counts.filter(pc.greater(counts.column("change_type_count_distinct"), 1))
-    numbers = twice.column("snapshot_id")
-    return {
-        at: twice.filter(pc.equal(numbers, at)).column("rowid").combine_chunks() for at in numbers.unique().to_pylist()
-    }
-
-
-def _with_updates(batch: pa.RecordBatch, updated: Mapping[int, pa.Array]) -> pa.RecordBatch:
-    moments, ids, kinds = batch.columns[:3]
-    images = pc.if_else(pc.equal(kinds, "insert"), "update_postimage", "update_preimage")
-    for at in moments.unique().to_pylist():
-        if at in updated:
-            is_update = pc.and_(pc.equal(moments, at), pc.is_in(ids, updated[at]))
-            kinds = pc.if_else(is_update, images, kinds)
-    return batch.set_column(2, "change_type", kinds)
+            yield TableWork(reader, changes=files, rows=rows if len(files) < len(group) else None)
 
 
 def _condition(one: Any) -> Condition | None:  # noqa: ANN401 - filters have no common class with an attribute

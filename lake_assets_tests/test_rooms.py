@@ -178,6 +178,20 @@ def test_the_spine_imports_a_wing_only_inside_functions() -> None:
     assert doors(on_import=True) == {wing: set() for wing in DOORS}
 
 
+def test_of_the_tasks_only_what_decrypts_imports_duckdb() -> None:
+    """Workers of a cluster may lack it."""
+    modules = files(PACKAGE)
+    tasks = {name for name in modules if name.startswith("lake_assets.spark.task")}
+    left, reached = [*tasks - {"lake_assets.spark.task.decryption"}], set[str]()
+    while left:
+        if (name := left.pop()) not in reached:
+            reached.add(name)
+            left += imports(name, modules[name], modules, on_import=True)
+    assert len(reached) > len(tasks)
+    engine = re.compile(r"^(?:from|import) (?:duckdb|pyspark)\b", re.MULTILINE)
+    assert [name for name in reached if engine.search(modules[name].read_text())] == []
+
+
 def test_no_files_import_each_other_in_a_circle() -> None:
     modules = files(PACKAGE)
     graph = {name: set(imports(name, path, modules)) - {name} for name, path in modules.items()}

@@ -380,7 +380,8 @@ def _workers(spark: SparkSession) -> Sequence[Worker]:
         version, error = None, None
         try:
             version = importlib.import_module("lake_assets.version").VERSION
-            importlib.import_module("lake_assets.spark.task.work")
+            for tasks in ("work", "table_reader"):
+                importlib.import_module(f"lake_assets.spark.task.{tasks}")
         except ImportError as raised:
             if raised.name == "lake_assets.version":
                 version = "an older version"

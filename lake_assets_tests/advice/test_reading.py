@@ -1,6 +1,7 @@
 """Advice of errors of Spark's reading, and of transforms that read other tables."""
 
 import datetime as dt
+import sys
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +12,7 @@ import lake_assets
 from lake_assets.lake.session import TableName
 from lake_assets.spark_reader import LakeReader, TablePart, _Found
 from lake_assets_tests.advice.cases import Case, Cases, Steps, follow
-from lake_assets_tests.lake.test_scanned_rows import apply, lake_in
+from lake_assets_tests.spark.task.test_scanned_rows import apply, lake_in
 from lake_assets_tests.template_lakes import create_by_copy
 from lake_assets_tests.world import NW, World, sales
 
@@ -129,9 +130,28 @@ def a_nested_column_that_was_another_is_left_out_of_an_encrypted_table(tmp_path:
     apply(lake, (fill, "ALTER TABLE lake.t ADD COLUMN s.b INT"))
     yield (
         partial(count, _Found.of(lake, T, TablePart())),
-        "scanned_rows.py: read by lake_assets.connect | name the other columns",
+        "decryption.py: read by lake_assets.connect | name the other columns",
     )
     assert count(_Found.of(lake, T, TablePart(["x"]))) == 1000
+    return None
+
+
+@case
+def a_worker_that_decrypts_gets_duckdb(tmp_path: Path) -> Steps:
+    lake = lake_in(tmp_path, attach_options={"encrypted": True})
+    apply(lake, ("CREATE TABLE lake.t AS SELECT range AS x FROM range(1000)",))
+    found = _Found.of(lake, T, TablePart())
+    reader = LakeReader(found.lake, found.scan)
+    (work,) = reader.partitions()
+
+    def read_without_duckdb() -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setitem(sys.modules, "duckdb", None)
+            patch.delitem(sys.modules, "lake_assets.spark.task.decryption", raising=False)
+            next(reader.read(work))
+
+    yield read_without_duckdb, "install duckdb there, in the version of this machine"
+    assert sum(batch.num_rows for batch in reader.read(work)) == 1000
     return None
 
 

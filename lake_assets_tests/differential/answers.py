@@ -14,7 +14,7 @@ from lake_assets.base.duckdb_engine import identifier, literal
 from lake_assets.base.errors import SchemaError
 from lake_assets.lake.catalog.table_scan import scanned_columns, with_files
 from lake_assets.lake.ducklake import DuckLake
-from lake_assets.lake.scanned_rows import RowReader
+from lake_assets.spark.task.scanned_rows import RowReader
 from lake_assets.spark_reader import LakeReader
 from lake_assets_tests.differential.landed import Landed
 from lake_assets_tests.differential.queries import TABLE, expressions, questions, samples

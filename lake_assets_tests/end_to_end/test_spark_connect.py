@@ -20,7 +20,7 @@ from dev.servers.standalone import cluster_environment
 from lake_assets_tests.faults.without_spark import jobs_here
 from lake_assets_tests.ingest.lettering import BIG, NARROW, wide
 from lake_assets_tests.spark.processes import run_python
-from lake_assets_tests.spark.stranger import older, stranger
+from lake_assets_tests.spark.stranger import older, stranger, without
 from lake_assets_tests.tiers import more, soak
 from lake_assets_tests.world import NW, World
 from lake_assets_tests.world_fixtures import bucket_on
@@ -175,8 +175,11 @@ def test_a_table_is_read_through_the_server(loaded: World, tmp_path: Path, spark
 
 
 @pytest.mark.more
-def test_a_table_is_read_by_executors_which_get_the_package(loaded: World, tmp_path: Path, standalone: str) -> None:
-    python, _ = stranger(tmp_path / "worker")
+def test_a_table_is_read_by_executors_without_duckdb_which_get_the_package(
+    loaded: World, tmp_path: Path, standalone: str
+) -> None:
+    python, extra = stranger(tmp_path / "worker")
+    without(extra, "duckdb")
 
     done = read(loaded, tmp_path, standalone, *CLUSTER, PYSPARK_PYTHON=python)
 

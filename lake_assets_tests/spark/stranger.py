@@ -17,6 +17,12 @@ def stranger(folder: Path) -> tuple[str, Path]:
     return os.fspath(folder / "python" / "bin" / "python"), extra
 
 
+def without(extra: Path, package: str) -> None:
+    """Let executors of a standalone cluster lack a package, while the driver on the same machine has it."""
+    code = f"import os, sys\nif 'SPARK_EXECUTOR_DIRS' in os.environ: sys.modules[{package!r}] = None\n"
+    (extra / "sitecustomize.py").write_text(code)
+
+
 def older(folder: Path, version: str | None) -> None:
     """Put another version of the package into a folder; one of before versions were compared if None."""
     package = folder / "lake_assets"

@@ -17,7 +17,7 @@ from lake_assets.lake.catalog.table_scan import Scan, scanned_columns
 from lake_assets.lake.ducklake import DuckLake
 from lake_assets.lake.session import TableName
 from lake_assets.spark_reader import FORMAT, LakeReader, frame, types_of_spark
-from lake_assets_tests.lake.test_scanned_rows import (
+from lake_assets_tests.spark.task.test_scanned_rows import (
     CREATE,
     FILL,
     FLAT,

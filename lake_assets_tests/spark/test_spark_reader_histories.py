@@ -12,7 +12,7 @@ import pytest
 from dev.plain_client import plain_client
 from lake_assets.lake.catalog.table_scan import scanned_columns, with_files
 from lake_assets.lake.ducklake import DuckLake
-from lake_assets_tests.lake.test_scanned_rows import TABLE, apply, as_ducklake, differences, lake_in, rows_of
+from lake_assets_tests.spark.task.test_scanned_rows import TABLE, apply, as_ducklake, differences, lake_in, rows_of
 from lake_assets_tests.spark.test_spark_reader import changes
 from lake_assets_tests.tiers import more
 

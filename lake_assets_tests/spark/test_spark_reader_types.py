@@ -7,7 +7,7 @@ import pyarrow as pa
 from dev.plain_client import plain_client
 from lake_assets.lake.ducklake import DuckLake
 from lake_assets.spark_reader import TablePart, frame
-from lake_assets_tests.lake.test_scanned_rows import TABLE, apply, differences
+from lake_assets_tests.spark.task.test_scanned_rows import TABLE, apply, differences
 from lake_assets_tests.template_lakes import create_by_copy
 
 if TYPE_CHECKING:

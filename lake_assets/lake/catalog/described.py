@@ -11,7 +11,6 @@ from lake_assets.base.duckdb_engine import identifier
 from lake_assets.lake.catalog import spec
 from lake_assets.lake.catalog.catalog_database import CatalogDatabase, NotDirectError, PendingRows
 from lake_assets.lake.catalog.table import (
-    Mappings,
     Partitioning,
     Table,
     read_folder,
@@ -20,6 +19,7 @@ from lake_assets.lake.catalog.table import (
     read_table,
 )
 from lake_assets.lake.session import LakeSession, TableName
+from lake_assets.spark.task.scanned_files import Mappings
 
 
 def inlined_tables(database: CatalogDatabase, table_id: int) -> list[str]:

@@ -18,9 +18,10 @@ from lake_assets.lake.catalog import spec
 from lake_assets.lake.catalog.bounds import ORDERED_TYPES, Bounds
 from lake_assets.lake.catalog.catalog_database import CatalogDatabase, NotDirectError, Row
 from lake_assets.lake.catalog.file_facts import ColumnFacts
-from lake_assets.lake.catalog.table import LakeColumn, Mappings, Table
+from lake_assets.lake.catalog.table import LakeColumn, Table
 from lake_assets.lake.catalog.transaction import Transaction
 from lake_assets.schema.arrow_types import is_list
+from lake_assets.spark.task.scanned_files import Mappings
 
 _NAMES = {sql: name for name, sql in ORDERED_TYPES.items()} | {"TIMESTAMP WITH TIME ZONE": "timestamptz"}
 _COLUMN = (

@@ -16,6 +16,7 @@ from lake_assets.lake.catalog.bounds import duckdb_type
 from lake_assets.lake.catalog.catalog_database import CatalogDatabase, NotDirectError, Row
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.schema.column_rules import SortKey
+from lake_assets.spark.task.scanned_files import MappedColumn, Mappings
 
 # How Parquet nests the parts of a list or map.
 _INSIDE_LIST = "list, element"
@@ -23,11 +24,6 @@ _INSIDE_MAP = "key_value, "
 
 Key = tuple[str | None, ...]
 """The values of a partition as the catalog writes them; the function says whether in the stream's or table's order."""
-
-MappedColumn = tuple[int, str, int, int | None, bool]
-"""A column of a mapping: its number, its name in the file, the table's column, its parent, and whether it is a key."""
-Mappings = Mapping[int, Sequence[MappedColumn]]
-"""The mappings by name of a table's files, by their ids."""
 
 _QUOTED = re.compile(r'^"(.*)"$', re.DOTALL)
 _IN_SNAPSHOT = "begin_snapshot <= ? AND (end_snapshot IS NULL OR end_snapshot > ?)"

@@ -1,4 +1,4 @@
-"""What readers without a catalog need of a table in one snapshot: columns, files and their deletes, inlined rows.
+"""A table in one snapshot, for readers without a catalog: columns, files and their deletes, inlined rows.
 
 Source of the rules: DuckLake's specification, https://ducklake.select/docs/stable/specification/tables/overview.
 """
@@ -7,11 +7,9 @@ import datetime as dt
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import duckdb
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import types as t
 
 from lake_assets.base.duckdb_engine import identifier
@@ -21,75 +19,15 @@ from lake_assets.lake.catalog import spec
 from lake_assets.lake.catalog.catalog_database import CatalogDatabase
 from lake_assets.lake.catalog.described import inlined_tables
 from lake_assets.lake.catalog.files import NEVER, until_of_deletes
-from lake_assets.lake.catalog.table import LakeColumn, Mappings, moment_of, read_columns, read_mappings, sql_type_of
+from lake_assets.lake.catalog.table import LakeColumn, moment_of, read_columns, read_mappings, sql_type_of
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.schema.casts import cast
 from lake_assets.schema.ducklake_types import data_file_type
+from lake_assets.spark.task.conditions import Condition, Extents, may_fulfil
+from lake_assets.spark.task.scanned_files import CHANGE, ChangedFile, DeleteFile, Mappings, ScanColumn, ScanFile
 
 _FILE = "data_file_id, path, path_is_relative, file_size_bytes, record_count, encryption_key, mapping_id, partial_max"
 _SEEN = "begin_snapshot <= {at} AND (end_snapshot IS NULL OR end_snapshot > {at})"
-
-
-@dataclass(frozen=True, slots=True)
-class ScanColumn:
-    """A column of a table, or a part of a nested one."""
-
-    column_id: int
-    name: str
-    sql: str  # its type in DuckDB
-    type: pa.DataType
-    default: pa.Scalar  # in rows of files that are older than the column
-    parts: tuple["ScanColumn", ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class DeleteFile:
-    """A file with the positions of rows that were deleted from a data file."""
-
-    uri: str
-    key: str | None  # by which it is encrypted, in base64
-    until: int | None  # it has deletes of later snapshots, too: those up to this one count
-
-
-@dataclass(slots=True)
-class ScanFile:
-    """A data file."""
-
-    uri: str
-    size: int  # bytes
-    rows: int  # with deleted ones
-    key: str | None  # by which it is encrypted, in base64
-    mapping: int | None  # of its columns by name; None: by the ids in the file
-    until: int | None  # it has rows of later snapshots, too: those up to this one count
-    deletes: list[DeleteFile] = field(default_factory=list)
-    positions: list[int] = field(default_factory=list)  # of deleted rows, as the catalog has them
-
-
-@dataclass(frozen=True, slots=True)
-class ChangedFile:
-    """A data file of which rows were added or deleted in a range of snapshots."""
-
-    file: ScanFile  # without what was deleted
-    begin: int  # the snapshot that added its rows; of rows of several snapshots the first
-    end: int | None  # the snapshot that deleted all that were left
-    first_row: int  # the id of its first row, unless it has a column of ids
-    deletes: Sequence[tuple[int, DeleteFile]]  # in the order of the snapshots that added them
-    positions: Sequence[tuple[int, int]]  # snapshots, and positions of rows that the catalog has as deleted
-
-    def has_deletes(self, first: int, last: int) -> bool:
-        """Return whether rows of it may have been deleted in a range of snapshots."""
-        moments = [d.until or at for at, d in self.deletes] + [at for at, _ in self.positions]
-        return any(at >= first for at in moments) or (self.end is not None and first <= self.end <= last)
-
-    def span(self, first: int, last: int) -> tuple[int, int]:
-        """Return the first and the last snapshot of a range that may have changed its rows."""
-        ends = (
-            self.end,
-            self.file.until,
-            *(d.until or at for at, d in self.deletes),
-            *(at for at, _ in self.positions),
-        )
-        return max(self.begin, first), min(max(self.begin, *(end or 0 for end in ends)), last)
 
 
 @dataclass(frozen=True)
@@ -110,16 +48,6 @@ class Scan:
     def schema(self) -> pa.Schema:
         """The columns, as data files have them."""
         return pa.schema([(column.name, column.type) for column in self.columns])
-
-
-@dataclass(frozen=True, slots=True)
-class Condition:
-    """A condition on a column that every wanted row fulfils."""
-
-    column: str
-    operator: str  # `=` (to one of the values), `<`, `<=`, `>`, `>=`, `null`, `not null`
-    values: tuple[object, ...] = ()
-    is_exact: bool = False  # readers leave out each row that does not fulfil it; as of `is_decidable`
 
 
 def scanned_columns(
@@ -170,10 +98,6 @@ def with_files(session: LakeSession, scan: Scan, conditions: Sequence[Condition]
         )
     inlined = _inlined(session, scan) if has_inlined else None
     return replace(scan, files=list(kept.values()), mappings=mappings, inlined=inlined, all_files=len(files))
-
-
-CHANGE = pa.schema([("snapshot_id", pa.int64()), ("rowid", pa.int64()), ("change_type", pa.string())])
-"""What a changed row has before its columns, as in DuckLake's `table_changes`."""
 
 
 def with_changes(
@@ -440,76 +364,3 @@ def _kept(
         for file_id in (file_id for file_id, may in zip(ids, may_fulfil(condition, facts), strict=True) if not may):
             kept.pop(file_id, None)
     return kept
-
-
-@dataclass(frozen=True, slots=True)
-class Extents:
-    """What is known of a column's values, in each of several files or row groups; None if it is not."""
-
-    type: pa.DataType
-    least: Sequence[Any]  # values, or texts of them
-    greatest: Sequence[Any]
-    nulls: Sequence[int | None]
-    values: Sequence[int | None]  # the number of those that are not NULL
-
-
-def is_ordered(data_type: pa.DataType) -> bool:
-    """Return whether bounds of a type decide; those of floating-point numbers leave NaN out.
-
-    Spark has no nanoseconds, so that it finds other rows by them.
-    """
-    return bool(
-        t.is_integer(data_type)
-        or (t.is_timestamp(data_type) and data_type.unit != "ns")
-        or t.is_string(data_type)
-        or t.is_date32(data_type)
-        or t.is_boolean(data_type)
-        or t.is_decimal(data_type)
-    )
-
-
-def may_fulfil(condition: Condition, facts: Extents) -> list[bool]:
-    """Return for each file or row group whether it may have a row that fulfils a condition."""
-    if condition.operator == "null":
-        return [nulls != 0 for nulls in facts.nulls]
-    has_values = [values != 0 for values in facts.values]
-    if condition.operator == "not null" or not is_ordered(facts.type):
-        return has_values
-    try:
-        least, greatest = (pa.array(bounds).cast(facts.type) for bounds in (facts.least, facts.greatest))
-        wanted = [pa.scalar(value).cast(facts.type) for value in condition.values if value is not None]
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):  # values of another type, odd bounds
-        return has_values
-    may = pa.array([False] * len(facts.least), pa.bool_())
-    for value in wanted:
-        if condition.operator == "=":
-            one = pc.and_(pc.less_equal(least, value), pc.greater_equal(greatest, value))
-        else:
-            one = _COMPARED[condition.operator](least if "<" in condition.operator else greatest, value)
-        may = pc.or_(may, pc.fill_null(one, True))
-    return [bool(one) for one in pc.and_(may, pa.array(has_values, pa.bool_())).to_pylist()]
-
-
-_COMPARED = {"<": pc.less, "<=": pc.less_equal, ">": pc.greater, ">=": pc.greater_equal}
-
-
-def is_decidable(condition: Condition, columns: Sequence[ScanColumn]) -> bool:
-    """Return whether Arrow finds the rows that fulfil a condition, as Spark does."""
-    kind = next((column.type for column in columns if column.name == condition.column), None)
-    if kind is None or t.is_nested(kind) or not condition.values:
-        return kind is not None and not t.is_nested(kind)
-    try:
-        _ = [pa.scalar(value).cast(kind) for value in condition.values]
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
-        return False
-    return is_ordered(kind)
-
-
-def fulfilled(condition: Condition, values: pa.Array) -> pa.Array:
-    """Return which values of a column fulfil a condition for which `is_decidable` holds."""
-    if condition.operator in ("null", "not null"):
-        return values.is_null() if condition.operator == "null" else values.is_valid()
-    wanted = [pa.scalar(value).cast(values.type) for value in condition.values]
-    if condition.operator == "=":
-        return pc.and_(pc.is_in(values, pa.array([value.as_py() for value in wanted], values.type)), values.is_valid())
-    return pc.fill_null(_COMPARED[condition.operator](values, wanted[0]), fill_value=False)

@@ -12,8 +12,9 @@ from lake_assets.lake.catalog.bounds import FLOATS, Bounds, beyond, bounds_of_fi
 from lake_assets.lake.catalog.catalog_database import CatalogDatabase, NotDirectError, Row
 from lake_assets.lake.catalog.described import Description, ask_state, ask_tables, read_schema_state, read_tables
 from lake_assets.lake.catalog.file_facts import ColumnFacts, FileFacts
-from lake_assets.lake.catalog.table import Mappings, Partitioning, Table, read_mappings
+from lake_assets.lake.catalog.table import Partitioning, Table, read_mappings
 from lake_assets.lake.failures import OVERTAKEN
+from lake_assets.spark.task.scanned_files import Mappings
 
 _NONE = Bounds(None, None)
 

@@ -7,37 +7,25 @@ Source of the rules: DuckLake's specification, "Schema Evolution" and "Column Ma
 https://ducklake.select/docs/stable/specification/tables/ducklake_column_mapping.
 """
 
+import socket
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import types as t
 
-from lake_assets.base.duckdb_engine import literal
-from lake_assets.base.errors import CatalogError, SchemaError
+from lake_assets.base.errors import SchemaError, WorkerError
 from lake_assets.config.layout.hive import HIVE_NULL, unescape
 from lake_assets.config.storages import AnyStorage, LocalStorage
-from lake_assets.lake.catalog.files import NEVER
-from lake_assets.lake.catalog.table import MappedColumn
-from lake_assets.lake.catalog.table_scan import (
-    CHANGE,
-    ChangedFile,
-    Condition,
-    DeleteFile,
-    Extents,
-    ScanColumn,
-    ScanFile,
-    fulfilled,
-    may_fulfil,
-)
 from lake_assets.schema.arrow_types import leaf_count
 from lake_assets.schema.casts import cast
+from lake_assets.spark.task.conditions import Condition, Extents, fulfilled, may_fulfil
+from lake_assets.spark.task.scanned_files import CHANGE, ChangedFile, DeleteFile, MappedColumn, ScanColumn, ScanFile
 from lake_assets.storage.formats.landed_rows import BATCH_ROWS
 from lake_assets.storage.formats.parquet_files import ParquetRows, opened_object
 from lake_assets.storage.store import Store
@@ -93,7 +81,7 @@ class RowReader:
     def changes(self, changed: ChangedFile, first: int, last: int) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a file that were added or deleted in a range of snapshots, with `CHANGE` before them."""
         deleted, moments = self._deletions(changed)
-        end = NEVER if changed.end is None else changed.end
+        end = last + 1 if changed.end is None else changed.end
         schema = pa.schema([*CHANGE, *((column.name, column.type) for column in self.columns)])
         for start, raw, rows in self._read(changed.file, [_ADDED, _ROW_ID]):
             number = raw.num_rows
@@ -339,28 +327,14 @@ def _numbers(rows: "pa.RecordBatch | pa.Table", name: str, absent: "int | np.nda
 
 
 def _decrypted(folder: Path, key: str, columns: Sequence[ScanColumn], extra: Sequence[str]) -> str:
-    """Return the path of a copy of the file `encrypted` in a folder, which DuckDB decrypts; all columns when none.
-
-    DuckDB finds the columns by their ids, and names them so.
-    """
-    encrypted, plain = str(folder / "encrypted"), str(folder / "plain")
-    source = f"read_parquet({literal(encrypted)}, encryption_config = {{footer_key_value: from_base64({literal(key)})}}"
-    with duckdb.connect() as engine:
-        own = {kind for _, kind, *_ in engine.execute(f"DESCRIBE FROM {source})").fetchall()}
-        for column in columns:
-            if column.parts and str(duckdb.type(column.sql)) not in own:  # DuckDB finds parts by their names
-                raise CatalogError(
-                    f"column {column.name!r} is {column.sql} now, and was another type when rows were encrypted:",
-                    "read by lake_assets.connect, or name the other columns.",
-                )
-        form = "{0.column_id}: {{name: '{0.column_id}', type: {1}, default_value: {2}}}"
-        places = [form.format(column, literal(column.sql), _default(column)) for column in columns]
-        places += [f"{_IDS[name]}: {{name: '{name}', type: 'BIGINT', default_value: NULL}}" for name in extra]
-        schema = f", schema = MAP {{{', '.join(places)}}}" if places else ""
-        engine.execute(f"COPY (FROM {source}{schema})) TO {literal(plain)} (FORMAT parquet)")
-    return plain
-
-
-def _default(column: ScanColumn) -> str:
-    value = column.default.as_py()
-    return "NULL" if value is None else f"{literal(str(value))}::{column.sql}"
+    try:
+        # No other task needs DuckDB.
+        from lake_assets.spark.task.decryption import decrypted  # noqa: PLC0415
+    except ImportError as error:
+        raise WorkerError(
+            f"files of an encrypted lake are decrypted by DuckDB, and the worker at {socket.gethostname()} lacks it "
+            f"({error}):",
+            "install duckdb there, in the version of this machine.",
+        ) from error
+    ids = {_IDS[name]: name for name in extra}
+    return decrypted(folder, key, columns, ids)

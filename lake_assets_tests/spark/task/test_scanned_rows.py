@@ -12,10 +12,11 @@ import pytest
 from dev.plain_client import plain_client
 from lake_assets.base.errors import CatalogError, LakeAssetsError, SchemaError
 from lake_assets.config.lake import Lake
-from lake_assets.lake.catalog.table_scan import Condition, Scan, scanned_columns, with_files
+from lake_assets.lake.catalog.table_scan import Scan, scanned_columns, with_files
 from lake_assets.lake.ducklake import DuckLake
-from lake_assets.lake.scanned_rows import RowReader
 from lake_assets.lake.session import TableName
+from lake_assets.spark.task.conditions import Condition
+from lake_assets.spark.task.scanned_rows import RowReader
 
 TABLE = TableName("main", "t")
 
