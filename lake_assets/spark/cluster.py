@@ -11,6 +11,7 @@ import json
 import os
 import re
 import socket
+import sys
 import tempfile
 import threading
 import time
@@ -341,13 +342,15 @@ def portable_work(work: Callable[[Iterator[In]], Iterator[Out]]) -> Callable[[It
 def prepare_workers(spark: SparkSession, at_most: float | None = None) -> int:
     """Check the workers of a session once, and send them this package if they lack it; returns how many tasks they run.
 
-    That is 0 for a local session, whose workers are those of this process. `at_most` is seconds for the job of this
+    That is 0 for a local session, whose workers have this process's Python. `at_most` is seconds for the job of this
     check; None for as long as there are executors. Raises WorkerError if a worker has another version of this package,
     or lacks a package that it needs.
     """
     if spark in _cores:
         return _cores[spark]
     if isinstance(spark, SparkSession) and str(spark.sparkContext.master).partition("[")[0] == "local":
+        # Without PYSPARK_PYTHON, and in a virtual environment that is not activated, Spark would start another Python.
+        spark.sparkContext.pythonExec = sys.executable
         return 0
     with awaiting_executors(spark, at_most):
         workers = _workers(spark)

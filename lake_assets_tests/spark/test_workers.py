@@ -1,5 +1,6 @@
 """Workers of other machines: with this package, without it, and with another version of it."""
 
+import os
 import shutil
 import socket
 import subprocess
@@ -15,8 +16,9 @@ import lake_assets
 from dev.servers.connect import connect_server
 from lake_assets.spark.cluster import portable_work, worker_refusal
 from lake_assets.version import VERSION
+from lake_assets_tests.spark.processes import run_python
 from lake_assets_tests.spark.stranger import older, stranger
-from lake_assets_tests.world import NW, SW, World
+from lake_assets_tests.world import NW, SW, World, sales
 
 RUN = """
 import sys
@@ -81,6 +83,30 @@ def test_a_worker_with_another_or_without_a_package_of_it_loads_nothing_and_says
 
 def test_other_errors_are_not_of_the_versions() -> None:
     assert worker_refusal("lake-assets is a word of the user's own error") is None
+
+
+OWN = """
+import sys
+import lake_assets
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.master("local[2]").getOrCreate()
+stream = lake_assets.open_stream(sys.argv[1], "sales")
+ingested = [outcome.status for outcome in stream.ingest("region=*", spark=spark)]
+print(ingested, stream.read(spark=spark).where("total > 1").count())
+"""
+
+
+@pytest.mark.more
+def test_a_local_session_of_the_user_has_workers_with_its_python_though_another_is_the_first_of_the_path(
+    local_world: World, tmp_path: Path
+) -> None:
+    python, _ = stranger(tmp_path / "other")
+    local_world.land(NW, sales(1, 2))
+
+    path = f"{Path(python).parent}:{os.environ['PATH']}"
+    done = run_python("-c", OWN, str(local_world.config_file(tmp_path)), folder=tmp_path, environment={"PATH": path})
+
+    assert done.stdout.splitlines()[-1:] == ["['committed'] 1"], done.stderr
 
 
 @pytest.mark.servers
