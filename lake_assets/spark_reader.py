@@ -37,7 +37,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from lake_assets.base.errors import ConfigError
-from lake_assets.base.texts import meant
+from lake_assets.base.texts import count, meant
 from lake_assets.config.lake import Lake
 from lake_assets.config.layout.partition import Partition, PartitionValue, any_of
 from lake_assets.config.models import LakeConfig
@@ -299,7 +299,10 @@ class LakeReader(DataSourceReader):
 
     def _works(self, session: LakeSession) -> Sequence[TableWork]:
         scan = with_files(session, self._scan, self._conditions)
-        _LOG.info("%s: %d of %d files", scan.table, len(scan.files), scan.all_files)
+        # Spark plans in a process of its own, from which `python_worker_logs` has this if the session asks for it.
+        _LOG.setLevel(logging.INFO)
+        left = f"{len(scan.files):,} of {count(scan.all_files, 'file')}"
+        _LOG.info("%s in snapshot %d: %s", scan.table, scan.snapshot, left)
         reader = RowReader(scan.columns, scan.mappings, self._lake.storages, tuple(self._conditions))
         works = [TableWork(reader, files) for files in _shares(scan.files)]
         if scan.inlined is not None:

@@ -208,12 +208,21 @@ def test_of_a_thousand_files_that_of_the_partition_is_asked_for(
     apply(lake, ("CREATE TABLE lake.t (id BIGINT, part INT)", "ALTER TABLE lake.t SET PARTITIONED BY (part)"))
     apply(lake, (f"INSERT INTO lake.t {rows}",))
     s3_proxy.forget()
-
-    found = frame(spark, lake, TABLE).where("part = 777").select("id").collect()
+    spark.conf.set("spark.sql.pyspark.worker.logging.enabled", "true")
+    try:
+        rows = frame(spark, lake, TABLE).where("part = 777").select("id")
+        rows.explain()
+        logs = [row.msg for row in spark.tvf.python_worker_logs().select("msg").collect()]
+    finally:
+        spark.conf.unset("spark.sql.pyspark.worker.logging.enabled")
+    explained = {request.key for request in s3_proxy.requests()}
+    found = rows.collect()
 
     assert sorted(row.id for row in found) == list(range(777, 20000, 1000))
     (asked,) = {request.key for request in s3_proxy.requests()}
     assert "/part=777/" in asked
+    assert not explained
+    assert [text for text in logs if text.endswith(": 1 of 1,000 files")]
 
 
 def test_tasks_get_no_password_of_the_catalog(tmp_path: Path) -> None:
