@@ -3,8 +3,10 @@
 from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
+import pytest
 
 from dev.plain_client import plain_client
+from dev.servers.azurite import AzureServer, azure
 from lake_assets.lake.ducklake import DuckLake
 from lake_assets.spark_reader import TablePart, frame
 from lake_assets_tests.spark.task.test_scanned_rows import TABLE, apply, differences
@@ -16,6 +18,9 @@ if TYPE_CHECKING:
 
     from lake_assets.config.lake import Lake
     from lake_assets_tests.world import World
+
+
+__all__ = ["azure"]
 
 
 class Kind(NamedTuple):
@@ -52,16 +57,22 @@ KINDS = (
     Kind("DECIMAL(4,1)", ("-999.9", "999.9"), default="0.1"),
     Kind("DECIMAL(38,10)", ("-9999999999999999999999999999.0000000001", "1"), default="1.5"),
     Kind("VARCHAR", ("''", "'日本 \" '' \\ é' || chr(10)"), default="a b"),
-    Kind("JSON", ("'{\"a\": [1, null]}'", "'null'")),
-    Kind("BLOB", ("''::BLOB", "'\\x00\\xFFa'::BLOB")),
-    Kind("UUID", ("'00000000-0000-0000-0000-000000000000'", "'ffffffff-ffff-4fff-bfff-ffffffffffff'")),
+    Kind("JSON", ("'{\"a\": [1, null]}'", "'null'"), default='{"a": 1}'),
+    Kind("BLOB", ("''::BLOB", "'\\x00\\xFFa'::BLOB"), default="\\xFFb"),
+    Kind("UUID", ("'00000000-0000-0000-0000-000000000000'", "'ffffffff-ffff-4fff-bfff-ffffffffffff'"),
+         default="00000000-0000-4000-8000-00000000000a"),
     Kind("DATE", ("DATE '0001-01-01'", "DATE '9999-12-31'"), default="2026-02-11"),
     Kind("TIME", ("TIME '00:00:00'", "TIME '23:59:59.999999'"), default="01:02:03.4", shown=CLOCK),
-    Kind("TIMESTAMP", ("TIMESTAMP '1582-10-10 01:02:03.000004'", "TIMESTAMP '9999-12-31 23:59:59.999999'")),
-    Kind("TIMESTAMP_S", ("TIMESTAMP '0001-01-01 00:00:00'", "TIMESTAMP '2026-03-29 02:30:00'"), shown=MICROSECONDS),
-    Kind("TIMESTAMP_MS", ("TIMESTAMP '1969-12-31 23:59:59'", "TIMESTAMP '2026-10-25 02:30:00.1'"), shown=MICROSECONDS),
-    Kind("TIMESTAMP_NS", ("'1969-12-31 23:59:59.123456000'", "'2026-01-01 00:00:00.123456789'"), shown=MICROSECONDS),
-    Kind("TIMESTAMPTZ", ("TIMESTAMPTZ '1900-01-01 00:00:00+14'", "TIMESTAMPTZ '2026-10-25 00:30:00.000001+00'")),
+    Kind("TIMESTAMP", ("TIMESTAMP '1582-10-10 01:02:03.000004'", "TIMESTAMP '9999-12-31 23:59:59.999999'"),
+         default="1900-01-01 00:00:00.000001"),
+    Kind("TIMESTAMP_S", ("TIMESTAMP '0001-01-01 00:00:00'", "TIMESTAMP '2026-03-29 02:30:00'"),
+         default="2026-01-01 00:00:01", shown=MICROSECONDS),
+    Kind("TIMESTAMP_MS", ("TIMESTAMP '1969-12-31 23:59:59'", "TIMESTAMP '2026-10-25 02:30:00.1'"),
+         default="2026-01-01 00:00:00.123", shown=MICROSECONDS),
+    Kind("TIMESTAMP_NS", ("'1969-12-31 23:59:59.123456000'", "'2026-01-01 00:00:00.123456789'"),
+         default="2026-01-01 00:00:00.123456789", shown=MICROSECONDS),
+    Kind("TIMESTAMPTZ", ("TIMESTAMPTZ '1900-01-01 00:00:00+14'", "TIMESTAMPTZ '2026-10-25 00:30:00.000001+00'"),
+         default="2026-10-25 02:30:00.5+02"),
     Kind("VARCHAR[]", ("[]", "['a', NULL, '']")),
     Kind("STRUCT(a INT, b STRUCT(c DOUBLE[]))", ("{'a': NULL, 'b': NULL}", "{'a': 1, 'b': {'c': [1.5]}}")),
     Kind("MAP(VARCHAR, STRUCT(n BIGINT)[])", ("MAP {}", "MAP {'k': [{'n': 1}, NULL], 'l': []}")),
@@ -113,7 +124,24 @@ def as_spark(client: "duckdb.DuckDBPyConnection", snapshot: int) -> pa.Table:
 
 
 def test_each_type_is_read_in_each_state_of_the_table(spark: "SparkSession", world: "World") -> None:
-    lake: Lake = world.config.lakes["test"]
+    compare(spark, world.config.lakes["test"])
+
+
+@pytest.mark.more
+def test_each_type_of_an_encrypted_lake_is_read(spark: "SparkSession", local_world: "World") -> None:
+    local_world.lake_options = {"attach_options": {"encrypted": True}}
+    compare(spark, local_world.config.lakes["test"])
+
+
+@pytest.mark.more
+def test_each_type_is_read_from_azure(spark: "SparkSession", local_world: "World", azure: AzureServer) -> None:
+    place = {"container": azure.new_container(), "connection_string": azure.connection_string}
+    local_world.storage = {"type": "azure", "prefix": "some/prefix"} | place
+    compare(spark, local_world.config.lakes["test"])
+
+
+def compare(spark: "SparkSession", lake: "Lake") -> None:
+    """Compare what Spark and DuckLake read of each snapshot."""
     create_by_copy(lake)
     snapshots = [changed(lake, text) for text in HISTORY]
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import duckdb
+import pyarrow as pa
 
 from lake_assets.base.duckdb_engine import literal
 from lake_assets.base.errors import CatalogError
@@ -34,5 +35,11 @@ def decrypted(folder: Path, key: str, columns: Sequence[ScanColumn], others: Map
 
 
 def _default(column: ScanColumn) -> str:
-    value = column.default.as_py()
-    return "NULL" if value is None else f"{literal(str(value))}::{column.sql}"
+    """Return the default as a text, which DuckDB casts: values of several types are refused there."""
+    if pa.types.is_binary(column.type):
+        value: object = "".join(f"\\x{byte:02x}" for byte in column.default.as_py() or b"")
+    elif pa.types.is_timestamp(column.type):
+        value = column.default.cast(pa.string()).as_py()  # Python's have no nanoseconds
+    else:
+        value = column.default.as_py()
+    return literal(str(value)) if column.default.is_valid else "NULL"
