@@ -99,9 +99,9 @@ def _views(stream: OpenStream, lake: LakeSession | None, first: PartitionPlan | 
     from lake_assets.spark.transform_job import source_schema  # noqa: PLC0415
     from lake_assets.spark_reader import columns_of  # noqa: PLC0415
 
+    tables = {name: columns_of(lake, table) for name, table in stream.joined().items()}
     try:
         landed = stream.landed.inputs([obj.key for obj in first.reads.read], stream.config.partitions)
-        tables = {name: columns_of(lake, table) for name, table in stream.joined().items()}
         return {VIEW: source_schema(first.partition, landed), **tables}
     except LakeAssetsError:
         return {}

@@ -14,7 +14,7 @@ from lake_assets.spark_reader import LakeReader, TablePart, _Found
 from lake_assets_tests.advice.cases import Case, Cases, Steps, follow
 from lake_assets_tests.spark.task.test_scanned_rows import apply, lake_in
 from lake_assets_tests.template_lakes import create_by_copy
-from lake_assets_tests.world import NW, World, sales
+from lake_assets_tests.world import NW, World, plan, sales
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -181,7 +181,10 @@ def a_table_of_a_transform_is_loaded_or_corrected(local_world: World) -> Steps:
     create_by_copy(local_world.config.lakes["test"])
     local_world.land(NW, sales(1, 2))
     yield "load that table first"
-    local_world.execute("CREATE TABLE lake.stores AS SELECT 0 AS id")
+    local_world.execute("CREATE TABLE lake.stores AS SELECT 0 AS id, 1::HUGEINT AS large")
+    for verb in (partial(local_world.ingest, NW), partial(plan, local_world.stream, local_world.partition(NW))):
+        yield verb, "drop it from a table that a transform joins"
+    local_world.execute("ALTER TABLE lake.stores DROP COLUMN large")
     local_world.ingest(NW)
     local_world.options = {"transform": {"sql": sql, "tables": ["store"]}}
     yield "correct transform.tables"

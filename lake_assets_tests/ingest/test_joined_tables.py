@@ -58,6 +58,29 @@ def test_a_table_is_joined_and_its_change_refreshes_the_partition(stores: World,
     assert not select(stores.stream, Wanted(waiting=True)).partitions
 
 
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        ("ADD COLUMN city VARCHAR DEFAULT 'x'", "b"),
+        ("ALTER number TYPE BIGINT", "b"),
+        ("DROP COLUMN name; ALTER TABLE lake.stores RENAME COLUMN other TO name", "z"),
+    ],
+)
+def test_a_change_of_its_columns_refreshes_the_partition_too(local_world: World, change: str, name: str) -> None:
+    local_world.options = JOIN
+    create_by_copy(local_world.config.lakes["test"])
+    added = (f"ALTER TABLE lake.stores ADD COLUMN {column}" for column in ("other VARCHAR DEFAULT 'z'", "number INT"))
+    local_world.execute(*STORES, *added)
+    local_world.commit(NW, 1, 2)
+    assert local_world.ingest(NW).row.status == "skipped"
+
+    local_world.execute(*f"ALTER TABLE lake.stores {change}".split("; "))
+
+    assert local_world.ingest(NW).row.status == "committed"
+    assert local_world.query(NAMES)[-1] == (name,)
+    assert local_world.ingest(NW).row.status == "skipped"
+
+
 def test_a_table_that_is_not_in_refresh_on_is_read_as_it_is_at_the_next_refresh(stores: World) -> None:
     stores.options = {"transform": {"sql": SQL, "tables": ["stores"]}}
     stores.commit(NW, 1)

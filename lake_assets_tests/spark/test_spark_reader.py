@@ -204,9 +204,9 @@ def test_of_a_thousand_files_that_of_the_partition_is_asked_for(
     local_world.storage = bucket_on(s3_proxy.s3)
     lake = local_world.config.lakes["test"]
     create_by_copy(lake)
-    rows = "SELECT range AS id, (range % 1000)::INT AS part FROM range(20000)"
+    fill = "INSERT INTO lake.t SELECT range AS id, (range % 1000)::INT AS part FROM range(20000)"
     apply(lake, ("CREATE TABLE lake.t (id BIGINT, part INT)", "ALTER TABLE lake.t SET PARTITIONED BY (part)"))
-    apply(lake, (f"INSERT INTO lake.t {rows}",))
+    apply(lake, (fill,))
     s3_proxy.forget()
     spark.conf.set("spark.sql.pyspark.worker.logging.enabled", "true")
     try:

@@ -438,9 +438,10 @@ def snapshots_with_rows(database: CatalogDatabase, table_id: int) -> list[tuple[
 
 
 def row_states(session: LakeSession, tables: Sequence[TableName]) -> dict[str, str]:
-    """Return for each table a text that changes with its rows: their newest snapshot and number; empty without it.
+    """Return for each table a text that changes with its rows and columns; empty without it.
 
-    It is by what is live, because snapshots expire. A rewrite of files may change it too.
+    It has the newest snapshot and number of either, of what is live, because snapshots expire. A rewrite of files may
+    change it too.
     """
     with session.read() as database:
         ids = {str(name): find_table(database, name) for name in tables}
@@ -466,7 +467,10 @@ def _row_state(database: CatalogDatabase, table_id: int) -> str:
             f"SELECT coalesce(max(begin_snapshot), 0), 0, -count(*) FROM {identifier(deletes)} "
             f"WHERE file_id IN (SELECT data_file_id {live})"
         )
-    return f"{max(max(row[:2]) for row in found)}:{sum(int(row[2]) for row in found)}"
+    columns = f"FROM {spec.COLUMN} WHERE table_id = {table_id:d} AND end_snapshot IS NULL"
+    ((changed, number),) = database.rows(f"SELECT max(begin_snapshot), count(*) {columns}")
+    rows = sum(int(row[2]) for row in found)
+    return f"{max(max(row[:2]) for row in found)}:{rows}:{changed}:{number}"
 
 
 def snapshot_span(database: CatalogDatabase) -> tuple[int, int]:

@@ -235,7 +235,7 @@ def _column(
         pass
     raise SchemaError(
         f"column {column.name!r} has the type {column.type}, which no reader of its files knows:",
-        "name the columns to read, without it.",
+        "name the columns to read, without it; drop it from a table that a transform joins.",
     )
 
 
