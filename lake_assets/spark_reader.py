@@ -57,7 +57,7 @@ from lake_assets.streams.stream import OpenStream, open_streams
 FORMAT = "lake_assets"
 _OPTIONS = ("config", "lake", "path", "columns", "version", "timestamp", "changes_between")
 
-_TASK_BYTES = 64 * 2**20  # of a task's files; at least one file
+_TASK_BYTES = 16 * 2**20  # of a task's files; at least one file
 _OPERATORS: Mapping[type[Filter], str] = {
     EqualTo: "=",
     LessThan: "<",
@@ -353,14 +353,13 @@ def _condition(one: Any) -> Condition | None:  # noqa: ANN401 - filters have no 
     return None if operator is None else Condition(name, operator, (one.value,))
 
 
-def _shares(files: Sequence[ScanFile]) -> Iterator[Sequence[ScanFile]]:
-    share: list[ScanFile] = []
-    size = 0
+def _shares(files: Sequence[ScanFile]) -> list[list[ScanFile]]:
+    """Return the files of each task: all have about as much, because the largest one decides when a query ends."""
+    total = sum(file.size for file in files)
+    number = -(-total // _TASK_BYTES)
+    shares: dict[int, list[ScanFile]] = {}
+    before = 0
     for file in files:
-        if share and size + file.size > _TASK_BYTES:
-            yield share
-            share, size = [], 0
-        share.append(file)
-        size += file.size
-    if share:
-        yield share
+        shares.setdefault(before * number // max(total, 1), []).append(file)
+        before += file.size
+    return list(shares.values())
