@@ -196,7 +196,8 @@ def test_credentials_that_executors_lack_are_named_with_their_host(
     world = loaded_on(bucket)
     world.storage = {name: value for name, value in bucket.items() if name not in ("key_id", "secret")}
 
-    once = ("spark.task.maxFailures=1", "spark.executorEnv.AWS_EC2_METADATA_DISABLED=true")  # which is not here to answer
+    # No metadata service answers here.
+    once = ("spark.task.maxFailures=1", "spark.executorEnv.AWS_EC2_METADATA_DISABLED=true")
     refused = read(world, tmp_path, standalone, *CLUSTER, *once, **keys)
     world.storage = bucket
     done = read(world, tmp_path, standalone, *CLUSTER)

@@ -10,8 +10,11 @@ import pyarrow.compute as pc
 import pytest
 
 from dev.plain_client import plain_client
+from lake_assets.config.layout.partition import Partition
+from lake_assets.lake.catalog.past_partitions import past_table
 from lake_assets.lake.catalog.table_scan import scanned_columns, with_files
 from lake_assets.lake.ducklake import DuckLake
+from lake_assets.lake.session import PartitionedTable
 from lake_assets_tests.spark.task.test_scanned_rows import TABLE, apply, as_ducklake, differences, lake_in, rows_of
 from lake_assets_tests.spark.test_spark_reader import changes
 from lake_assets_tests.tiers import more
@@ -88,6 +91,18 @@ def test_a_snapshot_stays_as_it_was_when_it_was_new(tmp_path: Path, history: str
             # several snapshots it tells the one that added them.
             if snapshot not in rewrites and set(told.column("snapshot_id").to_pylist()) <= {snapshot}:
                 assert not differences(found, told), snapshot
+
+
+def test_an_earlier_snapshot_has_its_rows_though_that_of_the_flush_has_expired(tmp_path: Path) -> None:
+    lake = lake_in(tmp_path)
+    apply(lake, (CREATE, *MET["flushed deletes"], MANY, "CALL ducklake_expire_snapshots('lake', versions => [5])"))
+
+    with DuckLake(lake).open(read_only=True) as session, plain_client(lake) as client:
+        past = past_table(session, PartitionedTable(TABLE, ()), None).of(Partition((), ()))
+        for snapshot, number in ((2, 3), (3, 2), (4, 1), (6, 101)):
+            assert as_ducklake(client, snapshot).num_rows == number
+            assert rows_of(lake, with_files(session, scanned_columns(session, TABLE, snapshot))).num_rows == number
+            assert past.rows(snapshot) == number
 
 
 def counted(rows: pa.Table) -> Counter[tuple[int, int]]:

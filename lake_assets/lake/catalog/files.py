@@ -122,21 +122,19 @@ def values_of_files(places: Sequence[int]) -> tuple[str, str]:
     return columns, joins
 
 
-NEVER = 2**62  # after every snapshot
-
-
-def until_of_deletes(table_id: int, unknown: str = "NULL") -> str:
+def until_of_deletes(table_id: int) -> str:
     """Return the snapshot before which others see a part of a file of deletes, as SQL; NULL if all see the same.
 
     Where a flush made both files, of rows and of their deletes, DuckLake 1.5.5 writes it for that of rows only. It is
-    `unknown` if that flush is not known any more.
+    the newest snapshot if that of the flush has expired.
     """
     files = f"SELECT data_file_id FROM {spec.DATA_FILE} WHERE table_id = {table_id:d} AND partial_max IS NOT NULL"
     # Doubled: psycopg reads one as a parameter, and to SQL two are one.
     flushed = f"changes_made LIKE '%%inline_flush:{table_id:d}%%'"
     return (
         f"coalesce(partial_max, CASE WHEN delete_count > 1 AND data_file_id IN ({files}) THEN "
-        f"coalesce((SELECT max(snapshot_id) FROM {spec.SNAPSHOT_CHANGES} WHERE {flushed}), {unknown}) END)"
+        f"coalesce((SELECT max(snapshot_id) FROM {spec.SNAPSHOT_CHANGES} WHERE {flushed}), "
+        f"(SELECT max(snapshot_id) FROM {spec.SNAPSHOT})) END)"
     )
 
 

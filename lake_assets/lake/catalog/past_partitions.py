@@ -17,7 +17,6 @@ from lake_assets.lake.catalog import spec
 from lake_assets.lake.catalog.catalog_database import CatalogDatabase, NotDirectError, Row
 from lake_assets.lake.catalog.described import inlined_tables
 from lake_assets.lake.catalog.files import (
-    NEVER,
     is_any_of,
     of_partition,
     partition_rows,
@@ -30,6 +29,7 @@ from lake_assets.lake.session import LakeSession, PartitionedTable, TableName
 
 SINGLY = 20  # partitions that take a query each; more take one query of the whole table
 _VALUES = 1_000  # of a column, by which a query of many partitions opens their files only
+NEVER = 2**62  # after every snapshot
 LIVE = -1  # in place of a snapshot: only the newest
 
 

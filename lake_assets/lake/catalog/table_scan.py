@@ -18,7 +18,7 @@ from lake_assets.base.texts import meant
 from lake_assets.lake.catalog import spec
 from lake_assets.lake.catalog.catalog_database import CatalogDatabase
 from lake_assets.lake.catalog.described import inlined_tables
-from lake_assets.lake.catalog.files import NEVER, until_of_deletes
+from lake_assets.lake.catalog.files import until_of_deletes
 from lake_assets.lake.catalog.table import LakeColumn, moment_of, read_columns, read_mappings, sql_type_of
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.schema.casts import cast
@@ -285,7 +285,7 @@ def _delete_files(
     """Yield files of deletes, oldest first: the id of the data file, the snapshot that added it, and the file."""
     rows = database.rows(
         "SELECT data_file_id, begin_snapshot, path, path_is_relative, format, encryption_key, "
-        f"{until_of_deletes(table_id, str(NEVER))} "
+        f"{until_of_deletes(table_id)} "
         f"FROM {spec.DELETE_FILE} WHERE table_id = ? AND {condition} ORDER BY begin_snapshot",
         [table_id],
     )

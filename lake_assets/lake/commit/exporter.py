@@ -22,8 +22,7 @@ from lake_assets.base.duckdb_engine import glob_literal, identifier
 from lake_assets.base.errors import CatalogError, LakeAssetsError
 from lake_assets.base.events import step
 from lake_assets.config.secrets import masking
-from lake_assets.lake.catalog.files import NEVER
-from lake_assets.lake.catalog.past_partitions import partition_condition
+from lake_assets.lake.catalog.past_partitions import NEVER, partition_condition
 from lake_assets.lake.catalog.table import named_since
 from lake_assets.lake.commit.change import Change, EarlierRows, Staged, Written
 from lake_assets.lake.commit.deltas import (
