@@ -10,6 +10,7 @@ import hashlib
 import logging
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -161,9 +162,28 @@ def named_table(config: LakeConfig, name: str | None, lake: str | None) -> tuple
 def _register(spark: SparkSession, source: type["LakeSource"]) -> None:
     prepare_workers(spark)
     spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
-    with warnings.catch_warnings():  # that the session has one of this name: it reads the same
+    with _active(spark), warnings.catch_warnings():  # that the session has one of this name: it reads the same
         warnings.simplefilter("ignore")
         spark.dataSource.register(source)
+
+
+@contextmanager
+def _active(spark: SparkSession) -> Iterator[None]:
+    """Let the session be the active one, in which Spark looks whether another source has the name."""
+    if is_client(spark):
+        yield
+        return
+    jvm: Any = spark._jvm  # noqa: SLF001 - Python has no other way
+    sessions = jvm.SparkSession
+    before = sessions.getActiveSession()
+    sessions.setActiveSession(spark._jsparkSession)  # noqa: SLF001
+    try:
+        yield
+    finally:
+        if before.isDefined():
+            sessions.setActiveSession(before.get())
+        else:
+            sessions.clearActiveSession()
 
 
 def _range(text: str) -> tuple[int, int]:
@@ -202,7 +222,7 @@ class _Found:
     def of_options(cls, options: Mapping[str, str], folder: str | None) -> "_Found":
         """Return what Spark's options name; their own names are in lower case."""
         for option in sorted(options.keys() - set(_OPTIONS)):
-            raise ConfigError(f"unknown option {option}:", f"{meant(option, _OPTIONS)}.")
+            raise ConfigError(f"unknown option {option}:", meant(option, _OPTIONS))
         columns = options.get("columns")
         names = None if columns is None else [name.strip() for name in columns.split(",")]
         at: list[Any] = []
@@ -244,9 +264,14 @@ class LakeSource(DataSource):
         self._found = self._found or _Found.of_options(self.options, self.folder)
         return self._found.schema
 
-    def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002 - Spark's signature
+    def reader(self, schema: StructType) -> DataSourceReader:
         """Return the reader of the snapshot."""
-        self.schema()  # not asked for if the user has given the columns
+        own = self.schema()  # not asked for if the user has given the columns
+        if [(field.name, field.dataType) for field in schema] != [(field.name, field.dataType) for field in own]:
+            raise ConfigError(
+                f"the table has the columns {own.simpleString()}, and not {schema.simpleString()}:",
+                "give no schema. The option columns names those to read, and a query casts them.",
+            )
         assert self._found is not None  # noqa: S101 - see `schema`
         self._has_reader = True
         return LakeReader(self._found.lake, self._found.scan, self._found.first)

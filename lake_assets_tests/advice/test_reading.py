@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.sql.types import StructType
 
 import lake_assets
 from lake_assets.lake.session import TableName
-from lake_assets.spark_reader import LakeReader, TablePart, _Found
+from lake_assets.spark_reader import LakeReader, LakeSource, TablePart, _Found
 from lake_assets_tests.advice.cases import Case, Cases, Steps, follow
 from lake_assets_tests.spark.task.test_scanned_rows import apply, lake_in
 from lake_assets_tests.template_lakes import create_by_copy
@@ -81,6 +82,16 @@ def an_option_is_written_as_the_error_shows(local_world: World, tmp_path: Path) 
     newest = max(row.snapshot for row in local_world.ledger())
     for more in ({"version": str(newest)}, {"changes_between": f"{newest}..{newest}"}):
         assert count(read(options | more)) == 1
+    return None
+
+
+@case
+def columns_are_named_by_the_option_and_not_by_a_schema(local_world: World, tmp_path: Path) -> Steps:
+    local_world.commit(NW, 1)
+    options = {"config": str(local_world.config_file(tmp_path)), "path": "sales"}
+    read = partial(LakeSource(options).reader, StructType().add("total", "double"))
+    yield read, "give no schema. The option columns names those to read, and a query casts them"
+    assert LakeSource(options | {"columns": "total"}).schema().names == ["total"]
     return None
 
 

@@ -62,11 +62,13 @@ def totals(rows: "DataFrame") -> list[float]:
     return sorted(row.total for row in rows.select("total").collect())
 
 
-def by_format(spark: "SparkSession", config: str, table: str | None = None, **options: Any) -> "DataFrame":
+def by_format(
+    spark: "SparkSession", config: str, table: str | None = None, schema: str | None = None, **options: Any
+) -> "DataFrame":
     """The rows as a user of Spark's reader gets them."""
     lake_assets.register(spark)
     reader = spark.read.format(FORMAT).option("config", config).options(**options)
-    return reader.load() if table is None else reader.load(table)
+    return reader.load(table, schema=schema)
 
 
 def refused(spark: "SparkSession", config: str, *arguments: str, **options: Any) -> str:
@@ -257,6 +259,9 @@ def test_bad_input_is_an_error_that_says_what_to_change(spark: "SparkSession", l
     assert "no snapshot of 1999-01-01 00:00:00+00:00 or earlier" in refused(spark, config, timestamp="1999-01-01")
     assert "column 'big' has the type int128" in refused(spark, config, "main.wide")
     assert by_format(spark, config, "main.wide", columns="id").collect() == []
+    given = by_format(spark, config, schema="total DOUBLE")
+    with pytest.raises(Exception, match=r"(?s)has the columns struct<.*and not struct<total:double>: give no schema"):
+        given.collect()
     with pytest.raises(CatalogError, match=r"has no table main\.sale: did you mean main\.sales"):
         lake_assets.read(spark, config, "main.sale")
     with pytest.raises(ConfigError, match="there is no stream 'sale'"):
@@ -272,6 +277,11 @@ def test_two_tables_of_one_session_do_not_mix(spark: "SparkSession", tmp_path: P
     apply(lake, ("INSERT INTO lake.a VALUES (3)",))
     assert a.count() == 1  # its snapshot is that of its making
     assert frame(spark, lake, TableName("main", "a")).count() == 2
+
+
+def test_each_session_of_a_jvm_reads_what_another_has_read(spark: "SparkSession", config: str) -> None:
+    for session in (spark, spark.newSession(), spark.newSession(), spark):
+        assert totals(lake_assets.read(session, config)) == totals(by_format(session, config)) == [1, 1.5, 2, 2.5]
 
 
 def test_a_time_without_a_zone_is_one_of_utc(spark: "SparkSession", config: str) -> None:

@@ -78,7 +78,7 @@ def scanned_columns(
     by_name = {column.name.lower(): column for column in every if column.parent is None}
     for column in wanted or ():
         if column.lower() not in by_name:
-            raise CatalogError(f"table {name} has no column {column}:", f"{meant(column, by_name)}.")
+            raise CatalogError(f"table {name} has no column {column}:", meant(column, by_name))
     chosen = list(by_name.values()) if wanted is None else [by_name[column.lower()] for column in wanted]
     columns = tuple(_column(session, column, every, defaults) for column in chosen)
     return Scan(name, at, columns, has_filename="filename" in by_name)

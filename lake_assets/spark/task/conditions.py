@@ -55,7 +55,7 @@ def may_fulfil(condition: Condition, facts: Extents) -> list[bool]:
     if condition.operator == "not null" or not is_ordered(facts.type):
         return has_values
     try:
-        least, greatest = (pa.array(bounds).cast(facts.type) for bounds in (facts.least, facts.greatest))
+        least, greatest = (_bounds(values, facts.type) for values in (facts.least, facts.greatest))
         wanted = [pa.scalar(value).cast(facts.type) for value in condition.values if value is not None]
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):  # values of another type, odd bounds
         return has_values
@@ -67,6 +67,12 @@ def may_fulfil(condition: Condition, facts: Extents) -> list[bool]:
             one = _COMPARED[condition.operator](least if "<" in condition.operator else greatest, value)
         may = pc.or_(may, pc.fill_null(one, True))
     return [bool(one) for one in pc.and_(may, pa.array(has_values, pa.bool_())).to_pylist()]
+
+
+def _bounds(values: Sequence[Any], data_type: pa.DataType) -> pa.Array:
+    if any(isinstance(value, str) for value in values):
+        return pa.array(values, pa.string()).cast(data_type)
+    return pa.array(values, data_type)
 
 
 _COMPARED = {"<": pc.less, "<=": pc.less_equal, ">": pc.greater, ">=": pc.greater_equal}
