@@ -32,6 +32,15 @@ FUNCTION = {"transform": {"function": f"{__name__}:named", "tables": ["main.stor
 
 @pytest.fixture
 def stores(world: World) -> World:
+    return with_stores(world)
+
+
+@pytest.fixture
+def local_stores(local_world: World) -> World:
+    return with_stores(local_world)
+
+
+def with_stores(world: World) -> World:
     world.options = JOIN
     create_by_copy(world.config.lakes["test"])
     world.execute(*STORES)
@@ -81,41 +90,41 @@ def test_a_change_of_its_columns_refreshes_the_partition_too(local_world: World,
     assert local_world.ingest(NW).row.status == "skipped"
 
 
-def test_a_table_that_is_not_in_refresh_on_is_read_as_it_is_at_the_next_refresh(stores: World) -> None:
-    stores.options = {"transform": {"sql": SQL, "tables": ["stores"]}}
-    stores.commit(NW, 1)
-    stores.execute("UPDATE lake.stores SET name = 'c'")
+def test_a_table_that_is_not_in_refresh_on_is_read_as_it_is_at_the_next_refresh(local_stores: World) -> None:
+    local_stores.options = {"transform": {"sql": SQL, "tables": ["stores"]}}
+    local_stores.commit(NW, 1)
+    local_stores.execute("UPDATE lake.stores SET name = 'c'")
 
-    assert stores.ingest(NW).row.status == "skipped"
-    assert stores.ingest(NW, force=True).row.status == "committed"
-    assert stores.query(NAMES) == [("c",)]
+    assert local_stores.ingest(NW).row.status == "skipped"
+    assert local_stores.ingest(NW, force=True).row.status == "committed"
+    assert local_stores.query(NAMES) == [("c",)]
 
 
-def test_all_partitions_of_a_run_read_a_table_in_one_snapshot(stores: World) -> None:
+def test_all_partitions_of_a_run_read_a_table_in_one_snapshot(local_stores: World) -> None:
     for text in (NW, SW):
-        stores.commit(text, 1)
-    stores.execute("DELETE FROM lake.stores WHERE id = 1")
-    outcomes = stores.stream.ingest([NW, SW], spark=stores.sessions())
+        local_stores.commit(text, 1)
+    local_stores.execute("DELETE FROM lake.stores WHERE id = 1")
+    outcomes = local_stores.stream.ingest([NW, SW], spark=local_stores.sessions())
 
     assert len({outcome.row.joined for outcome in outcomes}) == 1
     assert {outcome.row.status for outcome in outcomes} == {"committed"}
 
 
 def test_a_table_that_changes_within_a_run_is_read_as_the_fingerprint_says(
-    stores: World, monkeypatch: pytest.MonkeyPatch
+    local_stores: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(replace_run.ReplaceRun, "group", 1)
     for text in (NW, SW):
-        stores.land(text, sales(1))
-    partitions = [stores.partition(text) for text in (NW, SW)]
-    for number, outcome in enumerate(ingest_all(stores.stream, partitions, stores.sessions)):
+        local_stores.land(text, sales(1))
+    partitions = [local_stores.partition(text) for text in (NW, SW)]
+    for number, outcome in enumerate(ingest_all(local_stores.stream, partitions, local_stores.sessions)):
         assert outcome.error is None
         if number == 0:
-            stores.execute("UPDATE lake.stores SET name = 'c'")
+            local_stores.execute("UPDATE lake.stores SET name = 'c'")
 
-    assert stores.query(NAMES) == [("a",), ("c",)]
-    assert [stores.ingest(text).row.status for text in (NW, SW)] == ["committed", "skipped"]
-    assert stores.query(NAMES) == [("c",), ("c",)]
+    assert local_stores.query(NAMES) == [("a",), ("c",)]
+    assert [local_stores.ingest(text).row.status for text in (NW, SW)] == ["committed", "skipped"]
+    assert local_stores.query(NAMES) == [("c",), ("c",)]
 
 
 def test_snapshots_that_expire_and_files_that_are_merged_refresh_nothing_and_hide_no_change(stores: World) -> None:
@@ -146,25 +155,27 @@ def test_a_table_that_the_lake_lacks_is_an_error_of_plan_and_run(local_world: Wo
         local_world.ingest(NW)
 
 
-def test_a_column_that_the_table_lacks_is_an_error_of_plan_and_run(stores: World) -> None:
-    stores.options = {"transform": {"sql": SQL.replace("t.name", "t.nam"), "tables": ["stores"]}}
-    stores.land(NW, sales(1))
+def test_a_column_that_the_table_lacks_is_an_error_of_plan_and_run(local_stores: World) -> None:
+    local_stores.options = {"transform": {"sql": SQL.replace("t.name", "t.nam"), "tables": ["stores"]}}
+    local_stores.land(NW, sales(1))
     message = r"refused by Spark at line 1.*`t`.`nam`.*`name`.*correct transform.sql"
     with pytest.raises(TransformError, match=message):
-        stores.stream.plan([NW])
+        local_stores.stream.plan([NW])
     with pytest.raises(TransformError, match=message):
-        stores.ingest(NW)
+        local_stores.ingest(NW)
 
 
-def test_what_another_spark_or_a_run_decides_is_left_to_it(stores: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    stores.land(NW, sales(1))
+def test_what_another_spark_or_a_run_decides_is_left_to_it(
+    local_stores: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    local_stores.land(NW, sales(1))
     for sql in (SQL, SQL.replace("t.name", "my_function(t.name) AS name"), SQL.replace("stores t", "other.stores t")):
-        stores.options = {"transform": {"sql": sql, "tables": ["stores"]}}
-        assert stores.stream.plan([NW]).partitions[0].decision.action == "replace"
+        local_stores.options = {"transform": {"sql": sql, "tables": ["stores"]}}
+        assert local_stores.stream.plan([NW]).partitions[0].decision.action == "replace"
     monkeypatch.setattr("lake_assets.spark.sql_parser.find_java", lambda: pytest.fail("a JVM was asked for"))
-    stores.sections = {"spark": {"remote": "sc://localhost:15002"}}
-    stores.options = {"transform": {"sql": SQL.replace("t.name", "t.nam"), "tables": ["stores"]}}
-    assert stores.stream.plan([NW]).partitions[0].decision.action == "replace"
+    local_stores.sections = {"spark": {"remote": "sc://localhost:15002"}}
+    local_stores.options = {"transform": {"sql": SQL.replace("t.name", "t.nam"), "tables": ["stores"]}}
+    assert local_stores.stream.plan([NW]).partitions[0].decision.action == "replace"
 
 
 @pytest.mark.parametrize(
