@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql.pandas.types import from_arrow_schema
 
 import lake_assets
 from dev.plain_client import plain_client
@@ -16,7 +17,7 @@ from lake_assets.config.lake import Lake
 from lake_assets.lake.catalog.table_scan import Scan, scanned_columns
 from lake_assets.lake.ducklake import DuckLake
 from lake_assets.lake.session import TableName
-from lake_assets.spark_reader import FORMAT, LakeReader, frame, types_of_spark
+from lake_assets.spark_reader import FORMAT, LakeReader, LakeSource, _Found, frame, types_of_spark
 from lake_assets_tests.spark.task.test_scanned_rows import (
     CREATE,
     FILL,
@@ -237,6 +238,10 @@ def test_tasks_get_no_password_of_the_catalog(tmp_path: Path) -> None:
 
     assert b"planted" in pickle.dumps(planted)
     assert b"planted" not in pickle.dumps(LakeReader(planted, scan))
+    source = LakeSource({})
+    source._found = _Found(planted, scan, from_arrow_schema(types_of_spark(scan, None)), None)
+    source.reader(source.schema())
+    assert b"planted" not in pickle.dumps(source)
     reader = LakeReader(lake, scan)
     assert b"c.sqlite" not in pickle.dumps([reader, reader.partitions()])
 
