@@ -46,7 +46,8 @@ from lake_assets.config.uris import is_uri
 from lake_assets.lake.catalog.table_scan import Scan, scanned_columns, with_changes, with_files
 from lake_assets.lake.ducklake import DuckLake
 from lake_assets.lake.session import LakeSession, TableName
-from lake_assets.spark.cluster import is_client, prepare_workers
+from lake_assets.spark.cluster import is_client
+from lake_assets.spark.spark_jobs import spark_cores
 from lake_assets.spark.task.conditions import Condition, is_decidable
 from lake_assets.spark.task.scanned_files import CHANGE, ChangedFile, ScanFile
 from lake_assets.spark.task.scanned_rows import RowReader, changes_as
@@ -58,7 +59,8 @@ from lake_assets.streams.stream import OpenStream, open_streams
 FORMAT = "lake_assets"
 _OPTIONS = ("config", "lake", "path", "columns", "version", "timestamp", "changes_between")
 
-_TASK_BYTES = 16 * 2**20  # of a task's files; at least one file
+# Of a task's files, as far as a file is no larger; with fewer, starting the tasks takes as long as reading.
+_LEAST_BYTES, _MOST_BYTES = 4 * 2**20, 64 * 2**20
 _OPERATORS: Mapping[type[Filter], str] = {
     EqualTo: "=",
     LessThan: "<",
@@ -160,7 +162,7 @@ def named_table(config: LakeConfig, name: str | None, lake: str | None) -> tuple
 
 
 def _register(spark: SparkSession, source: type["LakeSource"]) -> None:
-    prepare_workers(spark)
+    source.cores = spark_cores(spark)
     spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
     with _active(spark), warnings.catch_warnings():  # that the session has one of this name: it reads the same
         warnings.simplefilter("ignore")
@@ -242,6 +244,7 @@ class LakeSource(DataSource):
     """A table of a lake, in the snapshot in which Spark has asked for its columns."""
 
     given: _Found | None = None  # that of the options when None
+    cores = 1  # of the session
     folder: str | None = None  # which the path of the config is relative to; the process's when None
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
@@ -274,7 +277,7 @@ class LakeSource(DataSource):
             )
         assert self._found is not None  # noqa: S101 - see `schema`
         self._has_reader = True
-        return LakeReader(self._found.lake, self._found.scan, self._found.first)
+        return LakeReader(self._found.lake, self._found.scan, self._found.first, self.cores)
 
 
 def columns_of(session: LakeSession, table: TableName) -> StructType:
@@ -290,8 +293,9 @@ def types_of_spark(scan: Scan, first: int | None) -> pa.Schema:
 class LakeReader(DataSourceReader):
     """Reads a table in a snapshot, or its changes from a first snapshot to this one."""
 
-    def __init__(self, lake: Lake, scan: Scan, first: int | None = None) -> None:
+    def __init__(self, lake: Lake, scan: Scan, first: int | None = None, cores: int = 1) -> None:
         self._lake = lake
+        self._cores = cores
         self._scan = scan
         self._first = first
         self._conditions: list[Condition] = []
@@ -329,7 +333,7 @@ class LakeReader(DataSourceReader):
         left = f"{len(scan.files):,} of {count(scan.all_files, 'file')}"
         _LOG.info("%s in snapshot %d: %s", scan.table, scan.snapshot, left)
         reader = RowReader(scan.columns, scan.mappings, self._lake.storages, tuple(self._conditions))
-        works = [TableWork(reader, files) for files in _shares(scan.files)]
+        works = [TableWork(reader, files) for files in _shares(scan.files, self._cores)]
         if scan.inlined is not None:
             works.append(TableWork(reader, rows=scan.inlined))
         return works or [TableWork(reader)]
@@ -378,10 +382,10 @@ def _condition(one: Any) -> Condition | None:  # noqa: ANN401 - filters have no 
     return None if operator is None else Condition(name, operator, (one.value,))
 
 
-def _shares(files: Sequence[ScanFile]) -> list[list[ScanFile]]:
+def _shares(files: Sequence[ScanFile], cores: int) -> list[list[ScanFile]]:
     """Return the files of each task: all have about as much, because the largest one decides when a query ends."""
     total = sum(file.size for file in files)
-    number = -(-total // _TASK_BYTES)
+    number = max(-(-total // _MOST_BYTES), min(cores, -(-total // _LEAST_BYTES)))
     shares: dict[int, list[ScanFile]] = {}
     before = 0
     for file in files:

@@ -17,7 +17,8 @@ from lake_assets.config.lake import Lake
 from lake_assets.lake.catalog.table_scan import Scan, scanned_columns
 from lake_assets.lake.ducklake import DuckLake
 from lake_assets.lake.session import TableName
-from lake_assets.spark_reader import FORMAT, LakeReader, LakeSource, _Found, frame, types_of_spark
+from lake_assets.spark.task.scanned_files import ScanFile
+from lake_assets.spark_reader import FORMAT, LakeReader, LakeSource, _Found, _shares, frame, types_of_spark
 from lake_assets_tests.spark.task.test_scanned_rows import (
     CREATE,
     FILL,
@@ -271,6 +272,27 @@ def test_bad_input_is_an_error_that_says_what_to_change(spark: "SparkSession", l
         lake_assets.read(spark, config, "main.sale")
     with pytest.raises(ConfigError, match="there is no stream 'sale'"):
         lake_assets.read(spark, config, "sale")
+
+
+@pytest.mark.parametrize(
+    ("sizes", "cores", "shares"),
+    [
+        ([], 2, []),
+        ([0, 0], 2, [2]),
+        ([1] * 4, 8, [4]),  # MiB: another task would take longer to start
+        ([1] * 100, 2, [50, 50]),
+        ([1] * 100, 8, [13, 12, 13, 12, 13, 12, 13, 12]),
+        ([100, 1, 1, 100], 2, [1, 1, 2]),
+        ([40] * 10, 2, [2, 1, 2, 1, 2, 1, 1]),
+    ],
+)
+def test_tasks_have_about_as_much_each(sizes: list[int], cores: int, shares: list[int]) -> None:
+    files = [ScanFile(str(number), size * 2**20, 1, None, None, None) for number, size in enumerate(sizes)]
+
+    found = _shares(files, cores)
+
+    assert [file for share in found for file in share] == files
+    assert [len(share) for share in found] == shares
 
 
 def test_two_tables_of_one_session_do_not_mix(spark: "SparkSession", tmp_path: Path) -> None:
