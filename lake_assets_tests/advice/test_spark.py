@@ -531,7 +531,7 @@ def ingested(world: World, folder: Path, *options: str, **spark: str) -> str:
     return errors
 
 
-@in_seconds
+@in_minutes
 def a_jvm_that_ends_at_its_start_says_which_setting_is_wrong(local_world: World, tmp_path: Path) -> Steps:
     local_world.land(NW, sales(1))
     wrong = {"driver_extraJavaOptions": "-XX:MaxRAM=much"}
@@ -649,7 +649,7 @@ def a_server_is_started_or_its_address_corrected(monkeypatch: pytest.MonkeyPatch
     return None
 
 
-@in_seconds
+@in_minutes
 def a_server_that_starts_no_session_is_another(local_world: World, tmp_path: Path, spark_connect: str) -> Steps:
     local_world.land(NW, sales(1))
     with other_server() as other:

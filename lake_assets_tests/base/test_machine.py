@@ -118,19 +118,20 @@ def test_sockets_have_paths_that_are_short_enough(
 GROUPED = {"transform": {"sql": "SELECT id, sum(total) AS total FROM source GROUP BY id"}}  # Java's native libraries
 
 
-@pytest.mark.more
 @pytest.mark.parametrize(
     ("prefix", "environment", "options"),
     [
-        pytest.param(AS_NUMBER, {"HOME": None}, {}, id="no-home"),
-        pytest.param(AS_NUMBER, {"HOME": "/"}, {}, id="home-is-root"),
-        pytest.param((), {"TMPDIR": "long"}, {}, id="long-tmpdir"),
-        pytest.param((), {"JAVA_TOOL_OPTIONS": "-Djava.io.tmpdir=long"}, {}, id="long-tmpdir-of-java"),
-        pytest.param((), {"TMPDIR": "odd", "XDG_CACHE_HOME": "odd"}, {}, id="odd-folders"),
-        pytest.param((), {"TMPDIR": "odd", "LC_ALL": "C", "LANG": "C"}, {}, id="no-locale"),
-        pytest.param(READ_ONLY, {"HOME": "/nonexistent"}, {}, id="read-only-root"),
-        pytest.param(NO_PROGRAMS, {}, GROUPED, id="noexec-tmp"),
-        pytest.param(AS_THE_IMAGE, {"HOME": None}, {}, id="image"),
+        pytest.param(AS_NUMBER, {"HOME": None}, {}, id="no-home", marks=pytest.mark.more),
+        pytest.param(AS_NUMBER, {"HOME": "/"}, {}, id="home-is-root", marks=pytest.mark.soak),
+        pytest.param((), {"TMPDIR": "long"}, {}, id="long-tmpdir", marks=pytest.mark.soak),
+        pytest.param(
+            (), {"JAVA_TOOL_OPTIONS": "-Djava.io.tmpdir=long"}, {}, id="long-tmpdir-of-java", marks=pytest.mark.soak
+        ),
+        pytest.param((), {"TMPDIR": "odd", "XDG_CACHE_HOME": "odd"}, {}, id="odd-folders", marks=pytest.mark.more),
+        pytest.param((), {"TMPDIR": "odd", "LC_ALL": "C", "LANG": "C"}, {}, id="no-locale", marks=pytest.mark.soak),
+        pytest.param(READ_ONLY, {"HOME": "/nonexistent"}, {}, id="read-only-root", marks=pytest.mark.more),
+        pytest.param(NO_PROGRAMS, {}, GROUPED, id="noexec-tmp", marks=pytest.mark.more),
+        pytest.param(AS_THE_IMAGE, {"HOME": None}, {}, id="image", marks=pytest.mark.more),
     ],
 )
 def test_a_command_ingests_there(

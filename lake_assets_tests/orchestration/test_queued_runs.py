@@ -223,7 +223,7 @@ def test_a_schedule_requests_no_run_while_one_of_its_own_is_queued(
     assert len(tick().run_requests) == 1
 
 
-@pytest.mark.more
+@pytest.mark.soak
 def test_ten_thousand_changed_partitions_are_requested_once_each_over_many_ticks(
     ticks: Ticks, local_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -26,7 +26,7 @@ from lake_assets.config.storages import GcsStorage, S3Storage
 from lake_assets.storage.store import Store
 from lake_assets_tests.faults.without_spark import sessions
 from lake_assets_tests.storage.each_client import BODY, METHODS, Clients, Verb, of_obstore
-from lake_assets_tests.tiers import more
+from lake_assets_tests.tiers import more, soak
 from lake_assets_tests.world import NW, World, sales
 
 __all__ = ["sessions"]
@@ -250,7 +250,10 @@ OF_AZURE: dict[str, tuple[int, str, type[LakeAssetsError], str, tuple[Verb, ...]
 }
 
 
-@pytest.mark.parametrize("case", ["key", "unknown", *more(case for case in OF_AZURE if case not in {"key", "unknown"})])
+@pytest.mark.parametrize(
+    "case",
+    ["key", "unknown", *more(case for case in OF_AZURE if case not in {"key", "unknown", "busy"}), *soak(["busy"])],
+)
 def test_an_answer_of_azure_has_one_meaning_at_each_verb_of_each_client(case: str) -> None:
     status, code, kind, says, verbs = OF_AZURE[case]
     with closing(Listener(status, answer(code), "application/xml", **{"x-ms-error-code": code})) as listener:
